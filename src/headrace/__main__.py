@@ -1,0 +1,6 @@
+"""What does ``python -m headrace`` do? The same as the command ``headrace``."""
+
+from headrace.cli.main import main
+
+if __name__ == "__main__":
+    main()
