@@ -1,0 +1,70 @@
+# `make` lists the targets. Everything is installed into .venv; nothing outside the checkout is changed.
+SHELL := /bin/bash
+PYTHON ?= python3
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+SEED ?= 1
+N ?= 200
+FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt check check-static test demo integration spark transcripts crash bench bench-spark chaos profile lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: .venv/.ready ## the virtual environment, from the lock file
+
+.venv/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; say make PYTHON=... with its name") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+fmt: setup ## format and fix
+	$(PY) -m ruff format src tests tools benchmarks
+	$(PY) -m ruff check --fix src tests tools benchmarks
+
+check: setup ## format, lint, types, import contracts, size limits, fast tests; under a minute
+	@$(PY) tools/check.py $(FAST)
+
+check-static: setup ## the part of check that runs no test
+	@$(PY) tools/check.py --static
+
+test: setup ## everything, in one pytest run
+	$(PYTEST)
+
+demo: setup ## 336,776 flights through a node and Spark into tables and a plot
+	$(PY) -m headrace demo flights
+
+integration: setup ## real sockets, files, and other makers' clients
+	$(PYTEST) tests/integration tests/crash
+
+spark: setup ## the data source and the pipelines on a local Spark
+	$(PYTEST) tests/spark
+
+transcripts: setup ## rewrite the transcripts; read the diff line by line
+	HEADRACE_REWRITE_TRANSCRIPTS=1 $(PYTEST) tests/transcripts -p no:randomly
+
+crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
+	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) $(PYTEST) tests/crash -s
+
+chaos: setup ## kill -9 under load, the long run, by hand: make chaos N=50
+	HEADRACE_KILLS=$(N) $(PYTEST) tests/integration/test_kill_under_load.py -s
+
+bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
+	$(PY) -m benchmarks.run
+
+bench-spark: setup ## our Spark source beside the JVM connector
+	$(PY) -m benchmarks.spark.run
+
+profile: setup ## profile one load: make profile WHAT=produce
+	$(PY) -m benchmarks.profile_node $(WHAT)
+
+lock: ## renew the lock file
+	$(PY) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --upgrade-package pyspark==4.2.0 --extra spark --extra test -o requirements.lock pyproject.toml
+
+clean: ## remove what the targets made
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

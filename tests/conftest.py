@@ -1,0 +1,47 @@
+"""What does every test share? Markers that need programs of the machine, and peers that are started once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.peers import kafka
+
+NEEDS = {"java": ("java and mvn", kafka.is_available), "kcat": ("kcat", lambda: shutil.which("kcat") is not None)}
+MUST_NOT_SKIP = os.environ.get("HEADRACE_NO_SKIP") == "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Name what cannot run here; with HEADRACE_NO_SKIP=1 a missing program ends the run instead."""
+    for marker, (programs, is_there) in NEEDS.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        if not marked or is_there():
+            continue
+        if MUST_NOT_SKIP:
+            raise pytest.UsageError(f"{len(marked)} tests need {programs}, and HEADRACE_NO_SKIP=1 forbids to skip them")
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"needs {programs}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A skip is a failure where skips are forbidden."""
+    if MUST_NOT_SKIP and terminalreporter.stats.get("skipped"):
+        terminalreporter.write_line("ERROR: tests were skipped, and HEADRACE_NO_SKIP=1 forbids it", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Turn a green run with skips into a failed one where skips are forbidden."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if MUST_NOT_SKIP and exitstatus == 0 and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def shared_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Kafka]:
+    """One Apache Kafka for all tests that only need some broker: use topics and groups of your own."""
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    with kafka.Kafka(directory) as running:
+        yield running
