@@ -1,0 +1,1 @@
+"""Requests: who may ask, who answers, who must wait."""

@@ -1,0 +1,1 @@
+"""What a metadata delta changes on this broker."""

@@ -1,0 +1,123 @@
+"""What does a handler give back: an answer now, or one that comes later?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class ReadableSlice(Protocol):
+    """Bytes that lie in a file and travel to the socket without a handler seeing them."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read(self) -> bytes:
+        """The bytes themselves; raises StorageFault when the file cannot give them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response message, encoded at the request's version when it leaves."""
+
+    message: object
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedReply:
+    """A response body that is encoded already: pieces of bytes and of files, sent in this order.
+
+    The response header is not part of it.
+    """
+
+    pieces: tuple[bytes | bytearray | memoryview | ReadableSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """The request has no answer on the wire (Produce with acks=0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """The request is answered by closing its connection; `reason` goes to the log."""
+
+    reason: str
+
+
+AnyReply = Reply | EncodedReply | NoReply | CloseConnection
+NO_REPLY = NoReply()
+
+
+class Deferred:
+    """An answer that comes later. The handler keeps it, and completes it once.
+
+    States: waiting -> done (by `complete`, by `expire`, or by `abandon` when the asker has gone). Whatever comes after the first
+    of them changes nothing, so whoever races for it need not ask.
+
+    `deadline_ms` is on the clock of `Broker.now_ms`; with None it waits for ever. `on_timeout` makes the reply at the deadline; the purgatory
+    calls it (see `Purgatory.watch`).
+    """
+
+    __slots__ = ("_abandoned", "_on_done", "_reply", "deadline_ms", "on_abandoned", "on_timeout")
+
+    def __init__(
+        self,
+        *,
+        deadline_ms: int | None = None,
+        on_timeout: Callable[[], AnyReply] | None = None,
+        on_abandoned: Callable[[], None] | None = None,
+    ) -> None:
+        self.deadline_ms = deadline_ms
+        self.on_timeout = on_timeout
+        self.on_abandoned = on_abandoned
+        self._reply: AnyReply | None = None
+        self._on_done: Callable[[AnyReply], None] | None = None
+        self._abandoned = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a reply was given, or nobody waits for one any more."""
+        return self._reply is not None or self._abandoned
+
+    @property
+    def reply(self) -> AnyReply | None:
+        """The reply, once there is one."""
+        return self._reply
+
+    def complete(self, reply: AnyReply) -> bool:
+        """Give the reply. False when there was one before or the asker has gone."""
+        if self.is_done:
+            return False
+        self._reply = reply
+        self.on_timeout = None
+        if self._on_done is not None:
+            self._on_done(reply)
+        return True
+
+    def expire(self) -> bool:
+        """The deadline has come: reply with what `on_timeout` says. False when it was done before."""
+        if self.is_done or self.on_timeout is None:
+            return False
+        return self.complete(self.on_timeout())
+
+    def abandon(self) -> None:
+        """The asker has gone; no reply is wanted."""
+        if not self.is_done:
+            self._abandoned = True
+            self.on_timeout = None
+            if self.on_abandoned is not None:
+                self.on_abandoned()
+
+    def when_done(self, callback: Callable[[AnyReply], None]) -> None:
+        """Call `callback` with the reply, at once when it is there already. One callback at most."""
+        assert self._on_done is None, "a deferred has one listener"
+        if self._reply is not None:
+            callback(self._reply)
+        else:
+            self._on_done = callback
+
+
+HandlerResult = AnyReply | Deferred
