@@ -1,0 +1,5 @@
+"""How does a test get a real node? ``with Node() as node: ...``, or the pytest fixture ``headrace_node``."""
+
+from headrace.testing.node import Node
+
+__all__ = ["Node"]

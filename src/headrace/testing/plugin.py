@@ -1,0 +1,20 @@
+"""Which fixture does pytest find after an install? ``headrace_node``: a real node for one test, gone after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from headrace.testing.node import Node
+
+
+@pytest.fixture
+def headrace_node() -> Iterator[Node]:
+    """A running node with temporary data on a random port of 127.0.0.1; ``headrace_node.bootstrap_servers`` says where."""
+    from headrace.testing.node import Node  # noqa: PLC0415 - a pytest run that uses no node imports none
+
+    with Node() as node:
+        yield node
