@@ -1,0 +1,1 @@
+"""What one partition log decides; it touches no file."""
