@@ -1,0 +1,257 @@
+"""What is this node told to be, where does it listen and keep its data, and within which limits does it work?
+
+`NodeConfig` holds the settings that the code reads, typed and checked; every field is named as Kafka's key with `_` for
+`.`, and has Kafka's default. `node_settings.parse_node_config` makes one from the text of a server.properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.core.config_key import ConfigValue
+from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+DEFAULT_PROTOCOLS: Mapping[str, SecurityProtocol] = {protocol.name: protocol for protocol in SecurityProtocol}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeConfig:
+    """The settings of one node: milliseconds, bytes and counts as the names say; who made it has checked them.
+
+    `listeners` are what this node binds (a broker's and a controller's alike), `advertised_listeners` what it tells
+    others, without controller listeners on a broker. `log_retention_ms`, `log_roll_ms`, `log_roll_jitter_ms` and
+    `log_flush_interval_ms` are what follows from their hours, minutes and milliseconds together.
+    """
+
+    node_id: int
+    process_roles: tuple[str, ...] = ("broker", "controller")
+    listeners: tuple[Listener, ...] = ()
+    advertised_listeners: tuple[Listener, ...] = ()
+    controller_listener_names: tuple[str, ...] = ("CONTROLLER",)
+    inter_broker_listener_name: str = "PLAINTEXT"
+    early_start_listeners: tuple[str, ...] = ()
+    listener_security_protocol_map: Mapping[str, SecurityProtocol] = field(default_factory=lambda: DEFAULT_PROTOCOLS)
+    controller_quorum_voters: tuple[QuorumVoter, ...] = ()
+    controller_quorum_bootstrap_servers: tuple[HostPort, ...] = ()
+    log_dirs: tuple[str, ...] = ()
+    metadata_log_dir: str = ""
+    cordoned_log_dirs: tuple[str, ...] = ()
+
+    # Headrace's own
+    broker_heartbeat_timeout_ms: int = 13_500
+    controller_quorum_retry_backoff_max_ms: int = 1_000
+    headrace_self_fencing: str = "isolated"
+    headrace_validate_records: bool = False
+    headrace_fence_refused_brokers: bool = True
+    headrace_elect_on_refused_leader: bool = True
+    headrace_max_decompressed_bytes: int = 268_435_456
+    headrace_frame_timeout_ms: int = 30_000
+    headrace_max_unsent_bytes: int = 67_108_864
+    headrace_max_requests_in_flight: int = 1_000
+
+    # Logs: what follows from several keys
+    log_retention_ms: int = 604_800_000
+    log_roll_ms: int = 604_800_000
+    log_roll_jitter_ms: int = 0
+    log_flush_interval_ms: int = LONG_MAX
+
+    # Roles and registration
+    broker_rack: str | None = None
+    broker_heartbeat_interval_ms: int = 2_000
+    broker_session_timeout_ms: int = 9_000
+    initial_broker_registration_timeout_ms: int = 60_000
+    controlled_shutdown_enable: bool = True
+    server_max_startup_time_ms: int = LONG_MAX
+    request_timeout_ms: int = 30_000
+
+    # Controller and quorum
+    controller_quorum_append_linger_ms: int = 25
+    controller_quorum_auto_join_enable: bool = False
+    controller_quorum_election_backoff_max_ms: int = 1_000
+    controller_quorum_election_timeout_ms: int = 1_000
+    controller_quorum_fetch_max_bytes: int = 1_048_576
+    controller_quorum_fetch_snapshot_max_bytes: int = 1_048_576
+    controller_quorum_fetch_timeout_ms: int = 2_000
+    controller_quorum_request_timeout_ms: int = 2_000
+    controller_quorum_retry_backoff_ms: int = 20
+    controller_socket_timeout_ms: int = 30_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    unclean_leader_election_enable: bool = False
+    unclean_leader_election_interval_ms: int = 300_000
+    unstable_api_versions_enable: bool = False
+    unstable_feature_versions_enable: bool = False
+
+    # Metadata log
+    metadata_log_segment_bytes: int = 1_073_741_824
+    metadata_log_segment_ms: int = 604_800_000
+    metadata_log_max_record_bytes_between_snapshots: int = 20_971_520
+    metadata_log_max_snapshot_interval_ms: int = 3_600_000
+    metadata_max_idle_interval_ms: int = 500
+    metadata_max_retention_bytes: int = 104_857_600
+    metadata_max_retention_ms: int = 604_800_000
+    internal_metadata_delete_delay_millis: int = 60_000
+    internal_metadata_max_batch_size_in_bytes: int = 8_388_608
+
+    # Network
+    connections_max_idle_ms: int = 600_000
+    connections_max_reauth_ms: int = 0
+    connection_failed_authentication_delay_ms: int = 100
+    max_connection_creation_rate: int = INT_MAX
+    max_connections: int = INT_MAX
+    max_connections_per_ip: int = INT_MAX
+    max_connections_per_ip_overrides: str = ""
+    num_io_threads: int = 8
+    num_network_threads: int = 3
+    background_threads: int = 10
+    queued_max_request_bytes: int = -1
+    queued_max_requests: int = 500
+    socket_connection_setup_timeout_max_ms: int = 30_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    socket_listen_backlog_size: int = 50
+    socket_receive_buffer_bytes: int = 102_400
+    socket_request_max_bytes: int = 104_857_600
+    socket_send_buffer_bytes: int = 102_400
+    max_incremental_fetch_session_cache_slots: int = 1_000
+    max_request_partition_size_limit: int = 2_000
+    fetch_max_bytes: int = 57_671_680
+    telemetry_max_bytes: int = 1_048_576
+
+    # Topics and their defaults
+    auto_create_topics_enable: bool = True
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    min_insync_replicas: int = 1
+    num_partitions: int = 1
+    message_max_bytes: int = 1_048_588
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+
+    # Logs
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_dedupe_buffer_size: int = 134_217_728
+    log_cleaner_delete_retention_ms: int = 86_400_000
+    log_cleaner_enable: bool = True
+    log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_io_buffer_size: int = 524_288
+    log_cleaner_io_max_bytes_per_second: float = 1.7976931348623157e308
+    log_cleaner_max_compaction_lag_ms: int = LONG_MAX
+    log_cleaner_min_cleanable_ratio: float = 0.5
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_threads: int = 1
+    log_cleanup_policy: tuple[str, ...] = ("delete",)
+    log_dir_failure_timeout_ms: int = 30_000
+    log_flush_interval_messages: int = LONG_MAX
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_scheduler_interval_ms: int = LONG_MAX
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_index_interval_bytes: int = 4_096
+    log_index_size_max_bytes: int = 10_485_760
+    log_initial_task_delay_ms: int = 30_000
+    log_message_timestamp_after_max_ms: int = 3_600_000
+    log_message_timestamp_before_max_ms: int = LONG_MAX
+    log_message_timestamp_type: str = "CreateTime"
+    log_preallocate: bool = False
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300_000
+    log_segment_bytes: int = 1_073_741_824
+    log_segment_delete_delay_ms: int = 60_000
+    num_recovery_threads_per_data_dir: int = 2
+    producer_id_expiration_check_interval_ms: int = 600_000
+    producer_id_expiration_ms: int = 86_400_000
+
+    # Replication
+    num_replica_fetchers: int = 1
+    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_wait_max_ms: int = 500
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    replica_lag_time_max_ms: int = 30_000
+    replica_selector_class: str | None = None
+    replica_socket_receive_buffer_bytes: int = 65_536
+    replica_socket_timeout_ms: int = 30_000
+
+    # Groups
+    group_coordinator_append_linger_ms: int = -1
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = INT_MAX
+    group_min_session_timeout_ms: int = 6_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_load_buffer_size: int = 5_242_880
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_retention_minutes: int = 10_080
+    offsets_topic_compression_codec: int = 0
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 104_857_600
+
+    # Transactions
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_max_timeout_ms: int = 900_000
+    transaction_partition_verification_enable: bool = True
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_state_log_load_buffer_size: int = 5_242_880
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_segment_bytes: int = 104_857_600
+    transactional_id_expiration_ms: int = 604_800_000
+
+    # Security and quotas
+    authorizer_class_name: str = ""
+    sasl_enabled_mechanisms: tuple[str, ...] = ("GSSAPI",)
+    sasl_mechanism_controller_protocol: str = "GSSAPI"
+    sasl_mechanism_inter_broker_protocol: str = "GSSAPI"
+    sasl_server_max_receive_size: int = 524_288
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
+
+    # As given
+    values: Mapping[str, ConfigValue] = field(default_factory=dict, repr=False)
+    """Every key of Kafka's and ours, parsed; also those that the code does not read."""
+    originals: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the file and the command line said, aliases resolved; DescribeConfigs shows these as static settings."""
+    without_effect: tuple[str, ...] = ()
+    """Keys given that Kafka knows and nothing here reads."""
+
+    @property
+    def is_broker(self) -> bool:
+        """This node hosts partitions and serves clients."""
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        """This node is of the metadata quorum."""
+        return "controller" in self.process_roles
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        """The listeners bound for the quorum; none on a node that is only a broker."""
+        return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """The listeners bound for clients and other brokers; none on a node that is only a controller."""
+        return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
+
+    @property
+    def has_static_voters(self) -> bool:
+        """The quorum is the one of `controller.quorum.voters` (KIP-595), not of voter records (KIP-853)."""
+        return bool(self.controller_quorum_voters)
+
+    def protocol_of(self, listener_name: str) -> SecurityProtocol:
+        """How to speak with a listener of that name. Raises KeyError: not in the map (checked at the start)."""
+        return self.listener_security_protocol_map[listener_name]
