@@ -1,0 +1,37 @@
+"""Who can act on an error: the peer, the operator, or the disk's owner?"""
+
+from __future__ import annotations
+
+from headrace.core.error_code import ErrorCode
+
+
+class PeerError(Exception):
+    """A peer sent something bad or forbidden: it is answered with `code`, or its connection is closed."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message or code.name
+
+
+class DecodeError(PeerError):
+    """Bytes from outside that are no message of the expected kind. Source: B20-B23."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(code, message)
+
+
+class EncodeError(ValueError):
+    """A message that cannot be written in this version: a caller of ours chose a field or a version wrongly."""
+
+
+class OperatorError(Exception):
+    """A setting, a directory or a command line is wrong: the text says what to change, in one line."""
+
+
+class StorageFault(Exception):
+    """A disk failed or holds damaged files: its log directory goes offline."""
+
+    def __init__(self, message: str, *, directory: str = "") -> None:
+        super().__init__(message)
+        self.directory = directory
