@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def headrace_node() -> Iterator[Node]:
     """A running node with temporary data on a random port of 127.0.0.1; ``headrace_node.bootstrap_servers`` says where."""
-    from headrace.testing.node import Node  # noqa: PLC0415 - a pytest run that uses no node imports none
+    from headrace.testing.node import Node
 
     with Node() as node:
         yield node

@@ -1,0 +1,218 @@
+"""How fast is Headrace beside Apache Kafka? Both in one run, in turn, on memory and on disk; a table of ratios.
+
+``make bench``, or ``python -m benchmarks.run [--rounds 5] [--seconds 4] [--on tmpfs] [--on disk] [--only NAME]``. The result goes to
+``benchmarks/results/`` with the commit and the versions. Each round makes fresh topics; the median and the spread are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import headrace
+from benchmarks import peers
+from benchmarks.peers import System
+from tests.peers import kafka
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One row of the table: a load, the figure that counts, and the ratio to Kafka that is aimed at."""
+
+    name: str
+    mode: str
+    options: tuple[str, ...]
+    figure: str
+    aim: float
+    fill: tuple[str, ...] = ()
+
+    @property
+    def less_is_better(self) -> bool:
+        """Latencies, times and memory."""
+        return self.aim < 1 and self.mode not in ("produce", "fetch")
+
+
+CELLS = (
+    Cell(name="produce 900 x 1 KB, 5 in flight", mode="produce", options=("--records", "900"), figure="MB/s", aim=1.5),
+    Cell(
+        name="produce 10 x 1 KB, 5 in flight", mode="produce", options=("--records", "10"), figure="requests/s", aim=2.5,
+    ),
+    Cell(
+        name="produce 1 x 100 B, closed loop", mode="produce", figure="requests/s", aim=1.4,
+        options=("--records", "1", "--record-size", "100", "--in-flight", "1"),
+    ),
+    Cell(
+        name="produce 1 x 100 B, 5 in flight", mode="produce", figure="requests/s", aim=3.0,
+        options=("--records", "1", "--record-size", "100"),
+    ),
+    Cell(name="fetch 1 MB at a time", mode="fetch", options=(), figure="MB/s", aim=1.0, fill=("--records", "900")),
+    Cell(
+        name="fetch 64 KB of 10 x 1 KB batches", mode="fetch", options=("--partition-bytes", "65536"), figure="requests/s", aim=1.1,
+        fill=("--records", "10"),
+    ),
+    Cell(name="end to end p50, 1,000/s (ms)", mode="e2e", options=("--record-size", "100"), figure="ms.p50", aim=0.5),
+    Cell(name="end to end p99, 1,000/s (ms)", mode="e2e", options=("--record-size", "100"), figure="ms.p99", aim=0.5),
+)  # fmt: skip
+FORMAT_AND_START = Cell(name="format + start (s)", mode="start", options=(), figure="", aim=0.15)
+RESIDENT = Cell(name="resident memory after the loads (MB)", mode="memory", options=(), figure="", aim=0.15)
+
+
+def run_load(system: System, mode: str, options: Sequence[str], topic: str, seconds: float) -> dict[str, object]:
+    """One load in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.wire_load", mode, "--bootstrap", system.bootstrap, "--topic", topic]
+    done = subprocess.run(
+        [*command, "--seconds", str(seconds), *options], capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{system.name}: {mode} {' '.join(options)}: {done.stdout}{done.stderr}")
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def figure(answer: dict[str, object], name: str) -> float:
+    """``a.b`` of nested objects, as a number."""
+    value: object = answer
+    for part in name.split("."):
+        assert isinstance(value, dict)
+        value = value[part]
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def run_round(
+    systems: Sequence[System], cells: Sequence[Cell], number: int, seconds: float
+) -> dict[str, dict[str, float]]:
+    """Each load on each system in turn; the order of the systems changes from round to round."""
+    measured: dict[str, dict[str, float]] = {}
+    answers: dict[tuple[str, tuple[str, str]], dict[str, object]] = {}
+    for index, cell in enumerate(cells):
+        for system in systems if number % 2 else systems[::-1]:
+            key = (system.name, (cell.mode, " ".join(cell.options)))
+            if key not in answers:
+                topic = f"bench-{number}-{index}"
+                system.create_topic(topic)
+                if cell.fill:
+                    run_load(system, "produce", cell.fill, topic, min(seconds, 2.0))
+                answers[key] = run_load(system, cell.mode, cell.options, topic, seconds)
+                system.delete_topic(topic)
+            measured.setdefault(cell.name, {})[system.name] = figure(answers[key], cell.figure)
+    return measured
+
+
+def machine() -> dict[str, object]:
+    """What the figures were measured on."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    return {
+        "commit": commit,
+        "headrace": headrace.__version__,
+        "kafka": kafka.VERSION,
+        "python": platform.python_version(),
+        "java": java[0] if java else "",
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "when": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()),
+    }
+
+
+def measure(
+    medium: str, base: Path, cells: Sequence[Cell], options: argparse.Namespace
+) -> dict[str, dict[str, list[float]]]:
+    """All rounds on one medium: cell name -> system -> a figure a round."""
+    figures: dict[str, dict[str, list[float]]] = {}
+
+    def note(cell: str, system: str, value: float) -> None:
+        figures.setdefault(cell, {}).setdefault(system, []).append(value)
+
+    directory = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=base))
+    systems: list[System] = []
+    try:
+        systems.append(peers.start_headrace(directory / "headrace"))
+        systems.append(peers.start_kafka(directory / "kafka"))
+        for number in range(options.rounds):
+            print(
+                f"{medium}: round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}",
+                file=sys.stderr,
+                flush=True,
+            )
+            for name, each in run_round(systems, cells, number, options.seconds).items():
+                for name_of_system, value in each.items():
+                    note(name, name_of_system, value)
+        for system in systems:
+            note(FORMAT_AND_START.name, system.name, system.started_s)
+            note(RESIDENT.name, system.name, system.resident_mb())
+    finally:
+        for system in systems:
+            system.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    return figures
+
+
+def show(medium: str, figures: dict[str, dict[str, list[float]]], console: Console) -> None:
+    """A table: medians, spreads, the ratio, the aim."""
+    table = Table(title=f"Headrace beside Apache Kafka {kafka.VERSION}, data on {medium}")
+    for name in ("load", "headrace", "kafka", "ratio", "aim", ""):
+        table.add_column(name, justify="left" if name == "load" else "right")
+    for cell in (*CELLS, FORMAT_AND_START, RESIDENT):
+        if cell.name not in figures:
+            continue
+        ours, theirs = figures[cell.name]["headrace"], figures[cell.name]["kafka"]
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        reached = ratio <= cell.aim if cell.less_is_better else ratio >= cell.aim
+        aim = f"{'<=' if cell.less_is_better else '>='} {cell.aim}"
+        table.add_row(cell.name, _spread(ours), _spread(theirs), f"{ratio:.2f}", aim, "yes" if reached else "no")
+    console.print(table)
+
+
+def _spread(values: Sequence[float]) -> str:
+    middle = statistics.median(values)
+    digits = 0 if middle >= 100 else 2
+    return f"{middle:,.{digits}f} ({min(values):,.{digits}f}..{max(values):,.{digits}f})"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Parse, measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--on", action="append", choices=["tmpfs", "disk"])
+    parser.add_argument("--only", action="append", default=[], help="part of a load's name")
+    options = parser.parse_args(arguments)
+    cells = [cell for cell in CELLS if not options.only or any(part in cell.name for part in options.only)]
+    places = {"tmpfs": Path("/dev/shm"), "disk": Path(tempfile.gettempdir())}
+    result: dict[str, object] = {"machine": machine()}
+    console = Console(width=130)
+    console.print(f"commit {machine()['commit']}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} before the run")
+    ready = [peers.ready_s(Path(tempfile.mkdtemp(dir=places["tmpfs"])) / "new") for _ in range(options.rounds)]
+    result["headrace start to ready (s)"] = ready
+    for medium in options.on or ["tmpfs", "disk"]:
+        figures = measure(medium, places[medium], cells, options)
+        result[medium] = figures
+        show(medium, figures, console)
+    console.print(f"headrace start to ready: {_spread(ready)} s")
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"wire-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
+    target.write_text(json.dumps(result, indent=1) + "\n")
+    console.print(f"kept in {target.relative_to(Path(__file__).parents[1])}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
