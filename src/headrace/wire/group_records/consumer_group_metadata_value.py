@@ -1,0 +1,15 @@
+"""What does a ConsumerGroupMetadataValue hold?
+
+Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
+"""
+
+from __future__ import annotations
+
+from headrace.wire.schema import Message, field
+
+
+class ConsumerGroupMetadataValue(Message, kind="coordinator-value", api_key=3, versions="0", flexible="0+"):
+    """Value of a coordinator's record of type 3."""
+
+    epoch: int = field("int32 0+", default=0)
+    metadata_hash: int = field("int64 0+ tag=0@0+", default=0)

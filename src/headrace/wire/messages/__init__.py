@@ -1,0 +1,1 @@
+"""Requests and responses of every api, one module an api."""

@@ -1,0 +1,74 @@
+"""What do BeginQuorumEpoch requests and responses (api key 53) hold?
+
+Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
+"""
+
+from __future__ import annotations
+
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.wire.schema import Message, Struct, field
+
+
+class LeaderEndpoint(Struct):
+    """Part of `BeginQuorumEpochRequest`."""
+
+    name: str = field("string 1+ key", default="")
+    host: str = field("string 1+", default="")
+    port: int = field("uint16 1+", default=0)
+
+
+class RequestPartitionData(Struct):
+    """Part of `BeginQuorumEpochRequest`."""
+
+    partition_index: int = field("int32 0+", default=0)
+    voter_directory_id: Uuid = field("uuid 1+ ignorable", default=ZERO_UUID)
+    leader_id: int = field("int32 0+ entity=brokerId", default=0)
+    leader_epoch: int = field("int32 0+", default=0)
+
+
+class RequestTopicData(Struct):
+    """Part of `BeginQuorumEpochRequest`."""
+
+    topic_name: str = field("string 0+ entity=topicName", default="")
+    partitions: tuple[RequestPartitionData, ...] = field("[]RequestPartitionData 0+", default=())
+
+
+class BeginQuorumEpochRequest(Message, kind="request", api_key=53, versions="0-1", flexible="1+"):
+    """Request of api key 53."""
+
+    cluster_id: str | None = field("string 0+ nullable=0+", default=None)
+    voter_id: int = field("int32 1+ ignorable entity=brokerId", default=-1)
+    topics: tuple[RequestTopicData, ...] = field("[]RequestTopicData 0+", default=())
+    leader_endpoints: tuple[LeaderEndpoint, ...] = field("[]LeaderEndpoint 1+ ignorable", default=())
+
+
+class NodeEndpoint(Struct):
+    """Part of `BeginQuorumEpochResponse`."""
+
+    node_id: int = field("int32 1+ key entity=brokerId", default=0)
+    host: str = field("string 1+", default="")
+    port: int = field("uint16 1+", default=0)
+
+
+class ResponsePartitionData(Struct):
+    """Part of `BeginQuorumEpochResponse`."""
+
+    partition_index: int = field("int32 0+", default=0)
+    error_code: int = field("int16 0+", default=0)
+    leader_id: int = field("int32 0+ entity=brokerId", default=0)
+    leader_epoch: int = field("int32 0+", default=0)
+
+
+class ResponseTopicData(Struct):
+    """Part of `BeginQuorumEpochResponse`."""
+
+    topic_name: str = field("string 0+ entity=topicName", default="")
+    partitions: tuple[ResponsePartitionData, ...] = field("[]ResponsePartitionData 0+", default=())
+
+
+class BeginQuorumEpochResponse(Message, kind="response", api_key=53, versions="0-1", flexible="1+"):
+    """Answer to api key 53."""
+
+    error_code: int = field("int16 0+", default=0)
+    topics: tuple[ResponseTopicData, ...] = field("[]ResponseTopicData 0+", default=())
+    node_endpoints: tuple[NodeEndpoint, ...] = field("[]NodeEndpoint 1+ tag=0@1+", default=())

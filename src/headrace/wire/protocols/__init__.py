@@ -1,0 +1,1 @@
+"""Headers, and what clients carry through a coordinator."""

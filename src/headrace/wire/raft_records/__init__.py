@@ -1,0 +1,1 @@
+"""What the quorum writes for itself: control records and quorum-state."""

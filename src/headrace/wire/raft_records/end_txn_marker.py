@@ -1,0 +1,14 @@
+"""What does a EndTxnMarker hold?
+
+Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
+"""
+
+from __future__ import annotations
+
+from headrace.wire.schema import Message, field
+
+
+class EndTxnMarker(Message, kind="data", versions="0", flexible="none"):
+    """Data on its own: no api key."""
+
+    coordinator_epoch: int = field("int32 0+", default=0)
