@@ -1,0 +1,176 @@
+"""How are the records of a batch packed and unpacked, without ever unpacking more than allowed?
+
+Kafka's codecs: gzip, snappy in the chunks of xerial's stream format (bare snappy too), lz4 frames, zstd. Unpacking writes into a
+buffer whose size is bounded (M3), so a few bytes that claim or open to gigabytes cost no more than the bound.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+
+import cramjam
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ports import BytesLike
+
+DEFAULT_MAX_DECOMPRESSED_BYTES = 32 * 1024 * 1024
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+XERIAL_CHUNK_BYTES = 32 * 1024
+LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+"""Frame magic, version 1 with independent blocks (Java's reader refuses others), 64 KiB blocks, header checksum."""
+LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 0x8000_0000
+_FIRST_TRY_BYTES = 64 * 1024
+_U32 = Struct(">I")
+_U32_LE = Struct("<I")
+
+
+class Codec(IntEnum):
+    """Compression codecs by their number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+CODEC_NAMES = {"none": 0, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+"""Values of `compression.type` that name a codec."""
+
+
+def compress(codec: int, data: BytesLike, *, level: int | None = None) -> bytes:
+    """`data` packed by `codec`; `level` None is the codec's usual one. Level is ignored where a codec has none."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data, level=6 if level is None or level < 0 else level))
+    if codec == Codec.SNAPPY:
+        return _compress_xerial(data)
+    if codec == Codec.LZ4:
+        return _compress_lz4(data)
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+    raise unknown_codec(codec)
+
+
+def decompress(codec: int, data: BytesLike, *, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> BytesLike:
+    """`data` unpacked; never allocates more than `max_bytes` for the result.
+
+    PeerError(CORRUPT_MESSAGE) for damaged bytes, PeerError(MESSAGE_TOO_LARGE) above the bound,
+    PeerError(UNSUPPORTED_COMPRESSION_TYPE) for a codec that nobody knows.
+    """
+    if codec == Codec.NONE:
+        return data
+    if codec == Codec.GZIP:
+        return _grow(cramjam.gzip.decompress_into, data, _gzip_guess(data), max_bytes)
+    if codec == Codec.SNAPPY:
+        return _decompress_snappy(data, max_bytes)
+    if codec == Codec.LZ4:
+        return _grow(cramjam.lz4.decompress_into, data, len(data) * 4, max_bytes)
+    if codec == Codec.ZSTD:
+        return _grow(cramjam.zstd.decompress_into, data, len(data) * 4, max_bytes)
+    raise unknown_codec(codec)
+
+
+def unknown_codec(codec: int) -> PeerError:
+    """The refusal of a codec number outside Kafka's five."""
+    return PeerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+
+
+def _grow(unpack: Callable[..., int], data: BytesLike, guess: int, max_bytes: int) -> BytesLike:
+    """Unpack into a buffer of a guessed size, four times larger at each failure, until it fits or the bound is reached.
+
+    The libraries do not tell *does not fit* from *damaged* reliably, so damaged bytes are tried up to the bound as well: they stop
+    at the damage long before.
+    """
+    size = min(max(guess, _FIRST_TRY_BYTES), max_bytes)
+    while True:
+        out = bytearray(size)
+        try:
+            return memoryview(out)[: unpack(data, out)]
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"compressed records are damaged: {error}") from None
+            if size >= max_bytes:
+                raise too_large(max_bytes) from None
+        size = min(size * 4, max_bytes)
+
+
+def too_large(max_bytes: int) -> PeerError:
+    """The refusal of a batch that opens to more than the bound."""
+    return PeerError(ErrorCode.MESSAGE_TOO_LARGE, f"compressed records open to more than {max_bytes} bytes")
+
+
+def _gzip_guess(data: BytesLike) -> int:
+    """The length that gzip's trailer claims, if it is credible (deflate reaches at most 1032:1)."""
+    if len(data) < 18:
+        return 0
+    claimed: int = _U32_LE.unpack_from(data, len(data) - 4)[0]
+    return claimed if claimed <= len(data) * 1032 else 0
+
+
+def _compress_xerial(data: BytesLike) -> bytes:
+    view = memoryview(data)
+    out = bytearray(XERIAL_HEADER)
+    for start in range(0, len(view), XERIAL_CHUNK_BYTES):
+        chunk = cramjam.snappy.compress_raw(view[start : start + XERIAL_CHUNK_BYTES])
+        out += _U32.pack(len(chunk))
+        out += memoryview(chunk)
+    return bytes(out)
+
+
+def _compress_lz4(data: BytesLike) -> bytes:
+    view = memoryview(data)
+    out = bytearray(LZ4_HEADER)
+    for start in range(0, len(view), LZ4_BLOCK_BYTES):
+        block = view[start : start + LZ4_BLOCK_BYTES]
+        packed = memoryview(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            out += _U32_LE.pack(len(packed))
+            out += packed
+        else:
+            out += _U32_LE.pack(len(block) | _LZ4_STORED)
+            out += block
+    out += _U32_LE.pack(0)
+    return bytes(out)
+
+
+def _decompress_snappy(data: BytesLike, max_bytes: int) -> BytesLike:
+    view = memoryview(data)
+    if bytes(view[:8]) != XERIAL_MAGIC:
+        return _snappy_chunk(view, max_bytes)
+    out = bytearray()
+    position = len(XERIAL_HEADER)
+    while position < len(view):
+        try:
+            size: int = _U32.unpack_from(view, position)[0]
+        except struct.error:
+            raise PeerError(ErrorCode.CORRUPT_MESSAGE, "snappy stream ends inside a chunk's length") from None
+        position += 4
+        if size > len(view) - position:
+            raise PeerError(ErrorCode.CORRUPT_MESSAGE, "snappy chunk is longer than the batch")
+        out += _snappy_chunk(view[position : position + size], max_bytes - len(out))
+        position += size
+    return out
+
+
+def _snappy_chunk(chunk: memoryview, max_bytes: int) -> bytearray:
+    """One bare snappy block. Snappy opens at most about 22:1, so a larger claim is damage, not a bomb."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(chunk)
+        if size > len(chunk) * 64:
+            raise PeerError(ErrorCode.CORRUPT_MESSAGE, "snappy chunk claims an impossible length")
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        out = bytearray(size)
+        if cramjam.snappy.decompress_raw_into(chunk, out) != size:
+            raise PeerError(ErrorCode.CORRUPT_MESSAGE, "snappy chunk opens to another length than it claims")
+    except cramjam.DecompressionError as error:
+        raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"compressed records are damaged: {error}") from None
+    return out
