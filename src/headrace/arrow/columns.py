@@ -1,0 +1,121 @@
+"""How do the records of neighbouring batches become Arrow columns, without a Python step a record?
+
+The way: find where each record begins (`hops`), read the fields of all records at once (`varints`), then gather keys and values. All record
+bytes are accounted for: fields that do not end where the record's length says are a `DecodeError` (B49), and so are offsets out of order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headrace.arrow.corrupt import CorruptRecords
+from headrace.arrow.frames import Frames
+from headrace.arrow.gather import gather_binary
+from headrace.arrow.hops import record_ends
+from headrace.arrow.schema import TIMESTAMP_TYPE
+from headrace.arrow.varints import Bytes, Ints, read_ints, read_longs, read_unsigned
+
+_US_PER_MS: Final = 1000
+_MAX_TIMESTAMP_MS: Final = (1 << 63) // _US_PER_MS - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """Where the bytes of a nullable binary field lie, for each record: length -1 means null."""
+
+    starts: Ints
+    lengths: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFields:
+    """The fields of all records of some batches; `headers_at` is where each record's first header begins."""
+
+    offsets: Ints
+    timestamps_ms: Ints
+    is_append_time: NDArray[np.bool_]
+    keys: Slices
+    values: Slices
+    header_counts: Ints
+    headers_at: Ints
+    ends: Ints
+
+
+def read_fields(frames: Frames) -> RecordFields:
+    """Read every field but the header entries of every record of `frames`."""
+    buffer: Bytes = np.frombuffer(frames.payload, dtype=np.uint8)
+    counts = np.array(frames.counts, dtype=np.int64)
+    ends = record_ends(frames)
+    starts = np.empty_like(ends)
+    starts[1:] = ends[:-1]
+    first_of_batch = np.cumsum(counts) - counts
+    starts[first_of_batch] = frames.starts
+    _, at = read_unsigned(buffer, starts, 5)
+    timestamp_deltas, at = read_longs(buffer, at + 1)
+    offset_deltas, at = read_ints(buffer, at)
+    keys, at = _read_slices(buffer, at, ends)
+    values, at = _read_slices(buffer, at, ends)
+    header_counts, at = read_ints(buffer, at)
+    offsets = np.repeat(np.array(frames.base_offsets, dtype=np.int64), counts) + offset_deltas
+    last_offsets = np.repeat(np.array(frames.last_offsets, dtype=np.int64), counts)
+    _check_offsets(offsets, offset_deltas, last_offsets)
+    timestamps, is_append_time = _timestamps(frames, timestamp_deltas, counts)
+    return RecordFields(
+        offsets=offsets, timestamps_ms=timestamps, is_append_time=is_append_time, keys=keys, values=values,
+        header_counts=header_counts, headers_at=at, ends=ends,
+    )  # fmt: skip
+
+
+def _read_slices(buffer: Bytes, at: Ints, ends: Ints) -> tuple[Slices, Ints]:
+    """A length-prefixed nullable field; its bytes must lie within the record."""
+    lengths, starts = read_ints(buffer, at)
+    smallest = lengths.min()
+    after = starts + (lengths if smallest >= 0 else np.maximum(lengths, 0))
+    if smallest < -1 or (after > ends).any():
+        raise CorruptRecords("a key or value does not lie within its record")
+    return Slices(starts=starts, lengths=lengths), after
+
+
+def _check_offsets(offsets: Ints, deltas: Ints, last_offsets: Ints) -> None:
+    if deltas.min() < 0 or (offsets > last_offsets).any() or (offsets[1:] <= offsets[:-1]).any():
+        raise CorruptRecords("record offsets are out of order or outside their batch")
+
+
+def _timestamps(frames: Frames, deltas: Ints, counts: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Each record's time in ms: base plus delta, or the batch's append time where the log set it."""
+    is_append_time = np.array([each is not None for each in frames.append_times_ms], dtype=np.bool_)
+    pairs = zip(frames.base_timestamps_ms, frames.append_times_ms, strict=True)
+    base = np.array([own if appended is None else appended for own, appended in pairs], dtype=np.int64)
+    flags = np.repeat(is_append_time, counts)
+    if is_append_time.any():
+        deltas = np.where(flags, 0, deltas)
+    _check_times(base)
+    _check_times(deltas)
+    times = np.repeat(base, counts) + deltas
+    _check_times(times)
+    return times, flags
+
+
+def _check_times(times_ms: Ints) -> None:
+    if max(-int(times_ms.min()), int(times_ms.max())) > _MAX_TIMESTAMP_MS:
+        raise CorruptRecords("a timestamp is outside the range of microseconds in 64 bits (B48)")
+
+
+def binary_column(buffer: memoryview, slices: Slices) -> pa.Array:
+    """A nullable binary column of the bytes that `slices` point at."""
+    return gather_binary(buffer, slices.starts, slices.lengths)
+
+
+def long_column(values: Ints) -> pa.Array:
+    """An int64 column over the array's own memory."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def timestamp_column(times_ms: Ints) -> pa.Array:
+    """A UTC timestamp column in microseconds out of milliseconds."""
+    return pa.Array.from_buffers(TIMESTAMP_TYPE, len(times_ms), [None, pa.py_buffer(times_ms * _US_PER_MS)])

@@ -1,0 +1,85 @@
+"""How do the bytes of a fetched topic range become Arrow record batches?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headrace.arrow.columns import RecordFields, binary_column, long_column, read_fields, timestamp_column
+from headrace.arrow.frames import AbortedTransaction, FrameLimits, Frames, scan
+from headrace.arrow.headers import headers_column, read_headers
+from headrace.arrow.schema import CREATE_TIME, LOG_APPEND_TIME, rows_schema
+
+
+@dataclass(slots=True, kw_only=True)
+class RangeDecoder:
+    """Turns fetch answers of one topic partition into record batches with the columns of `rows_schema`.
+
+    Holds no position: what to decode is said at each call, and the same call gives the same rows. One for each task; not thread-safe.
+    """
+
+    topic: str
+    partition: int
+    include_headers: bool = False
+    limits: FrameLimits = field(default_factory=FrameLimits)
+    _topic_column: pa.Array = field(init=False, default=None)
+
+    def decode(
+        self,
+        records: memoryview,
+        *,
+        start_offset: int,
+        end_offset: int,
+        aborted: Sequence[AbortedTransaction] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records with offsets from `start_offset` up to `end_offset` (exclusive) that `records` holds, in order; no empty batches.
+
+        `records` is what a fetch answer carries: whole batches, the last one perhaps cut. Control batches are left out, and with `aborted`
+        (read_committed) so are those of aborted transactions. Raises DecodeError for bytes that cannot be right (B52, B53).
+        """
+        groups = scan(records, start_offset=start_offset, end_offset=end_offset, aborted=aborted, limits=self.limits)
+        for frames in groups:
+            batch = self._rows(frames, start_offset, end_offset)
+            if batch.num_rows:
+                yield batch
+
+    def _rows(self, frames: Frames, start_offset: int, end_offset: int) -> pa.RecordBatch:
+        fields = read_fields(frames)
+        buffer = np.frombuffer(frames.payload, dtype=np.uint8)
+        entries = read_headers(buffer, fields)
+        columns = [
+            binary_column(frames.payload, fields.keys),
+            binary_column(frames.payload, fields.values),
+            self._topics(len(fields.offsets)),
+            _ints(np.full(len(fields.offsets), self.partition, dtype=np.int32)),
+            long_column(fields.offsets),
+            timestamp_column(fields.timestamps_ms),
+            _ints(np.where(fields.is_append_time, LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)),
+        ]
+        if self.include_headers:
+            columns.append(headers_column(frames.payload, entries))
+        rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(include_headers=self.include_headers))
+        return _bounded(rows, fields, start_offset, end_offset)
+
+    def _topics(self, count: int) -> pa.Array:
+        """The topic's name `count` times; the longest column made so far is kept and cut."""
+        if self._topic_column is None or len(self._topic_column) < count:
+            self._topic_column = pa.repeat(pa.scalar(self.topic, pa.string()), count)
+        return self._topic_column.slice(0, count)
+
+
+def _ints(values: NDArray[np.int32]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values)])
+
+
+def _bounded(rows: pa.RecordBatch, fields: RecordFields, start_offset: int, end_offset: int) -> pa.RecordBatch:
+    """The rows within the offsets; a view when some fall out."""
+    offsets = fields.offsets
+    if offsets[0] >= start_offset and offsets[-1] < end_offset:
+        return rows
+    first, end = np.searchsorted(offsets, [start_offset, end_offset])
+    return rows.slice(int(first), int(end - first))

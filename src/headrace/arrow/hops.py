@@ -1,0 +1,122 @@
+"""Where does each record of some batches end?
+
+A record says its length, so the way leads from one to the next. Two ways to go: one Python step a record, or, where neighbours are as long
+as each other, one step a run of them. Which one pays is found out while going.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from headrace.arrow.corrupt import CorruptRecords
+from headrace.arrow.frames import Frames
+from headrace.arrow.varints import Ints
+
+_FIRST_PATIENCE: Final = 3
+_MAX_PATIENCE: Final = 256
+_FIRST_WINDOW: Final = 64
+_WORTHWHILE_RUN: Final = 24
+
+
+def record_ends(frames: Frames) -> Ints:
+    """The position after each record, batch by batch; raises DecodeError where they do not fill their batch exactly (B49)."""
+    walker = _Walker(frames.payload)
+    for start, end, count in zip(frames.starts, frames.ends, frames.counts, strict=True):
+        walker.walk(start, end, count)
+    return walker.ends()
+
+
+class _Walker:
+    """Goes over the batches of one buffer. Runs of equal steps are kept as (step, how often), all else as single steps."""
+
+    def __init__(self, payload: memoryview) -> None:
+        self._bytes = payload
+        self._parts: list[Ints] = []
+        self._singles: list[int] = []
+        self._patience = _FIRST_PATIENCE
+
+    def walk(self, start: int, end: int, count: int) -> None:
+        """One batch: `count` records from `start` that end at `end`."""
+        try:
+            position = self._walk(start, end, count)
+        except IndexError:
+            position = -1
+        if position != end:
+            raise CorruptRecords(f"{count} records do not fill the {end - start} bytes of their batch")
+
+    def _walk(self, start: int, end: int, count: int) -> int:
+        data, singles, patience = self._bytes, self._singles, self._patience
+        position, left = start, count
+        equal, previous = 0, 0
+        while left:
+            low = data[position]
+            if low < 0x80:
+                step = (low >> 1) + 1
+            else:
+                high = data[position + 1]
+                step = ((low & 0x7F | high << 7) >> 1) + 2 if high < 0x80 else self._long_step(position)
+            if low & 1:
+                return -1
+            if step != previous:
+                equal, previous = 0, step
+            else:
+                equal += 1
+                if equal >= patience and step < 8194:
+                    run = self._run(position, end, step, left)
+                    patience = _FIRST_PATIENCE if run >= _WORTHWHILE_RUN else min(patience * 2, _MAX_PATIENCE)
+                    position += run * step
+                    left -= run
+                    equal, previous = 0, 0
+                    continue
+            position += step
+            singles.append(position)
+            left -= 1
+        self._patience = patience
+        return position
+
+    def _run(self, position: int, end: int, step: int, left: int) -> int:
+        """How many of the next `left` records are `step` bytes long, at least the first; their ends are noted."""
+        run, window = 0, _FIRST_WINDOW
+        width = 1 if step <= 64 else 2
+        while run < left:
+            at = position + run * step
+            asked = min(window, left - run)
+            stop = min(at + asked * step, end)
+            found = min(_leading_equal(bytes(self._bytes[at + index : stop : step])) for index in range(width))
+            if run and found and self._bytes[at : at + width] != self._bytes[position : position + width]:
+                break
+            run += found
+            if found < asked:
+                break
+            window *= 4
+        self._flush()
+        self._parts.append(position + step * np.arange(1, run + 1, dtype=np.int64))
+        return run
+
+    def _long_step(self, position: int) -> int:
+        """The step over a record whose length takes three bytes or more."""
+        value, shift = 0, 0
+        for index in range(5):
+            byte = self._bytes[position + index]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) + index + 1
+            shift += 7
+        raise CorruptRecords("a record's length is a varint longer than 5 bytes")
+
+    def _flush(self) -> None:
+        if self._singles:
+            self._parts.append(np.array(self._singles, dtype=np.int64))
+            self._singles.clear()
+
+    def ends(self) -> Ints:
+        """All ends noted so far."""
+        self._flush()
+        return np.concatenate(self._parts) if len(self._parts) != 1 else self._parts[0]
+
+
+def _leading_equal(data: bytes) -> int:
+    """How many bytes at the beginning are the same as the first."""
+    return len(data) - len(data.lstrip(data[:1]))
