@@ -1,0 +1,84 @@
+"""What are the bytes of a message, and what message do bytes hold?
+
+A reader and a writer are compiled for each (message, version) when first asked for. Any bytes decode to a message or
+raise DecodeError, and nothing is allocated that the bytes at hand could not fill. Source: B20-B23, K45.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import DecodeError, EncodeError
+from headrace.wire.reader import Reader, compile_reader
+from headrace.wire.schema import Message
+from headrace.wire.varint import Buffer
+from headrace.wire.writer import Writer, compile_writer
+
+M = TypeVar("M", bound=Message)
+
+_readers: dict[tuple[type[Message], int], Reader] = {}
+_writers: dict[tuple[type[Message], int], Writer] = {}
+
+
+def reader_of(cls: type[Message], version: int) -> Reader:
+    """The compiled reader, `read(buf, pos) -> (message, pos)`; it may raise IndexError, struct.error and the like.
+
+    Raises DecodeError (UNSUPPORTED_VERSION) for a version that the message does not have.
+    """
+    found = _readers.get((cls, version))
+    if found is None:
+        if version not in cls.SCHEMA.versions:
+            raise DecodeError(f"{cls.__name__} has no version {version}", ErrorCode.UNSUPPORTED_VERSION)
+        found = _readers[cls, version] = compile_reader(cls, version)
+    return found
+
+
+def writer_of(cls: type[Message], version: int) -> Writer:
+    """The compiled writer, `write(message, out)`. Raises EncodeError for a version that the message does not have."""
+    found = _writers.get((cls, version))
+    if found is None:
+        if version not in cls.SCHEMA.versions:
+            raise EncodeError(f"{cls.__name__} has no version {version}")
+        found = _writers[cls, version] = compile_writer(cls, version)
+    return found
+
+
+def decode_from(cls: type[M], data: Buffer, pos: int, version: int) -> tuple[M, int]:
+    """The message at `pos` of `data`, and the position behind it. Raises DecodeError.
+
+    Fields of type `records` are views onto `data`; everything else is copied out of it.
+    """
+    try:
+        found: tuple[M, int] = reader_of(cls, version)(data, pos)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"{cls.__name__} v{version}: {error}") from None
+    return found
+
+
+def decode(cls: type[M], data: Buffer, version: int, *, allow_trailing: bool = False) -> M:
+    """The message that `data` holds. Raises DecodeError for any other bytes, and for bytes left over (B4).
+
+    Fields of type `records` are views onto `data`; everything else is copied out of it.
+    """
+    message, end = decode_from(cls, data, 0, version)
+    if end != len(data) and not allow_trailing:
+        raise DecodeError(f"{cls.__name__} v{version}: {len(data) - end} bytes are left over")
+    return message
+
+
+def encode_into(message: Message, version: int, out: bytearray) -> None:
+    """Append the bytes of a message. Raises EncodeError when this version cannot say what the message says."""
+    writer = _writers.get((type(message), version)) or writer_of(type(message), version)
+    try:
+        writer(message, out)
+    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The bytes of a message. Raises EncodeError when this version cannot say what the message says."""
+    out = bytearray()
+    encode_into(message, version, out)
+    return bytes(out)

@@ -1,0 +1,54 @@
+"""How does an unsigned varint look, and when is one refused?
+
+Seven bits a byte, lowest first, at most five bytes and 32 bits. Longer, larger or padded ones are refused. Source: KIP-482, B9.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.core.errors import DecodeError
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_UVARINT: Final = 0xFFFFFFFF
+_LAST_SHIFT = 28
+_LAST_BYTE_LIMIT = 0x0F
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """The number at `pos` and the position after it. Raises DecodeError, or IndexError at the end of the bytes."""
+    first = buf[pos]
+    if first < 0x80:
+        return first, pos + 1
+    return continue_uvarint(buf, pos + 1, first)
+
+
+def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
+    """As `read_uvarint`, when the first byte is read already and says that more follow; `pos` is behind it."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = buf[pos]
+        pos += 1
+        if shift == _LAST_SHIFT and byte > _LAST_BYTE_LIMIT:
+            raise DecodeError("a varint has more than 32 bits")
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if byte == 0:
+                raise DecodeError("a varint is padded")
+            return value, pos
+        shift += 7
+
+
+def append_uvarint(out: bytearray, value: int) -> None:
+    """Write `value`, 0 to 2^32-1, behind `out`."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def size_of_uvarint(value: int) -> int:
+    """How many bytes `value` takes."""
+    return max(1, (value.bit_length() + 6) // 7)
