@@ -22,8 +22,8 @@ DEFAULT_PROTOCOLS: Mapping[str, SecurityProtocol] = {protocol.name: protocol for
 class NodeConfig:
     """The settings of one node: milliseconds, bytes and counts as the names say; who made it has checked them.
 
-    `listeners` are what this node binds (a broker's and a controller's alike), `advertised_listeners` what it tells
-    others, without controller listeners on a broker. `log_retention_ms`, `log_roll_ms`, `log_roll_jitter_ms` and
+    `listeners` are what this node binds (a broker's and a controller's alike); it tells others
+    `advertised_listeners` for clients and brokers, `advertised_controller_listeners` for the quorum. `log_retention_ms`, `log_roll_ms`, `log_roll_jitter_ms` and
     `log_flush_interval_ms` are what follows from their hours, minutes and milliseconds together.
     """
 
@@ -31,6 +31,7 @@ class NodeConfig:
     process_roles: tuple[str, ...] = ("broker", "controller")
     listeners: tuple[Listener, ...] = ()
     advertised_listeners: tuple[Listener, ...] = ()
+    advertised_controller_listeners: tuple[Listener, ...] = ()
     controller_listener_names: tuple[str, ...] = ("CONTROLLER",)
     inter_broker_listener_name: str = "PLAINTEXT"
     early_start_listeners: tuple[str, ...] = ()

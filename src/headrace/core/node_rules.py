@@ -1,0 +1,251 @@
+"""Which settings of a node contradict one another?
+
+The rules are those that Kafka 4.3.1 checks when it starts, and a few of Headrace (S0-20, S1-05 to S1-27).
+"""
+
+from __future__ import annotations
+
+from headrace.core.errors import OperatorError
+from headrace.core.node_config import NodeConfig
+
+ROLES = ("broker", "controller")
+UNROUTABLE = "0.0.0.0"
+
+
+def check_node_config(config: NodeConfig) -> None:
+    """Raises OperatorError for the first rule that is broken."""
+    _check_roles(config)
+    _check_times_and_sizes(config)
+    _check_log_dirs(config)
+    _check_quorum(config)
+    _check_listeners(config)
+    _check_security(config)
+    _check_heartbeats(config)
+    _check_connections(config)
+    _check_groups(config)
+
+
+def _require(claim: bool, otherwise: str) -> None:  # noqa: FBT001 - the claim reads as one
+    if not claim:
+        raise OperatorError(otherwise)
+
+
+def _check_roles(config: NodeConfig) -> None:
+    """S1-05, S1-27: every node has roles; each known, each once (the key's own check)."""
+    _require(
+        bool(config.process_roles),
+        "process.roles must name broker, controller or both; nodes without roles are not supported",
+    )
+    _require(config.node_id >= 0, f"Invalid value {config.node_id} for configuration node.id: Value must be at least 0")
+
+
+def _check_times_and_sizes(config: NodeConfig) -> None:
+    _require(config.log_roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(config.log_roll_jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(
+        config.log_retention_ms >= 1 or config.log_retention_ms == -1,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    _require(
+        config.log_cleaner_threads == 0
+        or config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads > 1_048_576,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+    _require(
+        config.replica_fetch_wait_max_ms <= config.replica_socket_timeout_ms,
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
+    )
+    _require(
+        config.replica_fetch_wait_max_ms <= config.replica_lag_time_max_ms,
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms "
+        "to prevent frequent changes in ISR",
+    )
+    _require(
+        config.queued_max_request_bytes <= 0 or config.queued_max_request_bytes >= config.socket_request_max_bytes,
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    )
+
+
+def _check_log_dirs(config: NodeConfig) -> None:
+    _require(bool(config.log_dirs), "At least one log directory must be defined via log.dirs or log.dir.")
+    cordoned = config.cordoned_log_dirs
+    if "*" in cordoned:
+        _require(len(cordoned) == 1, "When cordoned.log.dirs is set to *, it must not contain other values")
+        return
+    missing = [one for one in cordoned if one not in config.log_dirs]
+    _require(
+        not missing,
+        f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : {', '.join(missing)}",
+    )
+
+
+def _check_quorum(config: NodeConfig) -> None:
+    """S1-09: static voters or bootstrap servers; a controller is of the voters, a broker alone is not."""
+    voters = {voter.node_id for voter in config.controller_quorum_voters}
+    shown = "{" + ", ".join(map(str, sorted(voters))) + "}"
+    _require(
+        bool(voters) or bool(config.controller_quorum_bootstrap_servers),
+        "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers "
+        "or controller.quorum.voters must contain a parseable set of controllers.",
+    )
+    if config.is_controller:
+        _require(
+            not voters or config.node_id in voters,
+            f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of "
+            f"voters controller.quorum.voters={shown}",
+        )
+        return
+    _require(
+        config.node_id not in voters,
+        f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the set of "
+        f"voters controller.quorum.voters={shown}",
+    )
+    _require(
+        not config.controller_quorum_auto_join_enable,
+        "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
+    )
+
+
+def _check_listeners(config: NodeConfig) -> None:
+    _check_controller_listeners(config)
+    if config.is_broker:
+        _check_broker_listeners(config)
+    for one in (*config.advertised_listeners, *config.advertised_controller_listeners):
+        _require(
+            one.host != UNROUTABLE,
+            f"advertised.listeners cannot use the nonroutable meta-address {UNROUTABLE}. Use a routable IP address.",
+        )
+    known = {one.name for one in config.listeners} | set(config.controller_listener_names)
+    for name in config.early_start_listeners:
+        _require(
+            name in known,
+            f"early.start.listeners contains listener {name}, but this is not contained in listeners or controller.listener.names",
+        )
+
+
+def _check_controller_listeners(config: NodeConfig) -> None:
+    """S1-06, S1-08."""
+    names, bound = config.controller_listener_names, {one.name for one in config.listeners}
+    if not config.is_controller:
+        _require(
+            bool(names),
+            "controller.listener.names must contain at least one value when running KRaft with just the broker role",
+        )
+        _require(
+            not config.controller_listeners,
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running KRaft "
+            "with just the broker role",
+        )
+        for name in names:
+            _require(
+                name in config.listener_security_protocol_map,
+                f"Controller listener with name {name} defined in controller.listener.names not found in "
+                f"listener.security.protocol.map: add {name}:PLAINTEXT",
+            )
+        return
+    if not config.is_broker:
+        _require(
+            len(config.controller_listeners) == len(config.listeners),
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller",
+        )
+        _require(
+            "inter.broker.listener.name" not in config.originals or config.inter_broker_listener_name not in names,
+            "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration value when "
+            "process.roles=controller",
+        )
+    _require(
+        bool(config.controller_listeners),
+        "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running "
+        "the KRaft controller role",
+    )
+    _require(
+        set(names) <= bound,
+        "controller.listener.names must only contain values appearing in the 'listeners' configuration when running the KRaft "
+        "controller role",
+    )
+
+
+def _check_broker_listeners(config: NodeConfig) -> None:
+    told, bound = [one.name for one in config.advertised_listeners], [one.name for one in config.listeners]
+    _require(
+        bool(told),
+        "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.listener.names?",
+    )
+    _require(
+        config.inter_broker_listener_name in told,
+        "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+        f"The valid options based on currently configured listeners are {','.join(told)}",
+    )
+    _require(
+        set(told) <= set(bound),
+        "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
+        f"Found {','.join(told)}. The valid options based on the current configuration are {','.join(bound)}",
+    )
+
+
+def _check_security(config: NodeConfig) -> None:
+    """What would guard the node and is not built is refused, not left out."""
+    for one in config.listeners:
+        _require(
+            one.security_protocol.name == "PLAINTEXT",
+            f"Listener {one.name} speaks {one.security_protocol.name}, which is not supported yet: "
+            "map it to PLAINTEXT in listener.security.protocol.map",
+        )
+    _require(
+        not config.authorizer_class_name,
+        f"authorizer.class.name={config.authorizer_class_name} is not supported yet: remove it, or keep the node off open networks",
+    )
+
+
+def _check_heartbeats(config: NodeConfig) -> None:
+    """S1-15 and Kafka's rule on both roles together; S0-20: the broker must be the one that waits longer."""
+    interval, session = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms
+    _require(
+        not (config.is_broker and config.is_controller) or interval * 2 <= session,
+        f"broker.heartbeat.interval.ms ({interval} ms) must be less than or equal to half of the "
+        f"broker.session.timeout.ms ({session} ms)",
+    )
+    fencing = config.broker_heartbeat_timeout_ms
+    _require(
+        fencing == 0 or fencing > session,
+        f"broker.heartbeat.timeout.ms ({fencing} ms) must be greater than broker.session.timeout.ms ({session} ms), "
+        "or 0 to switch self-fencing off",
+    )
+
+
+def _check_connections(config: NodeConfig) -> None:
+    overrides = parse_ip_overrides(config.max_connections_per_ip_overrides)
+    _require(
+        config.max_connections_per_ip != 0 or bool(overrides),
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+    )
+    idle, delay = config.connections_max_idle_ms, config.connection_failed_authentication_delay_ms
+    _require(
+        idle < 0 or delay < idle,
+        f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle} "
+        "to prevent failed authentication responses from timing out",
+    )
+
+
+def parse_ip_overrides(text: str) -> dict[str, int]:
+    """Connections a host may have, of `host:count,...`. Raises OperatorError."""
+    found: dict[str, int] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = pair.rpartition(":")
+        if not colon or not host.strip() or not count.strip().isdecimal():
+            raise OperatorError(
+                f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair} is not host:count"
+            )
+        found[host.strip()] = int(count)
+    return found
+
+
+def _check_groups(config: NodeConfig) -> None:
+    lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    _require(
+        lowest <= highest,
+        f"group.max.session.timeout.ms ({highest}) must be greater than or equal to group.min.session.timeout.ms ({lowest})",
+    )
+    protocols = config.group_coordinator_rebalance_protocols
+    _require("classic" in protocols, "Disabling the 'classic' protocol is not supported.")

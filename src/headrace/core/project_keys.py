@@ -1,0 +1,102 @@
+"""Which keys does Headrace add to Kafka's, which older names does it take, and what may come from anywhere?"""
+
+from __future__ import annotations
+
+from headrace.core.config_checks import OneOf, at_least
+from headrace.core.config_key import ConfigKey, Type
+
+ON, OFF = True, False
+NATURAL, POSITIVE = at_least(0), at_least(1)
+
+PROJECT_KEYS: tuple[ConfigKey, ...] = (
+    # A broker without word from the controller for this long stops its clients (0: never). S0-15, S0-44.
+    ConfigKey("broker.heartbeat.timeout.ms", Type.INT, 13_500, NATURAL),
+    # The longest wait between two tries of a quorum request. S1-22.
+    ConfigKey("controller.quorum.retry.backoff.max.ms", Type.INT, 1_000, NATURAL),
+    # When a broker that is cut off stops serving: where it leads alone, always, or never.
+    ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
+    # Every record of a produced batch is checked, not only the batch.
+    ConfigKey("headrace.validate.records", Type.BOOLEAN, OFF),
+    # The controller fences a broker whose listeners refuse connections.
+    ConfigKey("headrace.fence.refused.brokers", Type.BOOLEAN, ON),
+    # A controller whose leader refuses connections starts an election.
+    ConfigKey("headrace.elect.on.refused.leader", Type.BOOLEAN, ON),
+    # What one batch may open to; beyond it the batch is refused.
+    ConfigKey("headrace.max.decompressed.bytes", Type.INT, 268_435_456, POSITIVE),
+    # How long a frame may take from its first byte to its last.
+    ConfigKey("headrace.frame.timeout.ms", Type.INT, 30_000, POSITIVE),
+    # Answers that a slow client has not read; beyond it the connection is not read from, then closed.
+    ConfigKey("headrace.max.unsent.bytes", Type.INT, 67_108_864, POSITIVE),
+    # Requests of one connection that are not answered yet; beyond it the connection is not read from.
+    ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
+)
+"""The keys that only Headrace has."""
+
+ALIASES: dict[str, str] = {
+    "controller.connect": "controller.quorum.voters",
+    "quorum.voters": "controller.quorum.voters",
+    "bootstrap.quorum.voters": "controller.quorum.voters",
+    "bootstrap.servers": "controller.quorum.bootstrap.servers",
+    "quorum.fetch.timeout.ms": "controller.quorum.fetch.timeout.ms",
+    "quorum.election.timeout.ms": "controller.quorum.election.timeout.ms",
+    "quorum.election.backoff.max.ms": "controller.quorum.election.backoff.max.ms",
+    "quorum.request.timeout.ms": "controller.quorum.request.timeout.ms",
+    "quorum.retry.backoff.ms": "controller.quorum.retry.backoff.ms",
+    "quorum.retry.backoff.max.ms": "controller.quorum.retry.backoff.max.ms",
+    "controller.id": "node.id",
+    "broker.id": "node.id",
+    "broker.registration.timeout.ms": "broker.session.timeout.ms",
+    "controller.heartbeat.timeout.ms": "broker.session.timeout.ms",
+    "replica.keep.in.sync.time.ms": "replica.lag.time.max.ms",
+}
+"""Names of older designs, and what they are called today; both given must say the same."""
+
+BROKER_QUOTA_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey("follower.replication.throttled.rate", Type.LONG, 2**63 - 1, NATURAL),
+    ConfigKey("leader.replication.throttled.rate", Type.LONG, 2**63 - 1, NATURAL),
+    ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", Type.LONG, 2**63 - 1, NATURAL),
+)
+"""Keys of a broker that can only be set while it runs (KIP-73, KIP-113)."""
+
+FORMER_KEYS = frozenset({
+    "alter.config.policy.kraft.compatibility.enable",
+    "broker.id.generation.enable",
+    "eligible.leader.replicas.enable",
+    "group.consumer.remote.assignors",
+    "group.coordinator.new.enable",
+    "inter.broker.protocol.version",
+    "log.message.downconversion.enable",
+    "log.message.format.version",
+    "log.message.timestamp.difference.max.ms",
+    "password.encoder.cipher.algorithm",
+    "password.encoder.iterations",
+    "password.encoder.key.length",
+    "password.encoder.keyfactory.algorithm",
+    "password.encoder.old.secret",
+    "password.encoder.secret",
+    "reserved.broker.max.id",
+    "unstable.metadata.versions.enable",
+})  # fmt: skip
+"""Keys that earlier releases of Kafka had and 4.3 ignores: accepted, without effect."""
+
+FORMER_PREFIXES = ("zookeeper.",)
+"""Prefixes of keys that 4.3 ignores (S1-26)."""
+
+OPEN_PREFIXES = ("listener.name.", "config.providers.", "rlmm.config.", "rsm.config.", "headrace.plugin.")
+"""Below these anything may stand."""
+
+PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+"""Keys of plugins that come with Kafka."""
+
+PLUGIN_CLASSES = (
+    "alter.config.policy.class.name", "authorizer.class.name", "client.quota.callback.class", "create.topic.policy.class.name",
+    "kafka.metrics.reporters", "metric.reporters", "principal.builder.class", "replica.selector.class", "ssl.engine.factory.class",
+)  # fmt: skip
+"""Keys that name a plugin; where one is set, unknown keys may be the plugin's own."""
+
+REFUSED_KEYS: dict[str, str] = {
+    "control.plane.listener.name": "is not supported with process.roles: remove it and name the controller's listeners in "
+    "controller.listener.names",
+    "zookeeper.metadata.migration.enable": "needs ZooKeeper, which is not supported: remove it",
+}
+"""Keys whose effect cannot be left out quietly."""
