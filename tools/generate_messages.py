@@ -276,15 +276,18 @@ def modules(definitions: list[Json]) -> list[Module]:
 
 def api_facts(definitions: list[Json]) -> str:
     """The table of all apis: what is advertised, and where a message may be sent."""
+    requests = [item for item in definitions if item["type"] == "request" and item["validVersions"] != "none"]
+    requests.sort(key=lambda item: int(item["apiKey"]))
+    names = [(item["apiKey"], item["name"].removesuffix("Request")) for item in requests]
     lines = [
         '"""Which apis are there, in which versions, and on which listeners?', "", HEADER.format(version=KAFKA_VERSION), '"""',
-        "", "from __future__ import annotations", "", "from typing import Final", "",
+        "", "from __future__ import annotations", "", "from enum import IntEnum", "from typing import Final", "", "",
+        "class ApiKey(IntEnum):", '    """The number of every api, by its name."""', "",
+        *(f"    {snake(name).upper()} = {key}" for key, name in names), "", "",
         "API_FACTS: Final = (",
         "    # key, name, first and last version, last stable version, flexible from, listeners",
     ]  # fmt: skip
-    for message in sorted((d for d in definitions if d["type"] == "request"), key=lambda item: int(item["apiKey"])):
-        if message["validVersions"] == "none":
-            continue
+    for message in requests:
         first, _, last = message["validVersions"].partition("-")
         highest = int(last or first)
         stable = highest - 1 if message.get("latestVersionUnstable") else highest
