@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,14 +33,22 @@ class Node:
     """One combined broker and controller as a child process of the test, on random ports and temporary data.
 
     ``properties`` are server.properties lines that win over the defaults (``{"log.retention.ms": "1000"}``).
+    ``python_arguments`` go between the interpreter and ``-m headrace`` (a profiler, warning flags).
     With ``directory`` the data stays there after the stop and a later ``Node`` on it goes on with it.
     """
 
-    def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        python_arguments: Sequence[str] = (),
+    ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="headrace-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else Path(directory or ".")
         self.port, self.controller_port = free_ports(2)
         self._properties = dict(properties or {})
+        self._python = [sys.executable, *python_arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,10 +73,19 @@ class Node:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
-        headrace = [sys.executable, "-m", "headrace"]
         if not (self.data / "meta.properties").exists():
             form = subprocess.run(
-                [*headrace, "storage", "format", "--cluster-id", "5L6g3nShT-eMCtK--X86sw", "--config", str(config)],
+                [
+                    sys.executable,
+                    "-m",
+                    "headrace",
+                    "storage",
+                    "format",
+                    "--cluster-id",
+                    "5L6g3nShT-eMCtK--X86sw",
+                    "--config",
+                    str(config),
+                ],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -77,7 +94,10 @@ class Node:
                 raise OperatorError(f"the data directory could not be formatted: {form.stdout}{form.stderr}")
         with (self.directory / "node.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*headrace, "start", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self._python, "-m", "headrace", "start", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         self._wait_until_ready(self._process)
         return self
