@@ -1,0 +1,264 @@
+"""Which positions may a group store, read and delete?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.coordinator.events import DeleteGroups, FetchStableOffsets, RequestReceived
+from headrace.coordinator.group import ClassicGroup, GroupState
+from headrace.coordinator.offsets import CommittedOffset, OffsetKey, OffsetWrites, TopicOffsets
+from headrace.coordinator.shard import Shard, Waiter
+from headrace.coordinator.stored import group_tombstone, offset_record, offset_tombstone
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.wire.messages.delete_groups import DeletableGroupResult
+from headrace.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from headrace.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from headrace.wire.messages.offset_fetch import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
+_UNKNOWN_OFFSET = -1
+
+TopicsAsked = Iterable[tuple[str, Uuid, tuple[int, ...]]]
+
+
+def commit(shard: Shard, event: RequestReceived) -> None:
+    """Store the positions of a member, or of a consumer outside group management when the group is Empty."""
+    request: OffsetCommitRequest = event.request
+    error = commit_error(shard.groups.get(request.group_id), request, event.api_version)
+    if error is not ErrorCode.NONE:
+        shard.answer_in_order(event, commit_refused(request, error))
+        return
+    group = shard.group_or_new(request.group_id, now_ms=event.now_ms)
+    member = group.members.get(request.member_id)
+    if member is not None and group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        shard.expect_heartbeat(group, member, now_ms=event.now_ms)
+    expires = -1 if request.retention_time_ms == -1 else event.now_ms + request.retention_time_ms
+    writes: OffsetWrites = {}
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            code = ErrorCode.NONE
+            if _utf16_length(metadata) > shard.config.offset_metadata_max_size:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                key = OffsetKey(request.group_id, topic.name, partition.partition_index)
+                writes[key] = _position(partition, topic.topic_id, event.now_ms, expires)
+            partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
+    response = OffsetCommitResponse(topics=tuple(topics))
+    records = [offset_record(key, value) for key, value in writes.items() if value is not None]
+    if records:
+        shard.append(records, now_ms=event.now_ms, writes=writes, waiter=Waiter(event=event, response=response))
+    else:
+        shard.answer_in_order(event, response)
+
+
+def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """NONE, or why this commit must change nothing (G3)."""
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE
+        is_told = api_version >= FIRST_VERSION_WITH_GROUP_NOT_FOUND
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.is_in(GroupState.EMPTY):
+        return ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.member_error(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.COMPLETING_REBALANCE) else ErrorCode.NONE
+
+
+def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition of a request."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def delete_offsets(shard: Shard, event: RequestReceived) -> None:
+    """Delete positions of partitions that nobody in the group reads (KIP-496)."""
+    request: OffsetDeleteRequest = event.request
+    group = shard.groups.get(request.group_id)
+    error = _delete_offsets_error(group, request)
+    if group is None or error is not ErrorCode.NONE:
+        shard.answer_in_order(event, OffsetDeleteResponse(error_code=error))
+        return
+    latest = shard.offsets.latest_of(group.group_id)
+    open_keys = set(shard.offsets.open_of(group.group_id))
+    writes: OffsetWrites = {}
+    topics = []
+    for topic in request.topics:
+        is_read = group.is_subscribed_to(topic.name)
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        indexes = list(dict.fromkeys(partition.partition_index for partition in topic.partitions))
+        for index in indexes:
+            key = OffsetKey(group.group_id, topic.name, index)
+            if not is_read and (index in latest.get(topic.name, {}) or key in open_keys):
+                writes[key] = None
+        partitions = tuple(OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes)
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    response = OffsetDeleteResponse(topics=tuple(topics))
+    if writes:
+        records = [offset_tombstone(key) for key in writes]
+        shard.append(records, now_ms=event.now_ms, writes=writes, waiter=Waiter(event=event, response=response))
+    else:
+        shard.answer_in_order(event, response)
+
+
+def delete_groups(shard: Shard, event: RequestReceived) -> None:
+    """Delete groups without members, and their positions; the answer is a tuple of results."""
+    request: DeleteGroups = event.request
+    writes: OffsetWrites = {}
+    results = []
+    deleted: dict[str, ClassicGroup] = {}
+    for group_id in dict.fromkeys(request.group_ids):
+        group = shard.groups.get(group_id)
+        code = ErrorCode.NONE
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif not group.is_in(GroupState.EMPTY):
+            code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            deleted[group_id] = group
+            writes.update(_all_positions_gone(shard, group_id))
+        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    if not deleted:
+        shard.answer_in_order(event, tuple(results))
+        return
+    records = [offset_tombstone(key) for key in writes] + [group_tombstone(group_id) for group_id in deleted]
+    for group in deleted.values():
+        shard.forget_group(group)
+    waiter = Waiter(event=event, response=tuple(results))
+    pending = shard.append(records, now_ms=event.now_ms, writes=writes, waiter=waiter, is_atomic=False)
+    pending.removed.update(deleted)
+
+
+def fetch_stable(shard: Shard, event: RequestReceived) -> None:
+    """Read positions when all that was appended before is committed; what an open transaction holds is unstable (KIP-447)."""
+    request: FetchStableOffsets = event.request
+    held = set(shard.offsets.open_of(request.group_id))
+    latest = shard.offsets.latest_of(request.group_id)
+    shard.answer_in_order(event, _positions(request.group_id, latest, request.topics, held))
+
+
+def fetch_committed(shard: Shard, group_id: str, topics: TopicsAsked | None) -> OffsetFetchResponseGroup:
+    """Committed positions of the partitions asked for, or of all; -1 where there is none (G4)."""
+    return _positions(group_id, shard.offsets.committed_of(group_id), topics, frozenset())
+
+
+def _positions(
+    group_id: str,
+    offsets: Mapping[str, Mapping[int, CommittedOffset]],
+    topics: TopicsAsked | None,
+    held: Iterable[OffsetKey],
+) -> OffsetFetchResponseGroup:
+    unstable = frozenset(held)
+    if topics is None:
+        topics = [(name, ZERO_UUID, tuple(partitions)) for name, partitions in offsets.items()]
+    answers = []
+    for name, topic_id, indexes in topics:
+        known = offsets.get(name, {})
+        partitions = []
+        for index in indexes:
+            if OffsetKey(group_id, name, index) in unstable:
+                partitions.append(_no_position(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                continue
+            position = known.get(index)
+            if position is None or _is_of_other_topic(position, topic_id):
+                partitions.append(_no_position(index, ErrorCode.NONE))
+                continue
+            partitions.append(
+                OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.leader_epoch,
+                    metadata=position.metadata,
+                )
+            )
+        answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=tuple(partitions)))
+    return OffsetFetchResponseGroup(group_id=group_id, topics=tuple(answers))
+
+
+def _no_position(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=_UNKNOWN_OFFSET,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=error,
+    )
+
+
+def _is_of_other_topic(position: CommittedOffset, topic_id: Uuid) -> bool:
+    """Whether the position was stored for an earlier topic of the same name."""
+    return ZERO_UUID not in (position.topic_id, topic_id) and position.topic_id != topic_id
+
+
+def _delete_offsets_error(group: ClassicGroup | None, request: OffsetDeleteRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if not group.is_in(GroupState.EMPTY) and not group.is_consumer_group:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _all_positions_gone(shard: Shard, group_id: str) -> OffsetWrites:
+    latest: TopicOffsets = shard.offsets.latest_of(group_id)
+    gone: OffsetWrites = {
+        OffsetKey(group_id, topic, partition): None for topic, partitions in latest.items() for partition in partitions
+    }
+    gone.update(dict.fromkeys(shard.offsets.open_of(group_id)))
+    return gone
+
+
+def _position(
+    partition: OffsetCommitRequestPartition, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int
+) -> CommittedOffset:
+    return CommittedOffset(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        now_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=topic_id,
+    )
+
+
+def _utf16_length(text: str) -> int:
+    """The length as Java counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

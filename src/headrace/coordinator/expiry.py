@@ -1,0 +1,104 @@
+"""Which offsets and groups has nobody needed for so long that they may go? Source: KIP-211, KIP-496."""
+
+from __future__ import annotations
+
+from headrace.coordinator.group import ClassicGroup, GroupState
+from headrace.coordinator.offsets import CommittedOffset, OffsetKey, OffsetWrites
+from headrace.coordinator.shard import ExpiryDue, Shard
+from headrace.coordinator.stored import group_tombstone, offset_tombstone
+from headrace.core.ids import ZERO_UUID, Uuid
+
+OFFSETS_A_STEP = 5_000
+_KEY = "expiry"
+
+
+def schedule_expiry(shard: Shard, *, now_ms: int) -> None:
+    """Look for expired offsets after `offsets.retention.check.interval.ms`."""
+    shard.timers.schedule(_KEY, now_ms + shard.config.offsets_retention_check_interval_ms, ExpiryDue())
+
+
+def on_expiry_due(shard: Shard, *, now_ms: int) -> None:
+    """Delete what is expired, about OFFSETS_A_STEP offsets at a time so that nobody waits for it (M6)."""
+    if not shard.sweep:
+        shard.sweep = list(shard.groups)
+    seen = 0
+    writes: OffsetWrites = {}
+    emptied: dict[str, ClassicGroup] = {}
+    while shard.sweep and seen < OFFSETS_A_STEP:
+        group = shard.groups.get(shard.sweep.pop())
+        if group is None:
+            continue
+        expired, kept = _expired_offsets(shard, group, now_ms=now_ms)
+        seen += len(expired) + kept + 1
+        writes.update(dict.fromkeys(expired))
+        is_unused = not kept and not shard.offsets.has_open_transaction(group.group_id)
+        if is_unused and group.is_in(GroupState.EMPTY) and not group.pending_joins:
+            emptied[group.group_id] = group
+    if writes or emptied:
+        _append_deletions(shard, writes, emptied, now_ms=now_ms)
+    if shard.sweep:
+        shard.timers.schedule(_KEY, now_ms, ExpiryDue())
+    else:
+        schedule_expiry(shard, now_ms=now_ms)
+
+
+def on_topics_deleted(shard: Shard, topics: tuple[tuple[str, Uuid], ...], *, now_ms: int) -> None:
+    """Delete every position in topics that are gone, but none of a newer topic with the same name."""
+    gone = dict(topics)
+    writes: OffsetWrites = {}
+    for group_id in shard.groups:
+        for name, partitions in shard.offsets.latest_of(group_id).items():
+            if name not in gone:
+                continue
+            for partition, position in partitions.items():
+                if ZERO_UUID in (position.topic_id, gone[name]) or position.topic_id == gone[name]:
+                    writes[OffsetKey(group_id, name, partition)] = None
+        for key in shard.offsets.open_of(group_id):
+            if key.topic in gone:
+                writes[key] = None
+    if writes:
+        _append_deletions(shard, writes, {}, now_ms=now_ms)
+
+
+def _expired_offsets(shard: Shard, group: ClassicGroup, *, now_ms: int) -> tuple[list[OffsetKey], int]:
+    """The expired positions of a group, and how many others it has."""
+    expired: list[OffsetKey] = []
+    kept = 0
+    for topic, partitions in shard.offsets.latest_of(group.group_id).items():
+        if not _may_expire(group) or group.is_subscribed_to(topic):
+            kept += len(partitions)
+            continue
+        for partition, position in partitions.items():
+            key = OffsetKey(group.group_id, topic, partition)
+            if _is_expired(shard, group, position, now_ms=now_ms) and not shard.offsets.is_unstable(key):
+                expired.append(key)
+            else:
+                kept += 1
+    return expired, kept
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    """Whether time runs for this group's offsets: nobody is there, or all who are there say what they read.
+
+    A group without a protocol type stores offsets for consumers outside group management: time runs from each commit.
+    """
+    if group.protocol_type is None or group.is_in(GroupState.EMPTY):
+        return True
+    return group.is_consumer_group and group.subscribed is not None and group.is_in(GroupState.STABLE)
+
+
+def _is_expired(shard: Shard, group: ClassicGroup, position: CommittedOffset, *, now_ms: int) -> bool:
+    if position.expire_timestamp_ms != -1:
+        return now_ms >= position.expire_timestamp_ms
+    since = position.commit_timestamp_ms
+    if group.protocol_type is not None and group.is_in(GroupState.EMPTY) and group.state_timestamp_ms is not None:
+        since = group.state_timestamp_ms
+    return now_ms - since >= shard.config.offsets_retention_ms
+
+
+def _append_deletions(shard: Shard, writes: OffsetWrites, emptied: dict[str, ClassicGroup], *, now_ms: int) -> None:
+    records = [offset_tombstone(key) for key in writes] + [group_tombstone(group_id) for group_id in emptied]
+    for group in emptied.values():
+        shard.forget_group(group)
+    pending = shard.append(records, now_ms=now_ms, writes=writes, is_atomic=False)
+    pending.removed.update(emptied)

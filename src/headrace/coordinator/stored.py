@@ -1,0 +1,217 @@
+"""How are groups and offsets written in the offsets topic, and read back?
+
+A key begins with its type in two bytes: 0 and 1 an offset, 2 a classic group. Other types are those of other kinds of group; they are left alone, as
+Kafka leaves types that it does not know. A value begins with its version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.coordinator.events import GroupRecord
+from headrace.coordinator.group import ClassicGroup, GroupState
+from headrace.coordinator.member import Member
+from headrace.coordinator.offsets import CommittedOffset, OffsetKey
+from headrace.core.errors import DecodeError
+from headrace.wire.codec import decode, encode
+from headrace.wire.group_records.group_metadata_key import GroupMetadataKey
+from headrace.wire.group_records.group_metadata_value import GroupMetadataValue, MemberMetadata
+from headrace.wire.group_records.legacy_offset_commit_value import LegacyOffsetCommitValue
+from headrace.wire.group_records.offset_commit_key import OffsetCommitKey
+from headrace.wire.group_records.offset_commit_value import OffsetCommitValue
+
+LEGACY_OFFSET_KEY, OFFSET_KEY, GROUP_KEY = 0, 1, 2
+GROUP_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION = 4
+EXPIRING_OFFSET_VALUE_VERSION = 1
+_HIGHEST_VALUE_VERSION = 4
+_SHORT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStored:
+    """A record about a classic group; without a value the group is gone."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetStored:
+    """A record about a position; without a value it is gone."""
+
+    key: OffsetKey
+    value: CommittedOffset | None
+
+
+def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupRecord:
+    """The record of a group as it is now, with `assignment` by member id. Source: GroupMetadataValue 3."""
+    members = tuple(
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata(group.protocol_name),
+            assignment=assignment.get(member.member_id, b""),
+        )
+        for member in group.members.values()
+    )
+    return _group_value_record(
+        group.group_id,
+        GroupMetadataValue(
+            protocol_type=group.protocol_type or "",
+            generation=group.generation_id,
+            protocol=group.protocol_name,
+            leader=group.leader_id,
+            current_state_timestamp=_or_unknown(group.state_timestamp_ms),
+            members=members,
+        ),
+    )
+
+
+def new_group_record(group: ClassicGroup) -> GroupRecord:
+    """The record that says no more than that a group exists."""
+    return _group_value_record(
+        group.group_id,
+        GroupMetadataValue(
+            protocol_type="",
+            generation=0,
+            protocol=None,
+            leader=None,
+            current_state_timestamp=_or_unknown(group.state_timestamp_ms),
+            members=(),
+        ),
+    )
+
+
+def group_tombstone(group_id: str) -> GroupRecord:
+    """The record that deletes a group."""
+    return GroupRecord(key=_key(GroupMetadataKey(group=group_id), GROUP_KEY), value=None)
+
+
+def offset_record(key: OffsetKey, value: CommittedOffset) -> GroupRecord:
+    """The record of a position. Source: OffsetCommitValue 4, or 1 when it has an expiry of its own."""
+    expires = value.expire_timestamp_ms != -1
+    message = OffsetCommitValue(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp=value.commit_timestamp_ms,
+        expire_timestamp=value.expire_timestamp_ms,
+        topic_id=value.topic_id,
+    )
+    version = EXPIRING_OFFSET_VALUE_VERSION if expires else OFFSET_VALUE_VERSION
+    return GroupRecord(key=_offset_key(key), value=_versioned(message, version))
+
+
+def offset_tombstone(key: OffsetKey) -> GroupRecord:
+    """The record that deletes a position."""
+    return GroupRecord(key=_offset_key(key), value=None)
+
+
+def read_record(key: bytes, value: bytes | None, *, record_offset: int = -1) -> GroupStored | OffsetStored | None:
+    """What a record means, or None when it is of a kind that we do not know; raises DecodeError on damage."""
+    kind = _leading_short(key)
+    if kind == GROUP_KEY:
+        group_key = decode(GroupMetadataKey, key[_SHORT:], 0)
+        return GroupStored(group_id=group_key.group, value=None if value is None else read_group_value(value))
+    if kind in (LEGACY_OFFSET_KEY, OFFSET_KEY):
+        stored_key = decode(OffsetCommitKey, key[_SHORT:], 0)
+        offset_key = OffsetKey(stored_key.group, stored_key.topic, stored_key.partition)
+        if value is None:
+            return OffsetStored(key=offset_key, value=None)
+        return OffsetStored(
+            key=offset_key, value=_read_offset(value, record_offset, is_legacy=kind == LEGACY_OFFSET_KEY)
+        )
+    return None
+
+
+def read_group_value(value: bytes) -> GroupMetadataValue:
+    """The value of a group's record; raises DecodeError."""
+    return decode(GroupMetadataValue, value[_SHORT:], _value_version(value))
+
+
+def restored_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """The group that a record describes: Stable with members, Empty without."""
+    stamp = value.current_state_timestamp
+    group = ClassicGroup(group_id, now_ms=None if stamp == -1 else stamp)
+    group.generation_id = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol
+    group.leader_id = value.leader
+    for stored in value.members:
+        rebalance_timeout = stored.session_timeout if stored.rebalance_timeout == -1 else stored.rebalance_timeout
+        member = Member(
+            stored.member_id,
+            client=(stored.client_id, stored.client_host),
+            timeouts_ms=(rebalance_timeout, stored.session_timeout),
+            protocol_type=value.protocol_type,
+            protocols=[(value.protocol or "", bytes(stored.subscription))],
+            group_instance_id=stored.group_instance_id,
+        )
+        member.assignment = bytes(stored.assignment)
+        if member.group_instance_id not in group.static_members:
+            group.add(member)
+    if group.members:
+        group.state = GroupState.STABLE
+        group.previous_state = GroupState.COMPLETING_REBALANCE
+        if group.leader_id not in group.members:
+            group.leader_id = next(iter(group.members))
+    group.refresh_subscription()
+    return group
+
+
+def _read_offset(value: bytes, record_offset: int, *, is_legacy: bool) -> CommittedOffset:
+    version = _value_version(value)
+    if is_legacy and version == 0:
+        legacy = decode(LegacyOffsetCommitValue, value[_SHORT:], 0)
+        return CommittedOffset(legacy.offset, -1, legacy.metadata, legacy.commit_timestamp, record_offset=record_offset)
+    read = decode(OffsetCommitValue, value[_SHORT:], version)
+    return CommittedOffset(
+        read.offset,
+        read.leader_epoch,
+        read.metadata,
+        read.commit_timestamp,
+        expire_timestamp_ms=read.expire_timestamp,
+        topic_id=read.topic_id,
+        record_offset=record_offset,
+    )
+
+
+def _group_value_record(group_id: str, value: GroupMetadataValue) -> GroupRecord:
+    return GroupRecord(
+        key=_key(GroupMetadataKey(group=group_id), GROUP_KEY), value=_versioned(value, GROUP_VALUE_VERSION)
+    )
+
+
+def _offset_key(key: OffsetKey) -> bytes:
+    return _key(OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition), OFFSET_KEY)
+
+
+def _key(message: Any, kind: int) -> bytes:
+    return kind.to_bytes(_SHORT, "big") + encode(message, 0)
+
+
+def _versioned(message: Any, version: int) -> bytes:
+    return version.to_bytes(_SHORT, "big") + encode(message, version)
+
+
+def _leading_short(data: bytes) -> int:
+    if len(data) < _SHORT:
+        raise DecodeError("a key or value of the offsets topic begins with two bytes")
+    return int.from_bytes(data[:_SHORT], "big", signed=True)
+
+
+def _value_version(value: bytes) -> int:
+    version = _leading_short(value)
+    if not 0 <= version <= _HIGHEST_VALUE_VERSION:
+        raise DecodeError(f"value version {version} is unknown")
+    return version
+
+
+def _or_unknown(timestamp_ms: int | None) -> int:
+    return -1 if timestamp_ms is None else timestamp_ms

@@ -1,0 +1,66 @@
+"""Which topics does a consumer ask for, and which partitions was it given?
+
+The bytes are the clients' business (ConsumerProtocolSubscription and -Assignment); the coordinator reads them only to know whether a topic
+still has readers, and the tools to show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from headrace.core.errors import DecodeError
+from headrace.core.ids import TopicPartition
+from headrace.wire.codec import decode
+from headrace.wire.protocols.consumer_protocol_assignment import ConsumerProtocolAssignment
+from headrace.wire.protocols.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+_VERSION_BYTES = 2
+_HIGHEST_VERSION = 3
+
+Read = TypeVar("Read", ConsumerProtocolAssignment, ConsumerProtocolSubscription)
+
+
+def read_subscription(data: bytes, *, highest_version: int = _HIGHEST_VERSION) -> ConsumerProtocolSubscription:
+    """The subscription behind a member's metadata; raises DecodeError.
+
+    Versions above `highest_version` are read as that one: new fields are only ever added at the end.
+    """
+    return _read(ConsumerProtocolSubscription, data, highest_version)
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """The assignment of a member, empty when it has none yet; raises DecodeError."""
+    if not data:
+        return ConsumerProtocolAssignment()
+    return _read(ConsumerProtocolAssignment, data, _HIGHEST_VERSION)
+
+
+def assigned_partitions(data: bytes) -> list[TopicPartition]:
+    """The partitions in an assignment, in the order of its bytes; raises DecodeError."""
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in read_assignment(data).assigned_partitions
+        for partition in topic.partitions
+    ]
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """All topics that the members' metadata name, or None when one of them cannot be read."""
+    topics: set[str] = set()
+    try:
+        for data in metadata:
+            topics.update(read_subscription(data, highest_version=0).topics)
+    except DecodeError:
+        return None
+    return frozenset(topics)
+
+
+def _read(kind: type[Read], data: bytes, highest_version: int) -> Read:
+    if len(data) < _VERSION_BYTES:
+        raise DecodeError("a consumer protocol message has a version in its first two bytes")
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if version < 0:
+        raise DecodeError(f"consumer protocol version {version} is negative")
+    return decode(kind, data[_VERSION_BYTES:], min(version, highest_version), allow_trailing=True)
