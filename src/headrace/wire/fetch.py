@@ -1,0 +1,321 @@
+"""How is a Fetch request read, and its answer written, in a few microseconds and without a copy of the records?
+
+Requests of flexible versions without tagged fields (a consumer's, in most cases) have a path of their own; every other
+shape goes through the compiled codec. So both refuse the same bytes. The answer is a list of buffers with the slices of
+files between them as they are: whoever sends it reads them on the way to the socket.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, NamedTuple, Protocol
+
+from headrace.core.errors import DecodeError
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.wire.codec import decode_from
+from headrace.wire.leader_hints import Endpoint, LeaderHint, append_last_tags, append_leader_tag
+from headrace.wire.messages import fetch as messages
+from headrace.wire.produce import TopicName
+from headrace.wire.schema import Records
+from headrace.wire.source import new_uuid
+from headrace.wire.varint import Buffer, append_uvarint
+
+FIRST_WITH_LOG_START: Final = 5
+FIRST_WITH_SESSIONS: Final = 7
+FIRST_WITH_PREFERRED_REPLICA: Final = 11
+FIRST_FLEXIBLE: Final = 12
+FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_WITH_REPLICA_STATE: Final = 15
+FIRST_WITH_ENDPOINTS: Final = 16
+
+NO_HIGH_WATERMARK: Final = (1 << 63) - 1
+"""What a request says of the high watermark that the fetcher knows, when it says nothing (KIP-1166)."""
+
+_HEAD = struct.Struct(">iiiibiiB")  # replica id, waits and sizes, isolation level, session id and epoch, topics
+_HEAD_NO_REPLICA = struct.Struct(">iiibiiB")
+_PARTITION = struct.Struct(">iiqiqiB")  # the fields of a partition and a count of no tags
+_TOPIC_ID = struct.Struct(">16sB")
+_FIXED_RESULT = struct.Struct(">ihqqq")
+_INT32 = struct.Struct(">i")
+_ABORTED = struct.Struct(">qq")
+_DIVERGING = struct.Struct(">BBiqx")  # tag, size, epoch, end offset, no tags
+_SNAPSHOT = struct.Struct(">BBqix")  # tag, size, end offset, epoch, no tags
+_SMALL = 0x80
+_NOT_USUAL = None
+
+
+class FetchAsk(NamedTuple):
+    """One partition that a request wants. Epochs and offsets are -1 where the fetcher does not say."""
+
+    topic: TopicName
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+    replica_directory_id: Uuid = ZERO_UUID
+    high_watermark: int = NO_HIGH_WATERMARK
+
+
+class ParsedFetch(NamedTuple):
+    """A Fetch request with its partitions in one list. `replica_id` is -1 for a consumer."""
+
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    asks: Sequence[FetchAsk]
+    forgotten: Sequence[tuple[TopicName, int]] = ()
+    rack_id: str = ""
+    cluster_id: str | None = None
+
+
+# Named tuples out of ready tuples: a quarter of the cost of their constructors.
+_new_ask: Final[Callable[[tuple[Any, ...]], FetchAsk]] = partial(tuple.__new__, FetchAsk)
+_parsed: Final[Callable[[tuple[Any, ...]], ParsedFetch]] = partial(tuple.__new__, ParsedFetch)
+
+
+class Sized(Protocol):
+    """Bytes that lie in a file: only their number is needed here."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+
+Piece = bytes | bytearray | memoryview | Sized
+"""A part of an answer: bytes, or a slice of a file."""
+
+
+class FetchResult(NamedTuple):
+    """What one partition answers. `records` is bytes, or a slice of a file that the sender reads.
+
+    `aborted_transactions` are (producer id, first offset); None says that the fetcher did not ask for them.
+    `diverging_epoch` is (epoch, end offset), `snapshot_id` is (end offset, epoch).
+    """
+
+    topic: TopicName
+    partition: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: Records | Sized = b""
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    preferred_read_replica: int = -1
+    diverging_epoch: tuple[int, int] | None = None
+    current_leader: LeaderHint | None = None
+    snapshot_id: tuple[int, int] | None = None
+
+
+def parse_fetch(frame: Buffer, pos: int, version: int) -> ParsedFetch:
+    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
+    if version >= FIRST_FLEXIBLE:
+        try:
+            found = _parse_usual(frame, pos, version)
+        except (struct.error, IndexError, UnicodeDecodeError):
+            found = None
+        if found is not None:
+            return found
+    request, end = decode_from(messages.FetchRequest, frame, pos, version)
+    if end != len(frame):
+        raise DecodeError(f"FetchRequest v{version}: {len(frame) - end} bytes are left over")
+    return flatten(request, version)
+
+
+def flatten(request: messages.FetchRequest, version: int) -> ParsedFetch:
+    """A request with its partitions in one list. The replica is in its own field before version 15."""
+    by_id = version >= FIRST_WITH_TOPIC_IDS
+    state = request.replica_state
+    in_state = version >= FIRST_WITH_REPLICA_STATE
+    return ParsedFetch(
+        state.replica_id if in_state else request.replica_id,
+        state.replica_epoch if in_state else -1,
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        request.session_id,
+        request.session_epoch,
+        [_ask(topic.topic_id if by_id else topic.topic, part) for topic in request.topics for part in topic.partitions],
+        tuple(
+            (topic.topic_id if by_id else topic.topic, partition)
+            for topic in request.forgotten_topics_data
+            for partition in topic.partitions
+        ),
+        request.rack_id,
+        request.cluster_id,
+    )
+
+
+def _ask(topic: TopicName, part: messages.FetchPartition) -> FetchAsk:
+    return FetchAsk(
+        topic,
+        part.partition,
+        part.current_leader_epoch,
+        part.fetch_offset,
+        part.last_fetched_epoch,
+        part.log_start_offset,
+        part.partition_max_bytes,
+        part.replica_directory_id,
+        part.high_watermark,
+    )
+
+
+def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
+    """No tagged fields, nothing forgotten, no rack, small counts; None for any other shape."""
+    if version < FIRST_WITH_REPLICA_STATE:
+        replica_id, *head, topics = _HEAD.unpack_from(frame, pos)
+        pos += _HEAD.size
+    else:
+        replica_id = -1
+        *head, topics = _HEAD_NO_REPLICA.unpack_from(frame, pos)
+        pos += _HEAD_NO_REPLICA.size
+    if not 0 < topics < _SMALL:
+        return _NOT_USUAL
+    asks: list[FetchAsk] = []
+    for _ in range(topics - 1):
+        after = _parse_topic(frame, pos, asks, by_id=version >= FIRST_WITH_TOPIC_IDS)
+        if after is None:
+            return _NOT_USUAL
+        pos = after
+    # nothing forgotten (an empty array), an empty rack, no tags
+    if frame[pos : pos + 4] != b"\x01\x01\x00" or pos + 3 != len(frame):
+        return _NOT_USUAL
+    return _parsed((replica_id, -1, *head, asks, (), "", None))
+
+
+def _parse_topic(frame: Buffer, pos: int, asks: list[FetchAsk], *, by_id: bool) -> int | None:
+    topic: TopicName
+    if by_id:
+        topic_id, partitions = _TOPIC_ID.unpack_from(frame, pos)
+        topic = new_uuid(topic_id)
+        pos += _TOPIC_ID.size
+    else:
+        length = frame[pos]
+        end = pos + length
+        if not 0 < length < _SMALL or end >= len(frame):
+            return _NOT_USUAL
+        topic = str(frame[pos + 1 : end], "utf-8")
+        partitions = frame[end]
+        pos = end + 1
+    if not 0 < partitions < _SMALL:
+        return _NOT_USUAL
+    for _ in range(partitions - 1):
+        *fields, tags = _PARTITION.unpack_from(frame, pos)
+        if tags:
+            return _NOT_USUAL
+        pos += _PARTITION.size
+        asks.append(_new_ask((topic, *fields, ZERO_UUID, NO_HIGH_WATERMARK)))
+    return pos + 1 if frame[pos] == 0 else _NOT_USUAL
+
+
+def encode_fetch_response(
+    version: int,
+    results: Sequence[FetchResult],
+    *,
+    session_id: int = 0,
+    error_code: int = 0,
+    throttle_time_ms: int = 0,
+    endpoints: Sequence[Endpoint] = (),
+) -> list[Piece]:
+    """The message of an answer, without header, in pieces: record buffers and file slices stand in it as they are.
+
+    Results of one topic that follow each other are written under one topic. What the version cannot say (leaders,
+    diverging epochs, endpoints, a preferred replica) is left out.
+    """
+    flexible = version >= FIRST_FLEXIBLE
+    out = bytearray(_INT32.pack(throttle_time_ms))
+    if version >= FIRST_WITH_SESSIONS:
+        out += struct.pack(">hi", error_code, session_id)
+    topics = (
+        [(results[0].topic, results)]
+        if len(results) == 1
+        else [(topic, list(parts)) for topic, parts in groupby(results, lambda result: result.topic)]
+    )
+    pieces: list[Piece] = []
+    _append_count(out, len(topics), flexible=flexible)
+    for topic, parts in topics:
+        _append_topic(out, topic, version)
+        _append_count(out, len(parts), flexible=flexible)
+        for result in parts:
+            out = _append_result(pieces, out, result, version)
+        if flexible:
+            out.append(0)
+    if flexible:
+        append_last_tags(out, endpoints if version >= FIRST_WITH_ENDPOINTS else ())
+    if out:
+        pieces.append(out)
+    return pieces
+
+
+def _append_topic(out: bytearray, topic: TopicName, version: int) -> None:
+    if version >= FIRST_WITH_TOPIC_IDS:
+        assert isinstance(topic, Uuid)
+        out += topic
+        return
+    assert isinstance(topic, str)
+    name = topic.encode()
+    if version >= FIRST_FLEXIBLE:
+        append_uvarint(out, len(name) + 1)
+    else:
+        out += len(name).to_bytes(2, "big")
+    out += name
+
+
+def _append_result(pieces: list[Piece], out: bytearray, result: FetchResult, version: int) -> bytearray:
+    """Write one partition behind `out`. When its records are a piece of their own, give back a new buffer for the rest."""
+    flexible = version >= FIRST_FLEXIBLE
+    fixed = _FIXED_RESULT.pack(*result[1:6])
+    out += fixed if version >= FIRST_WITH_LOG_START else fixed[:-8]
+    aborted = result.aborted_transactions
+    if aborted is None:
+        out += b"\0" if flexible else b"\xff\xff\xff\xff"
+    else:
+        _append_count(out, len(aborted), flexible=flexible)
+        for transaction in aborted:
+            out += _ABORTED.pack(*transaction)
+            if flexible:
+                out.append(0)
+    if version >= FIRST_WITH_PREFERRED_REPLICA:
+        out += _INT32.pack(result.preferred_read_replica)
+    records = result.records
+    size = len(records) if isinstance(records, (bytes, bytearray, memoryview)) else records.size
+    _append_count(out, size, flexible=flexible)
+    if size:
+        pieces += (out, records)
+        out = bytearray()
+    if flexible:
+        _append_result_tags(out, result)
+    return out
+
+
+def _append_result_tags(out: bytearray, result: FetchResult) -> None:
+    diverging, leader, snapshot = result[9:12]
+    if diverging is leader is snapshot is None:
+        out.append(0)
+        return
+    out.append((diverging is not None) + (leader is not None) + (snapshot is not None))
+    if diverging is not None:
+        out += _DIVERGING.pack(0, _DIVERGING.size - 2, *diverging)
+    if leader is not None:
+        append_leader_tag(out, 1, leader)
+    if snapshot is not None:
+        out += _SNAPSHOT.pack(2, _SNAPSHOT.size - 2, *snapshot)
+
+
+def _append_count(out: bytearray, count: int, *, flexible: bool) -> None:
+    if not flexible:
+        out += _INT32.pack(count)
+    elif count < _SMALL - 1:
+        out.append(count + 1)
+    else:
+        append_uvarint(out, count + 1)

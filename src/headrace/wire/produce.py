@@ -1,0 +1,243 @@
+"""How does a Produce request become batches without a copy, and how is it answered in a few microseconds?
+
+The usual request, one topic with one partition in a flexible version, has a path of its own; every other shape goes
+through the compiled codec. So both refuse the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from headrace.core.errors import DecodeError
+from headrace.core.ids import Uuid
+from headrace.wire.codec import decode_from, encode
+from headrace.wire.leader_hints import Endpoint, LeaderHint
+from headrace.wire.messages import produce as messages
+from headrace.wire.schema import Records
+from headrace.wire.source import new_uuid
+from headrace.wire.varint import Buffer, append_uvarint, continue_uvarint
+
+FIRST_FLEXIBLE: Final = 9
+FIRST_WITH_HINTS: Final = 10
+FIRST_WITH_TOPIC_IDS: Final = 13
+
+TopicName = str | Uuid
+"""A topic as the request's version names it: by its name, or from version 13 on by its id."""
+
+_HEAD = struct.Struct(">xhiBB")  # no transactional id, acks, timeout, topics, length of the name
+_HEAD_BY_ID = struct.Struct(">xhiB16s")
+_PART = struct.Struct(">BiB")  # partitions, index, length of the records
+_RESULT = struct.Struct(">BihqqqBBxxix")  # one partition up to the end of the answer
+_ONE = 2  # a count of one in a flexible version
+_NOT_USUAL = None
+
+
+class ProduceBatch(NamedTuple):
+    """What a request brings for one partition; `records` is a view onto the frame."""
+
+    topic: TopicName
+    partition: int
+    records: memoryview | None
+
+
+class ParsedProduce(NamedTuple):
+    """A Produce request with its partitions in one list. A topic without partitions leaves no trace."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    batches: Sequence[ProduceBatch]
+
+
+# Named tuples out of ready tuples: a quarter of the cost of their constructors.
+_new_batch: Final[Callable[[tuple[Any, ...]], ProduceBatch]] = partial(tuple.__new__, ProduceBatch)
+_parsed: Final[Callable[[tuple[Any, ...]], ParsedProduce]] = partial(tuple.__new__, ParsedProduce)
+
+
+class ProduceResult(NamedTuple):
+    """What became of one partition's batch. Offsets and times are -1 where there is none."""
+
+    topic: TopicName
+    partition: int
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error_message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    current_leader: LeaderHint | None = None
+
+
+def parse_produce(frame: Buffer, pos: int, version: int) -> ParsedProduce:
+    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
+    view = frame if type(frame) is memoryview else memoryview(frame)
+    if version >= FIRST_FLEXIBLE and len(view) - pos > _HEAD_BY_ID.size + _PART.size:
+        found = _parse_usual(view, pos, by_id=version >= FIRST_WITH_TOPIC_IDS)
+        if found is not None:
+            return found
+    request, end = decode_from(messages.ProduceRequest, view, pos, version)
+    if end != len(view):
+        raise DecodeError(f"ProduceRequest v{version}: {len(view) - end} bytes are left over")
+    by_id = version >= FIRST_WITH_TOPIC_IDS
+    batches = [
+        ProduceBatch(topic.topic_id if by_id else topic.name, part.index, _as_view(part.records))
+        for topic in request.topic_data
+        for part in topic.partition_data
+    ]
+    return ParsedProduce(request.transactional_id, request.acks, request.timeout_ms, batches)
+
+
+def _as_view(records: Records | None) -> memoryview | None:
+    return memoryview(records) if type(records) is bytes else records  # type: ignore[return-value]
+
+
+def _parse_usual(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | None:
+    """One topic, one partition, no transaction, no tags; None for any other shape."""
+    if view[pos]:
+        return _NOT_USUAL
+    topic: TopicName
+    if by_id:
+        acks, timeout_ms, topics, topic_id = _HEAD_BY_ID.unpack_from(view, pos)
+        pos += _HEAD_BY_ID.size
+        topic = new_uuid(topic_id)
+    else:
+        acks, timeout_ms, topics, length = _HEAD.unpack_from(view, pos)
+        start = pos + _HEAD.size
+        pos = start + length - 1
+        if not 0 < length < 0x80 or pos + _PART.size > len(view):
+            return _NOT_USUAL
+        try:
+            topic = str(view[start:pos], "utf-8")
+        except UnicodeDecodeError:
+            return _NOT_USUAL
+    partitions, index, size = _PART.unpack_from(view, pos)
+    pos += _PART.size
+    if topics != _ONE or partitions != _ONE or not size:
+        return _NOT_USUAL
+    if size > 0x7F:
+        try:
+            size, pos = continue_uvarint(view, pos, size)
+        except (IndexError, DecodeError):
+            return _NOT_USUAL
+    end = pos + size - 1
+    if end + 3 != len(view) or view[end] or view[end + 1] or view[end + 2]:
+        return _NOT_USUAL
+    return _parsed((None, acks, timeout_ms, [_new_batch((topic, index, view[pos:end]))]))
+
+
+def encode_produce_response(
+    version: int,
+    results: Sequence[ProduceResult],
+    *,
+    throttle_time_ms: int = 0,
+    endpoints: Iterable[Endpoint] = (),
+) -> bytes:
+    """The message of an answer, without header. What the version cannot say (hints, messages) is left out.
+
+    Results of one topic that follow each other are written under one topic.
+    """
+    if len(results) == 1 and version >= FIRST_FLEXIBLE and not endpoints:
+        result = results[0]
+        if result.error_message is None and result.current_leader is None and not result.record_errors:
+            return _encode_usual(version, result, throttle_time_ms)
+    response = messages.ProduceResponse(
+        responses=tuple(_topic(version, topic, list(parts)) for topic, parts in groupby(results, lambda r: r.topic)),
+        throttle_time_ms=throttle_time_ms,
+        node_endpoints=tuple(
+            messages.NodeEndpoint(node_id=e.node_id, host=e.host, port=e.port, rack=e.rack) for e in endpoints
+        )
+        if version >= FIRST_WITH_HINTS
+        else (),
+    )
+    return encode(response, version)
+
+
+def _encode_usual(version: int, result: ProduceResult, throttle_time_ms: int) -> bytes:
+    topic = result.topic
+    if version >= FIRST_WITH_TOPIC_IDS:
+        assert type(topic) is Uuid
+        head = b"\x02" + topic
+    else:
+        assert type(topic) is str
+        out = bytearray(b"\x02")
+        name = topic.encode()
+        append_uvarint(out, len(name) + 1)
+        head = bytes(out + name)
+    _, partition, error_code, base_offset, append_time, log_start_offset, *_ = result
+    # one partition ... no record errors (an empty array), no message (null)
+    return head + _RESULT.pack(
+        _ONE, partition, error_code, base_offset, append_time, log_start_offset, 1, 0, throttle_time_ms
+    )
+
+
+def _topic(version: int, topic: TopicName, results: list[ProduceResult]) -> messages.TopicProduceResponse:
+    parts = tuple(_partition(version, result) for result in results)
+    if isinstance(topic, Uuid):
+        return messages.TopicProduceResponse(topic_id=topic, partition_responses=parts)
+    return messages.TopicProduceResponse(name=topic, partition_responses=parts)
+
+
+def _partition(version: int, result: ProduceResult) -> messages.PartitionProduceResponse:
+    hint = result.current_leader if version >= FIRST_WITH_HINTS else None
+    leader_id, leader_epoch = hint or (-1, -1)
+    return messages.PartitionProduceResponse(
+        index=result.partition,
+        error_code=result.error_code,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        record_errors=tuple(
+            messages.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in result.record_errors
+        ),
+        error_message=result.error_message,
+        current_leader=messages.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+    )
+
+
+def encode_produce_request(
+    version: int,
+    batches: Sequence[tuple[TopicName, int, Records]],
+    *,
+    transactional_id: str | None = None,
+    acks: int = -1,
+    timeout_ms: int = 30_000,
+) -> list[Records]:
+    """The message of a request, without header, in pieces: the batches are among them as they are, not copied."""
+    by_id, flexible = version >= FIRST_WITH_TOPIC_IDS, version >= FIRST_FLEXIBLE
+    topics = [(topic, list(parts)) for topic, parts in groupby(batches, lambda batch: batch[0])]
+    start = messages.ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
+    out = bytearray(encode(start, version))
+    del out[-2 if flexible else -4 :]  # the empty array of topics, and the tags behind it
+    pieces: list[Records] = []
+    _append_count(out, len(topics), flexible=flexible)
+    for topic, parts in topics:
+        if by_id:
+            assert isinstance(topic, Uuid)
+            out += topic
+        else:
+            assert isinstance(topic, str)
+            name = topic.encode()
+            _append_count(out, len(name), flexible=flexible, width=2)
+            out += name
+        _append_count(out, len(parts), flexible=flexible)
+        for _, partition, records in parts:
+            out += partition.to_bytes(4, "big")
+            _append_count(out, len(records), flexible=flexible)
+            pieces += (bytes(out), records)
+            out = bytearray(b"\0" if flexible else b"")
+        out += b"\0" if flexible else b""
+    out += b"\0" if flexible else b""
+    pieces.append(bytes(out))
+    return pieces
+
+
+def _append_count(out: bytearray, count: int, *, flexible: bool, width: int = 4) -> None:
+    if flexible:
+        append_uvarint(out, count + 1)
+    else:
+        out += count.to_bytes(width, "big")
