@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import Between, GzipLevel, ListOf, NonEmptyList, NonEmptyText, NotNull, OneOf, at_least
+from headrace.core.config_checks import Between, GzipLevel, ListOf, NonEmptyText, NotNull, OneOf, at_least
 from headrace.core.config_key import ConfigKey, Type, Update
 
 _k = ConfigKey
@@ -61,7 +61,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
     _k("controller.performance.sample.period.ms", LONG, 60000, at_least(100), internal=True),
     _k("controller.quorum.append.linger.ms", INT, 25, NATURAL),
     _k("controller.quorum.auto.join.enable", BOOLEAN, OFF),
-    _k("controller.quorum.bootstrap.servers", LIST, (), NonEmptyList()),
+    _k("controller.quorum.bootstrap.servers", LIST, ()),
     _k("controller.quorum.election.backoff.max.ms", INT, 1000, NATURAL),
     _k("controller.quorum.election.timeout.ms", INT, 1000, NATURAL),
     _k("controller.quorum.fetch.max.bytes", INT, 1_048_576, POSITIVE),
@@ -69,7 +69,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
     _k("controller.quorum.fetch.timeout.ms", INT, 2000, NATURAL),
     _k("controller.quorum.request.timeout.ms", INT, 2000, NATURAL),
     _k("controller.quorum.retry.backoff.ms", INT, 20, NATURAL),
-    _k("controller.quorum.voters", LIST, (), NonEmptyList()),
+    _k("controller.quorum.voters", LIST, ()),
     _k("controller.quota.window.num", INT, 11, POSITIVE),
     _k("controller.quota.window.size.seconds", INT, 1, POSITIVE),
     _k("controller.socket.timeout.ms", INT, 30000),

@@ -7,9 +7,9 @@ defaults, ranges) are those of Apache Kafka 4.3.1; `tools/KafkaConfigFacts.java`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -46,18 +46,30 @@ class Password(str):
 
 
 class InvalidConfigValue(ValueError):
-    """A value that a key does not take. The text names key, value and what would be valid."""
+    """A value that a key does not take. The text names key and value and says what is wrong, in Kafka's words."""
 
-    def __init__(self, key: str, value: object, reason: str) -> None:
-        shown = "null" if value is None else repr(value)[1:-1] if isinstance(value, Password) else value
-        super().__init__(f"Invalid value {shown} for configuration {key}: {reason}")
+    def __init__(self, key: str, value: ConfigValue, reason: str, *, text: str | None = None) -> None:
+        super().__init__(text or f"Invalid value {_shown(value)} for configuration {key}: {reason}")
         self.key = key
-        self.value = value
-        self.reason = reason
 
 
-Check = Callable[[ConfigValue], str | None]
-"""Says why a parsed value is refused, or None when it is fine."""
+def _shown(value: ConfigValue) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Password):
+        return "[hidden]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return double_text(value)
+    return "[" + ", ".join(value) + "]" if isinstance(value, tuple) else str(value)
+
+
+class Check(Protocol):
+    """Which values of its type a key takes. `str()` of it is the range in Kafka's notation."""
+
+    def __call__(self, name: str, value: ConfigValue) -> None:
+        """Raises InvalidConfigValue: the key `name` does not take `value`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,11 +100,8 @@ class ConfigKey:
         Raises InvalidConfigValue: not of the type, or outside the valid values.
         """
         value = None if text is None else parse_value(self.name, self.type, text)
-        refusal = self.check(value) if self.check is not None else None
-        if refusal is not None:
-            raise InvalidConfigValue(
-                self.name, text if isinstance(value, tuple) is False else list_text(value), refusal
-            )
+        if self.check is not None:
+            self.check(self.name, value)
         return value
 
 
@@ -101,14 +110,8 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII)
 
 
-def list_text(value: ConfigValue) -> str:
-    """A list as Kafka's messages show it: `[a, b]`."""
-    assert isinstance(value, tuple)
-    return "[" + ", ".join(value) + "]"
-
-
 def parse_value(name: str, kind: Type, text: str) -> ConfigValue:
-    """Parse `text` as `kind` (bounds of the type only). Raises InvalidConfigValue."""
+    """Parse `text` as `kind` (bounds of the type only); a list keeps the first of equal items. Raises InvalidConfigValue."""
     if kind is Type.PASSWORD:
         return Password(text.strip())
     text = text.strip()
@@ -126,7 +129,7 @@ def parse_value(name: str, kind: Type, text: str) -> ConfigValue:
             raise InvalidConfigValue(name, text, "Not a number of type DOUBLE")
         return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text.replace("Infinity", "inf"))
     if kind is Type.LIST:
-        return tuple(part.strip() for part in text.split(",")) if text else ()
+        return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
     return text
 
 

@@ -37,7 +37,7 @@ def parse_listeners(
 
 def _listener(key: str, text: str, protocols: Mapping[str, SecurityProtocol]) -> Listener:
     match = _LISTENER.fullmatch(text)
-    if match is None or not -1 <= int(match[3]) <= MAX_PORT or (match[2].count(":") == 1):
+    if match is None or not 0 <= int(match[3]) <= MAX_PORT or (match[2].count(":") == 1):
         raise OperatorError(
             f"Invalid value {text} for configuration {key}: Unable to parse to a broker endpoint; "
             f"write NAME://host:port with a port from 0 to {MAX_PORT}"

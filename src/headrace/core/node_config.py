@@ -227,6 +227,8 @@ class NodeConfig:
     """What the file and the command line said, aliases resolved; DescribeConfigs shows these as static settings."""
     without_effect: tuple[str, ...] = ()
     """Keys given that Kafka knows and nothing here reads."""
+    warnings: tuple[str, ...] = ()
+    """What is allowed and probably not meant; said once at the start."""
 
     @property
     def is_broker(self) -> bool:

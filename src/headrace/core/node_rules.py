@@ -5,10 +5,12 @@ The rules are those that Kafka 4.3.1 checks when it starts, and a few of Headrac
 
 from __future__ import annotations
 
+import re
+
 from headrace.core.errors import OperatorError
 from headrace.core.node_config import NodeConfig
 
-ROLES = ("broker", "controller")
+_HOST = re.compile(r"([0-9a-zA-Z\-%._:]*)")
 UNROUTABLE = "0.0.0.0"
 
 
@@ -47,8 +49,12 @@ def _check_times_and_sizes(config: NodeConfig) -> None:
         "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     )
     _require(
-        config.log_cleaner_threads == 0
-        or config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads > 1_048_576,
+        config.log_cleaner_threads > 0,
+        "Invalid value 0 for configuration log.cleaner.threads: Value must be at least 1; to keep topics from being "
+        "compacted, take compact out of log.cleanup.policy",
+    )
+    _require(
+        config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads > 1_048_576,
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
     _require(
@@ -199,13 +205,8 @@ def _check_security(config: NodeConfig) -> None:
 
 
 def _check_heartbeats(config: NodeConfig) -> None:
-    """S1-15 and Kafka's rule on both roles together; S0-20: the broker must be the one that waits longer."""
-    interval, session = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms
-    _require(
-        not (config.is_broker and config.is_controller) or interval * 2 <= session,
-        f"broker.heartbeat.interval.ms ({interval} ms) must be less than or equal to half of the "
-        f"broker.session.timeout.ms ({session} ms)",
-    )
+    """S0-20: the broker must be the one that waits longer."""
+    session = config.broker_session_timeout_ms
     fencing = config.broker_heartbeat_timeout_ms
     _require(
         fencing == 0 or fencing > session,
@@ -237,15 +238,60 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
             raise OperatorError(
                 f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair} is not host:count"
             )
+        if not _HOST.fullmatch(host.strip()):
+            raise OperatorError(f"max.connections.per.ip.overrides contains invalid addresses : {host.strip()}")
         found[host.strip()] = int(count)
     return found
 
 
+_BOUNDED = (
+    *(f"{kind}.{key}" for kind in ("consumer", "share", "streams") for key in ("session.timeout.ms", "heartbeat.interval.ms")),
+    *(f"{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")),
+    "share.delivery.count.limit", "share.record.lock.duration.ms", "share.partition.max.record.locks",
+)  # fmt: skip
+"""Keys `group.<kind>.<key>` with a lowest and a highest value beside them, `group.<kind>.min.<key>` and `.max.<key>`."""
+
+
 def _check_groups(config: NodeConfig) -> None:
-    lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    _require(
-        lowest <= highest,
-        f"group.max.session.timeout.ms ({highest}) must be greater than or equal to group.min.session.timeout.ms ({lowest})",
-    )
     protocols = config.group_coordinator_rebalance_protocols
     _require("classic" in protocols, "Disabling the 'classic' protocol is not supported.")
+    for bounded in _BOUNDED:
+        kind, _, key = bounded.partition(".")
+        name, lowest, highest = (f"group.{kind}.{part}{key}" for part in ("", "min.", "max."))
+        _require(
+            _number(config, highest) >= _number(config, lowest), f"{highest} must be greater than or equal to {lowest}"
+        )
+        _require(_number(config, name) >= _number(config, lowest), f"{name} must be greater than or equal to {lowest}")
+        _require(_number(config, name) <= _number(config, highest), f"{name} must be less than or equal to {highest}")
+    for kind in ("consumer", "share", "streams"):
+        interval, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+        _require(_number(config, interval) < _number(config, session), f"{interval} must be less than {session}")
+
+
+def _number(config: NodeConfig, name: str) -> int:
+    """The value of a key of integer type; -infinity stands in for a lowest value that does not exist."""
+    value = config.values.get(name, -(2**63))
+    assert isinstance(value, int)
+    return value
+
+
+def warnings_of(config: NodeConfig) -> tuple[str, ...]:
+    """What is allowed and probably not meant."""
+    found: list[str] = []
+    interval, session = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms
+    if config.is_broker and session < 3 * interval:
+        found.append(
+            f"broker.heartbeat.interval.ms ({interval} ms) should be at most a third of broker.session.timeout.ms "
+            f"({session} ms): a broker that misses one heartbeat may be fenced"
+        )
+    if not config.is_controller and len(config.controller_listener_names) > 1:
+        found.append(
+            "controller.listener.names has multiple entries; only the first will be used since process.roles=broker: "
+            + ",".join(config.controller_listener_names)
+        )
+    lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if lowest > highest:
+        found.append(
+            f"group.min.session.timeout.ms ({lowest}) is above group.max.session.timeout.ms ({highest}): no consumer can join"
+        )
+    return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from headrace.core.broker_keys import KAFKA_KEYS
@@ -12,7 +12,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener, SecurityProtocol
 from headrace.core.listener_settings import parse_bootstrap_servers, parse_listeners, parse_protocol_map, parse_voters
 from headrace.core.node_config import DEFAULT_PROTOCOLS, LONG_MAX, NodeConfig
-from headrace.core.node_rules import check_node_config
+from headrace.core.node_rules import check_node_config, warnings_of
 from headrace.core.project_keys import (
     ALIASES,
     FORMER_KEYS,
@@ -44,7 +44,8 @@ def parse_node_config(given: Mapping[str, str]) -> NodeConfig:
     values = _parse_all(originals)
     config = _build(values, originals, without_effect)
     check_node_config(config)
-    return config
+    warnings = warnings_of(config)
+    return replace(config, warnings=warnings) if warnings else config
 
 
 def resolve_aliases(given: Mapping[str, str]) -> dict[str, str]:
@@ -123,6 +124,15 @@ def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:
         raise OperatorError(
             'Missing required configuration "listeners", e.g. listeners=PLAINTEXT://:9092,CONTROLLER://:9093'
         )
+    roles = [role.strip() for role in originals["process.roles"].split(",")]
+    if len(set(roles)) != len(roles):
+        raise OperatorError(
+            f"Invalid value {originals['process.roles']} for configuration process.roles: a role is there twice"
+        )
+    if "controller.listener.names" not in originals:
+        raise OperatorError('Missing required configuration "controller.listener.names" which has no default value.')
+    if "broker.heartbeat.timeout.ms" not in originals:
+        values["broker.heartbeat.timeout.ms"] = _int(values["broker.session.timeout.ms"]) * 3 // 2
     values["broker.id"] = values["node.id"]
     return values
 
@@ -131,7 +141,7 @@ _GENERIC = frozenset({
     "node_id", "listeners", "advertised_listeners", "advertised_controller_listeners", "inter_broker_listener_name",
     "listener_security_protocol_map", "controller_quorum_voters", "controller_quorum_bootstrap_servers", "log_dirs",
     "metadata_log_dir", "log_retention_ms", "log_roll_ms", "log_roll_jitter_ms", "log_flush_interval_ms",
-    "early_start_listeners", "controller_listener_names", "cordoned_log_dirs", "values", "originals", "without_effect",
+    "early_start_listeners", "controller_listener_names", "cordoned_log_dirs", "values", "originals", "without_effect", "warnings",
 })  # fmt: skip
 """Fields that are more than the value of the key of their name."""
 
