@@ -1,0 +1,176 @@
+"""How do committed batches become an image and a delta?
+
+`MetadataLoader` is fed the committed batches in order, or a snapshot, and gives one `MetadataDelta` for what was fed, which its owner
+hands to the publishers in their fixed order. Records between BeginTransaction and EndTransaction become visible together or,
+with AbortTransaction, not at all (KIP-868, C4). A record that is unknown or makes no sense stops the loader for good (B-C20, C18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from headrace.core.errors import DecodeError
+from headrace.metadata.compare import compare_images
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, MetadataProvenance
+from headrace.metadata.replay import ReplayError, replay
+from headrace.metadata.touched import Touched
+from headrace.wire.metadata_records.frame import decode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.metadata.delta import MetadataDelta
+    from headrace.wire.schema import Message
+
+_BEGIN_TRANSACTION = 23
+_END_TRANSACTION = 24
+_ABORT_TRANSACTION = 25
+
+
+class CommittedBatch(Protocol):
+    """One committed batch. `records` are framed metadata records; empty for a control batch. `timestamp` in ms since 1970."""
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record."""
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record (inclusive)."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch it was written in."""
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, by the leader's clock."""
+
+    @property
+    def records(self) -> Sequence[bytes]:
+        """The framed records."""
+
+
+class MetadataFault(Exception):
+    """The metadata log holds what this node cannot understand: it must stop (an active controller) or stop publishing."""
+
+
+class MetadataLoader:
+    """Holds the image of everything committed that it was fed. Driven by the node; owns no publishers itself."""
+
+    def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
+        self.image = image
+        """The visible image: without the records of an open transaction."""
+        self._pending = image
+        """The image with them."""
+        self._in_transaction = False
+        self._touched = Touched()
+        """What became visible since the last delta."""
+        self._touched_in_transaction = Touched()
+        self._published = image
+        self._fault: MetadataFault | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        """A metadata transaction is open in the committed log."""
+        return self._in_transaction
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset that was not fed yet."""
+        return self._pending.provenance.last_contained_offset + 1
+
+    def load_batches(self, batches: Iterable[CommittedBatch]) -> MetadataDelta | None:
+        """Replay committed batches in order; None when nothing became visible. Raises MetadataFault, from then on always."""
+        self._check()
+        for batch in batches:
+            offset = batch.base_offset
+            for data in batch.records:
+                self._load_record(data, offset, batch)
+                offset += 1
+            self._pending = replace(
+                self._pending,
+                provenance=MetadataProvenance(
+                    last_contained_offset=batch.last_offset,
+                    last_contained_epoch=batch.epoch,
+                    last_contained_log_time_ms=batch.timestamp,
+                ),
+            )
+            if not self._in_transaction:
+                self.image = self._pending
+        if self.image is self._published:
+            return None
+        delta = self._touched.delta(self._published, self.image)
+        self._touched = Touched()
+        self._published = self.image
+        return delta
+
+    def load_snapshot(self, records: Iterable[bytes], provenance: MetadataProvenance) -> MetadataDelta:
+        """Replace everything by a snapshot's content; the delta tells what that changed (B-S09). Raises MetadataFault."""
+        self._check()
+        self._pending = EMPTY_IMAGE
+        self._in_transaction = False
+        for number, data in enumerate(records):
+            where = f"record {number} of the snapshot that ends at {provenance.last_contained_offset + 1}"
+            self._pending = self._replay(self._decoded(data, where), where)
+        self._pending = replace(self._pending, provenance=provenance)
+        delta = compare_images(self._published, self._pending)
+        self.image = self._published = self._pending
+        self._touched = Touched()
+        return delta
+
+    def _load_record(self, data: bytes, offset: int, batch: CommittedBatch) -> None:
+        where = f"the record at offset {offset}"
+        record = self._decoded(data, where)
+        kind = record.SCHEMA.api_key
+        if kind == _BEGIN_TRANSACTION:
+            self._begin(offset, batch)
+        elif kind in (_END_TRANSACTION, _ABORT_TRANSACTION):
+            self._end(offset, is_abort=kind == _ABORT_TRANSACTION)
+        else:
+            touched = self._touched_in_transaction if self._in_transaction else self._touched
+            touched.note(record, self._pending)
+            self._pending = self._replay(record, where)
+
+    def _begin(self, offset: int, batch: CommittedBatch) -> None:
+        if self._in_transaction:
+            self._fail(f"offset {offset}: a metadata transaction begins inside another one")
+        if offset > batch.base_offset:
+            provenance = MetadataProvenance(
+                last_contained_offset=offset - 1,
+                last_contained_epoch=batch.epoch,
+                last_contained_log_time_ms=batch.timestamp,
+            )
+            self.image = replace(self._pending, provenance=provenance)
+        self._in_transaction = True
+        self._touched_in_transaction = Touched()
+
+    def _end(self, offset: int, *, is_abort: bool) -> None:
+        if not self._in_transaction:
+            self._fail(f"offset {offset}: a metadata transaction ends that never began")
+        if is_abort:
+            self._pending = self.image
+        else:
+            self._touched.add(self._touched_in_transaction)
+        self._in_transaction = False
+
+    def _replay(self, record: Message, where: str) -> MetadataImage:
+        try:
+            return replay(self._pending, record)
+        except ReplayError as error:
+            self._fail(f"{where} ({type(record).__name__}) does not fit: {error}")
+
+    def _decoded(self, data: bytes, where: str) -> Message:
+        try:
+            return decode_record(data)
+        except DecodeError as error:
+            self._fail(f"{where} of the metadata log is unknown to this version: {error.message}")
+
+    def _fail(self, reason: str) -> NoReturn:
+        self._fault = MetadataFault(reason)
+        raise self._fault
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise self._fault

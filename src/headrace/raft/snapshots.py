@@ -1,0 +1,144 @@
+"""What does a snapshot file hold, and which snapshots and log prefixes may go?
+
+A snapshot is a row of record batches: a control batch with the header (and, with kraft.version 1, the level and the voters), the
+metadata records, a control batch with the footer (KIP-630, B-S03). Its name says up to where it replaces the log (B-S02). A
+`bootstrap.checkpoint` is the same at 0-0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.core.errors import PeerError, StorageFault
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.raft.voters import (
+    VoterSet,
+    decode_kraft_version,
+    decode_voters,
+    encode_kraft_version,
+    encode_voters,
+)
+from headrace.records.control import ControlType, control_key, control_type
+from headrace.records.record import NewRecord, Placement, ProducerStamp, Record, build_batch, read_all_records
+from headrace.wire.codec import decode, encode
+from headrace.wire.raft_records.snapshot_footer_record import SnapshotFooterRecord
+from headrace.wire.raft_records.snapshot_header_record import SnapshotHeaderRecord
+
+MAX_RECORDS_A_BATCH: Final = 1024
+MAX_BYTES_A_BATCH: Final = 1_048_576
+
+BOOTSTRAP_ID: Final = OffsetAndEpoch(0, 0)
+"""The name of a bootstrap snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot as read: framed metadata records, and what its control records say. Times in ms since 1970."""
+
+    records: tuple[bytes, ...]
+    last_contained_log_timestamp: int
+    kraft_version: int = 0
+    voters: VoterSet | None = None
+
+
+def build_snapshot(
+    records: Iterable[bytes],
+    *,
+    snapshot_id: OffsetAndEpoch,
+    last_contained_log_timestamp: int,
+    now_ms: int,
+    voters: VoterSet | None = None,
+) -> Iterator[bytearray]:
+    """The batches of a snapshot file, in order. `records` are framed (B-C00); `voters` only with kraft.version 1."""
+    offset = 0
+
+    def batch(rows: Sequence[NewRecord], *, is_control: bool) -> bytearray:
+        nonlocal offset
+        placement = Placement(base_offset=offset, leader_epoch=snapshot_id.epoch)
+        offset += len(rows)
+        return build_batch(rows, producer=ProducerStamp(is_control=is_control), placement=placement)
+
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
+    first = [NewRecord(control_key(ControlType.SNAPSHOT_HEADER), encode(header, 0), now_ms)]
+    if voters is not None and voters.kraft_version > 0:
+        level = encode_kraft_version(voters.kraft_version)
+        first.append(NewRecord(control_key(ControlType.KRAFT_VERSION), level, now_ms))
+        first.append(NewRecord(control_key(ControlType.KRAFT_VOTERS), encode_voters(voters), now_ms))
+    yield batch(first, is_control=True)
+    rows: list[NewRecord] = []
+    size = 0
+    for record in records:
+        if rows and (len(rows) == MAX_RECORDS_A_BATCH or size + len(record) > MAX_BYTES_A_BATCH):
+            yield batch(rows, is_control=False)
+            rows, size = [], 0
+        rows.append(NewRecord(None, record, now_ms))
+        size += len(record)
+    if rows:
+        yield batch(rows, is_control=False)
+    footer = encode(SnapshotFooterRecord(version=0), 0)
+    yield batch([NewRecord(control_key(ControlType.SNAPSHOT_FOOTER), footer, now_ms)], is_control=True)
+
+
+class _Reader:
+    """Gathers what the batches of one snapshot say; refuses them in a wrong order."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.records: list[bytes] = []
+        self.timestamp: int | None = None
+        self.kraft_version = 0
+        self.voters: VoterSet | None = None
+        self.has_footer = False
+
+    def take(self, row: Record, *, is_control: bool) -> None:
+        """One record, in the file's order."""
+        if self.has_footer:
+            raise StorageFault(f"snapshot {self._name}: there are records behind its footer")
+        value = row.value or b""
+        if is_control:
+            self._take_control(control_type(row.key), value)
+        elif self.timestamp is None:
+            raise StorageFault(f"snapshot {self._name} does not begin with a header")
+        else:
+            self.records.append(value)
+
+    def _take_control(self, kind: ControlType, value: bytes) -> None:
+        match kind:
+            case ControlType.SNAPSHOT_HEADER:
+                self.timestamp = decode(SnapshotHeaderRecord, value, 0).last_contained_log_timestamp
+            case ControlType.KRAFT_VERSION:
+                self.kraft_version = decode_kraft_version(value)
+            case ControlType.KRAFT_VOTERS:
+                self.voters = decode_voters(value)
+            case ControlType.SNAPSHOT_FOOTER:
+                self.has_footer = True
+            case _:
+                raise StorageFault(f"snapshot {self._name} holds an unknown control record")
+
+
+def read_snapshot(data: bytes | memoryview, *, name: str) -> Snapshot:
+    """A snapshot's records. Raises StorageFault when a batch is damaged, cut, or header or footer are missing (B-S11)."""
+    reader = _Reader(name)
+    end = 0
+    try:
+        for header, rows in read_all_records(data):
+            end += header.size
+            for row in rows:
+                reader.take(row, is_control=header.is_control)
+    except PeerError as error:
+        raise StorageFault(f"snapshot {name} is damaged: {error.message}") from error
+    if reader.timestamp is None or not reader.has_footer or end != len(data):
+        raise StorageFault(f"snapshot {name} is cut off: its header, footer or last batch is missing")
+    return Snapshot(
+        records=tuple(reader.records),
+        last_contained_log_timestamp=reader.timestamp,
+        kraft_version=reader.kraft_version,
+        voters=reader.voters,
+    )
+
+
+def is_snapshot_due(*, bytes_since: int, max_bytes: int, ms_since: int, max_ms: int, has_new_records: bool) -> bool:
+    """B-S01: enough bytes since the last one, or enough time with new records in it (0 = never by time)."""
+    return has_new_records and (bytes_since >= max_bytes or (max_ms > 0 and ms_since >= max_ms))

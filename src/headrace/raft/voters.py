@@ -1,0 +1,117 @@
+"""Who are the voters of the metadata quorum?
+
+Static voters (`controller.quorum.voters`, KIP-595) have ids and addresses; dynamic ones (kraft.version 1, KIP-853) stand in a
+VotersRecord of the log and are told apart by directory id too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.wire.codec import decode, encode
+from headrace.wire.raft_records.kraft_version_record import KRaftVersionRecord
+from headrace.wire.raft_records.voters_record import Endpoint, KRaftVersionFeature, VotersRecord
+from headrace.wire.raft_records.voters_record import Voter as VoterRecord
+
+SUPPORTED_KRAFT_VERSION = (0, 1)
+"""Lowest and highest level of kraft.version that this node can work with."""
+
+
+class VoterEndPoint(NamedTuple):
+    """Where a voter listens, under one listener name."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One voter. `directory_id` is the zero uuid for a static voter: any directory of that node counts."""
+
+    voter_id: int
+    directory_id: Uuid = ZERO_UUID
+    end_points: tuple[VoterEndPoint, ...] = ()
+    min_kraft_version: int = SUPPORTED_KRAFT_VERSION[0]
+    max_kraft_version: int = SUPPORTED_KRAFT_VERSION[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSet:
+    """All voters by ascending id, and whether they are written in the log (`kraft_version` 1)."""
+
+    voters: tuple[Voter, ...] = field(default=())
+    kraft_version: int = 0
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The voters' ids, ascending."""
+        return tuple(voter.voter_id for voter in self.voters)
+
+    def find(self, voter_id: int) -> Voter | None:
+        """The voter with this id, or None."""
+        return next((voter for voter in self.voters if voter.voter_id == voter_id), None)
+
+    def has(self, voter_id: int, directory_id: Uuid) -> bool:
+        """Whether this very replica is a voter; a zero directory id on either side fits any (KIP-853)."""
+        voter = self.find(voter_id)
+        if voter is None:
+            return False
+        return ZERO_UUID in (voter.directory_id, directory_id) or voter.directory_id == directory_id
+
+
+def static_voters(addresses: dict[int, tuple[str, int]], listener: str) -> VoterSet:
+    """The voters of `controller.quorum.voters`: id -> (host, port)."""
+    return VoterSet(
+        voters=tuple(
+            Voter(voter_id=voter_id, end_points=(VoterEndPoint(listener, *addresses[voter_id]),))
+            for voter_id in sorted(addresses)
+        )
+    )
+
+
+def encode_voters(voters: VoterSet) -> bytes:
+    """The value of the KRAFT_VOTERS control record."""
+    record = VotersRecord(
+        version=0,
+        voters=tuple(
+            VoterRecord(
+                voter_id=voter.voter_id,
+                voter_directory_id=voter.directory_id,
+                endpoints=tuple(Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.end_points),
+                kraft_version_feature=KRaftVersionFeature(
+                    min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+                ),
+            )
+            for voter in voters.voters
+        ),
+    )
+    return encode(record, 0)
+
+
+def decode_voters(value: bytes) -> VoterSet:
+    """The voters of a KRAFT_VOTERS control record. Raises DecodeError."""
+    record = decode(VotersRecord, value, 0)
+    voters = [
+        Voter(
+            voter_id=each.voter_id,
+            directory_id=each.voter_directory_id,
+            end_points=tuple(VoterEndPoint(e.name, e.host, e.port) for e in each.endpoints),
+            min_kraft_version=each.kraft_version_feature.min_supported_version,
+            max_kraft_version=each.kraft_version_feature.max_supported_version,
+        )
+        for each in record.voters
+    ]
+    return VoterSet(voters=tuple(sorted(voters, key=lambda voter: voter.voter_id)), kraft_version=1)
+
+
+def encode_kraft_version(level: int) -> bytes:
+    """The value of the KRAFT_VERSION control record."""
+    return encode(KRaftVersionRecord(version=0, kraft_version=level), 0)
+
+
+def decode_kraft_version(value: bytes) -> int:
+    """The level in a KRAFT_VERSION control record. Raises DecodeError."""
+    return decode(KRaftVersionRecord, value, 0).kraft_version
