@@ -4,7 +4,7 @@ A conversation is a generator: it yields effects, is sent outcomes, and returns 
 on asyncio and in a test that plays the cluster with a list of answers.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,17 +23,30 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """Send `request` to the node at `address` and bring its answer.
+class Call:
+    """A request of class `api` whose form depends on the version: `build(version)` makes it.
 
-    `at_least` and `at_most` bound the API version; the driver takes the highest that both sides speak within them.
+    The version is the highest that both sides speak from `at_least` to `at_most`.
     """
+
+    api: type[Any]
+    build: Callable[[int], Any]
+    at_least: int = 0
+    at_most: int = 32767
+
+
+def bounded(request: Any, *, at_least: int = 0, at_most: int = 32767) -> Call:
+    """A request of one form, for some versions only."""
+    return Call(api=type(request), build=lambda version: request, at_least=at_least, at_most=at_most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Send `request` (a message of any version, or a `Call`) to the node at `address` and bring its answer."""
 
     address: Address
     request: Any
     timeout_ms: int
-    at_least: int = 0
-    at_most: int = 32767
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

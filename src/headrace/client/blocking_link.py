@@ -1,0 +1,212 @@
+"""How do frames get in and out of one blocking socket, with one copy of large payloads at most?"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import sys
+import time
+from struct import Struct
+from typing import Any
+
+from headrace.client.connection import Connection
+from headrace.client.settings import ClientSettings, TlsSettings
+from headrace.client.talk import Address, Answered, Unsupported
+from headrace.core.errors import DecodeError, OperatorError
+
+_LENGTH = Struct(">i")
+_INPUT_BYTES = 64 << 10
+_KEPT_BUFFERS = 4
+_IDLE_CHECK_S = 1.0
+
+
+class LinkLost(Exception):
+    """The connection cannot be used any more: refused, cut, too slow, or the peer sends what is no answer (B29)."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool = True) -> None:
+        super().__init__(reason)
+        self.may_have_arrived = may_have_arrived
+
+
+def tls_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The TLS settings as the standard library wants them. Raises OperatorError for files that cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_path, cadata=settings.ca_text)
+        if settings.certificate_path:
+            context.load_cert_chain(settings.certificate_path, settings.key_path, settings.key_password)
+    except (OSError, ssl.SSLError) as error:
+        raise OperatorError(f"TLS settings cannot be used: {error}") from None
+    context.check_hostname = settings.is_host_checked
+    return context
+
+
+class Link:
+    """One connection to one node: opened and logged in by the constructor. Every failure is a LinkLost, and the link is then dead."""
+
+    def __init__(self, address: Address, settings: ClientSettings, tls: ssl.SSLContext | None) -> None:
+        self.address = address
+        self._max_frame_bytes = settings.max_frame_bytes
+        self._connection = Connection(settings)
+        self._input = bytearray(_INPUT_BYTES)
+        self._view = memoryview(self._input)
+        self._start = self._end = 0
+        self._buffers: list[bytearray] = []
+        self._answers: dict[int, Answered] = {}
+        self._used_at = time.monotonic()
+        self._socket = self._connect(settings, tls)
+        try:
+            self._open(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def api_versions(self) -> Any:
+        """The node's ApiVersionsResponse."""
+        return self._connection.api_versions
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for `select.poll`."""
+        return self._socket.fileno()
+
+    @property
+    def has_input(self) -> bool:
+        """True if bytes of an answer lie here already, so that polling the socket would not tell."""
+        return self._end > self._start or bool(self._answers)
+
+    def close(self) -> None:
+        """Close the socket; answers that were due are lost."""
+        self._socket.close()
+
+    def is_stale(self) -> bool:
+        """True if the node closed the connection while it was idle."""
+        if self._connection.pending or time.monotonic() - self._used_at < _IDLE_CHECK_S:
+            return False
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN)
+        return bool(poller.poll(0))
+
+    def send(self, request: Any, timeout_ms: int, *, is_answered: bool = True) -> int | Unsupported:
+        """Write a request; its correlation id. Raises LinkLost."""
+        chosen = self._connection.choose(request)
+        if isinstance(chosen, Unsupported):
+            return chosen
+        correlation_id, frame = self._connection.request(*chosen, is_answered=is_answered)
+        self._write(frame, timeout_ms)
+        return correlation_id
+
+    def receive(self, correlation_id: int, timeout_ms: int) -> Answered:
+        """The answer to one request; answers to earlier ones are kept for their callers. Raises LinkLost."""
+        kept = self._answers.pop(correlation_id, None)
+        if kept is not None:
+            return kept
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            found = self._received(self._frame(deadline))
+            assert isinstance(found, tuple)
+            if found[0] == correlation_id:
+                return found[1]
+            self._answers[found[0]] = found[1]
+
+    def _connect(self, settings: ClientSettings, tls: ssl.SSLContext | None) -> socket.socket:
+        host, port = self.address.host, self.address.port
+        timeout = max(settings.connect_timeout_ms, 1) / 1000
+        try:
+            plain = socket.create_connection((host, port), timeout=timeout)
+        except socket.gaierror:
+            raise LinkLost(f"cannot resolve the host name {host}", may_have_arrived=False) from None
+        except ConnectionRefusedError:
+            raise LinkLost("connection refused", may_have_arrived=False) from None
+        except OSError as error:
+            raise LinkLost(f"cannot connect: {error.strerror or error}", may_have_arrived=False) from None
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is None:
+            return plain
+        try:
+            return tls.wrap_socket(plain, server_hostname=host)
+        except (OSError, ssl.SSLError) as error:
+            plain.close()
+            raise LinkLost(f"TLS handshake failed: {error}", may_have_arrived=False) from None
+
+    def _open(self, settings: ClientSettings) -> None:
+        deadline = time.monotonic() + settings.request_timeout_ms / 1000
+        frame = self._connection.opening()
+        while not self._connection.is_ready:
+            if frame:
+                self._write(frame, settings.request_timeout_ms)
+            found = self._received(self._frame(deadline))
+            assert isinstance(found, bytes)
+            frame = found
+
+    def _received(self, frame: bytearray | memoryview) -> tuple[int, Answered] | bytes:
+        try:
+            return self._connection.received(frame)
+        except DecodeError as error:
+            raise LinkLost(f"the answer cannot be read: {error}") from None
+
+    def _write(self, frame: bytes, timeout_ms: int) -> None:
+        self._used_at = time.monotonic()
+        try:
+            self._socket.settimeout(max(timeout_ms, 1) / 1000)
+            self._socket.sendall(frame)
+        except TimeoutError:
+            raise LinkLost(f"the node took no request for {timeout_ms} ms") from None
+        except OSError as error:
+            raise LinkLost(f"the connection broke: {error.strerror or error}") from None
+
+    def _frame(self, deadline: float) -> bytearray | memoryview:
+        """The next frame without its length: a copy of its own when small, else in a buffer that nobody uses any more."""
+        while self._end - self._start < 4:
+            self._fill(deadline)
+        (size,) = _LENGTH.unpack_from(self._input, self._start)
+        if not 4 <= size <= self._max_frame_bytes:
+            raise LinkLost(f"the peer sent a frame of {size} bytes, which is no answer of Kafka's protocol")
+        self._start += 4
+        if size <= _INPUT_BYTES // 2:
+            while self._end - self._start < size:
+                self._fill(deadline)
+            small = self._input[self._start : self._start + size]
+            self._start += size
+            return small
+        target = self._target(size)
+        held = min(self._end - self._start, size)
+        target[:held] = self._view[self._start : self._start + held]
+        self._start += held
+        while held < size:
+            held += self._receive_into(target[held:], deadline)
+        return target
+
+    def _fill(self, deadline: float) -> None:
+        if self._start == self._end:
+            self._start = self._end = 0
+        elif self._end == _INPUT_BYTES:
+            self._input[: self._end - self._start] = self._input[self._start : self._end]
+            self._start, self._end = 0, self._end - self._start
+        self._end += self._receive_into(self._view[self._end :], deadline)
+
+    def _receive_into(self, view: memoryview, deadline: float) -> int:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise LinkLost("no answer came in time")
+        try:
+            self._socket.settimeout(left)
+            count = self._socket.recv_into(view)
+        except TimeoutError:
+            raise LinkLost("no answer came in time") from None
+        except OSError as error:
+            raise LinkLost(f"the connection broke: {error.strerror or error}") from None
+        if count == 0:
+            raise LinkLost("the node closed the connection")
+        return count
+
+    def _target(self, size: int) -> memoryview:
+        """Memory for a large frame: a buffer of ours that no view points into any more, or a new one."""
+        for number in range(len(self._buffers)):
+            if len(self._buffers[number]) >= size and sys.getrefcount(self._buffers[number]) == 2:
+                return memoryview(self._buffers[number])[:size]
+        fresh = bytearray(size + (size >> 3))
+        if len(self._buffers) >= _KEPT_BUFFERS:
+            self._buffers.pop(0)
+        self._buffers.append(fresh)
+        return memoryview(fresh)[:size]

@@ -1,0 +1,71 @@
+"""When is it worth trying again, and after how long?"""
+
+from __future__ import annotations
+
+from headrace.client.session import Session
+from headrace.client.talk import Conversation, Lost, Pause
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import OperatorError, PeerError
+
+JITTER = 0.2
+
+
+def backoff_ms(attempt: int, *, first_ms: int, most_ms: int, chance: float) -> int:
+    """Exponential from `first_ms` (attempt 0) to `most_ms`, spread by 20 % either way; `chance` is in [0, 1). Source: KIP-580."""
+    base = min(first_ms * (1 << min(attempt, 20)), most_ms)
+    return int(base * (1 - JITTER + 2 * JITTER * chance))
+
+
+class Attempts:
+    """Counts the tries of one call and ends it when its time is up.
+
+    After a failure the conversation does `yield from attempts.again(why)`: that waits, or raises what the caller should see.
+    """
+
+    def __init__(self, session: Session, *, timeout_ms: int | None = None) -> None:
+        self._session = session
+        limit = session.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        self._deadline_ms = session.now_ms + limit
+        self._limit_ms = limit
+        self._attempt = 0
+
+    @property
+    def left_ms(self) -> int:
+        """Time left for the whole call, never negative."""
+        return max(self._deadline_ms - self._session.now_ms, 0)
+
+    @property
+    def request_ms(self) -> int:
+        """How long the next request may take."""
+        return max(min(self.left_ms, self._session.settings.request_timeout_ms), 1)
+
+    def again(self, why: PeerError | Lost) -> Conversation[None]:
+        """Wait before the next try. Raises PeerError or OperatorError when no time is left."""
+        settings = self._session.settings
+        pause = backoff_ms(
+            self._attempt,
+            first_ms=settings.retry_backoff_ms,
+            most_ms=settings.retry_backoff_max_ms,
+            chance=self._session.rng.random(),
+        )
+        self._attempt += 1
+        if self.left_ms <= pause:
+            raise self.expired(why)
+        yield Pause(ms=pause)
+
+    def expired(self, why: PeerError | Lost) -> PeerError | OperatorError:
+        """The error to show when time is up after `why`."""
+        if isinstance(why, Lost):
+            return OperatorError(f"Timed out waiting for a node assignment after {self._limit_ms} ms: {why.reason}")
+        return why
+
+
+def error_of(code: int, message: str | None = None) -> PeerError | None:
+    """The error a code in an answer stands for; None for code 0. A code nobody knows is UNKNOWN_SERVER_ERROR."""
+    if code == 0:
+        return None
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"error code {code}, which no version of Kafka has")
+    return PeerError(known, message or known.name)
