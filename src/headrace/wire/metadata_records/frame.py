@@ -1,14 +1,14 @@
-"""How does a metadata record lie in the value of a log record?
+"""What stands around a metadata record in the value of a log record?
 
-Frame version 1, record type, record version (unsigned varints), then the record's flexible body. Source: KIP-631, B-C00.
+Three unsigned varints, frame version 1, record type and record version, then the flexible body. Source: KIP-631, B-C00.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final
+from typing import Final, cast
 
-from headrace.core.errors import DecodeError
+from headrace.core.errors import DecodeError, EncodeError
 from headrace.wire.codec import decode_from, encode_into
 from headrace.wire.metadata_records.registry import RECORD_TYPES
 from headrace.wire.schema import Message
@@ -20,42 +20,45 @@ _classes: dict[int, type[Message]] = {}
 
 
 def record_class(record_type: int) -> type[Message]:
-    """The class of a record type. Raises DecodeError for an unknown one (B-C20)."""
+    """The class of a record type; its module is imported when first asked for. Raises DecodeError for an unknown type."""
     found = _classes.get(record_type)
     if found is None:
-        place = RECORD_TYPES.get(record_type)
-        if place is None:
-            raise DecodeError(f"there is no metadata record of type {record_type}")
-        found = _classes[record_type] = getattr(import_module(place[0]), place[1])
+        try:
+            module, name = RECORD_TYPES[record_type]
+        except KeyError:
+            raise DecodeError(f"there is no metadata record of type {record_type}") from None
+        found = _classes[record_type] = cast(type[Message], getattr(import_module(module), name))
     return found
 
 
 def encode_record(record: Message, version: int) -> bytes:
-    """The framed bytes of a record. Raises EncodeError when this version cannot say what the record says."""
-    out = bytearray((FRAME_VERSION,))
-    append_uvarint(out, record.SCHEMA.api_key)
+    """A metadata record in its frame. Raises EncodeError when this version cannot say what the record says."""
+    facts = record.SCHEMA
+    if facts.kind != "metadata":
+        raise EncodeError(f"{type(record).__name__} is no metadata record")
+    out = bytearray((FRAME_VERSION, facts.api_key))
     append_uvarint(out, version)
     encode_into(record, version, out)
     return bytes(out)
 
 
+def decode_record(data: Buffer) -> Message:
+    """The record in a frame. Raises DecodeError for an unknown frame version, type or record version, and for bytes left over."""
+    return decode_record_with_version(data)[0]
+
+
 def decode_record_with_version(data: Buffer) -> tuple[Message, int]:
-    """The record in framed bytes, and its version. Raises DecodeError: unknown frame, type or version, or bad bytes (B-C20)."""
+    """The record in a frame, and the version in which it was written. Raises DecodeError as `decode_record`."""
     try:
-        frame, pos = read_uvarint(data, 0)
-        if frame != FRAME_VERSION:
-            raise DecodeError(f"metadata record in frame version {frame}; known is {FRAME_VERSION}")
+        frame_version, pos = read_uvarint(data, 0)
         record_type, pos = read_uvarint(data, pos)
         version, pos = read_uvarint(data, pos)
     except IndexError:
-        raise DecodeError(f"a metadata record cannot have {len(data)} bytes") from None
+        raise DecodeError("the frame of a metadata record is cut off") from None
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"a metadata record has frame version {frame_version}, and only {FRAME_VERSION} is known")
     cls = record_class(record_type)
     record, end = decode_from(cls, data, pos, version)
     if end != len(data):
-        raise DecodeError(f"{cls.__name__} v{version}: {len(data) - end} bytes are left over")
+        raise DecodeError(f"{cls.__name__}: {len(data) - end} bytes are left over")
     return record, version
-
-
-def decode_record(data: Buffer) -> Message:
-    """The record in framed bytes. Raises DecodeError: unknown frame, type or version, or bad bytes (B-C20)."""
-    return decode_record_with_version(data)[0]
