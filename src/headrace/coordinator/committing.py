@@ -48,7 +48,8 @@ def commit(shard: Shard, event: RequestReceived) -> None:
     member = group.members.get(request.member_id)
     if member is not None and group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         shard.expect_heartbeat(group, member, now_ms=event.now_ms)
-    expires = -1 if request.retention_time_ms == -1 else event.now_ms + request.retention_time_ms
+    wall_ms = shard.wall(event.now_ms)
+    expires = -1 if request.retention_time_ms == -1 else wall_ms + request.retention_time_ms
     writes: OffsetWrites = {}
     topics = []
     for topic in request.topics:
@@ -60,7 +61,7 @@ def commit(shard: Shard, event: RequestReceived) -> None:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 key = OffsetKey(request.group_id, topic.name, partition.partition_index)
-                writes[key] = _position(partition, topic.topic_id, event.now_ms, expires)
+                writes[key] = _position(partition, topic.topic_id, wall_ms, expires)
             partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     response = OffsetCommitResponse(topics=tuple(topics))
@@ -228,8 +229,6 @@ def _is_of_other_topic(position: CommittedOffset, topic_id: Uuid) -> bool:
 
 
 def _delete_offsets_error(group: ClassicGroup | None, request: OffsetDeleteRequest) -> ErrorCode:
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if not group.is_in(GroupState.EMPTY) and not group.is_consumer_group:
@@ -247,13 +246,13 @@ def _all_positions_gone(shard: Shard, group_id: str) -> OffsetWrites:
 
 
 def _position(
-    partition: OffsetCommitRequestPartition, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int
+    partition: OffsetCommitRequestPartition, topic_id: Uuid, wall_ms: int, expire_timestamp_ms: int
 ) -> CommittedOffset:
     return CommittedOffset(
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
-        now_ms,
+        wall_ms,
         expire_timestamp_ms=expire_timestamp_ms,
         topic_id=topic_id,
     )

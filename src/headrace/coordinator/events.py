@@ -106,6 +106,16 @@ class TimePassed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WallClockMoved:
+    """The wall clock is now `ahead_ms` ahead of the clock that events and deadlines go by.
+
+    Timestamps of records and the age of offsets go by the wall clock: they must still mean something after a restart.
+    """
+
+    ahead_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resigned:
     """This broker leads the partition no longer; the machine is of no use after this."""
 
@@ -120,6 +130,7 @@ GroupEvent = (
     | AppendFailed
     | TopicsDeleted
     | TimePassed
+    | WallClockMoved
     | Resigned
 )
 
@@ -139,7 +150,7 @@ class AppendRecords:
     append_id: int
     records: tuple[GroupRecord, ...]
     is_atomic: bool
-    now_ms: int
+    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

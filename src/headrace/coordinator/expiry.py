@@ -28,7 +28,7 @@ def on_expiry_due(shard: Shard, *, now_ms: int) -> None:
         group = shard.groups.get(shard.sweep.pop())
         if group is None:
             continue
-        expired, kept = _expired_offsets(shard, group, now_ms=now_ms)
+        expired, kept = _expired_offsets(shard, group, wall_ms=shard.wall(now_ms))
         seen += len(expired) + kept + 1
         writes.update(dict.fromkeys(expired))
         is_unused = not kept and not shard.offsets.has_open_transaction(group.group_id)
@@ -37,7 +37,7 @@ def on_expiry_due(shard: Shard, *, now_ms: int) -> None:
     if writes or emptied:
         _append_deletions(shard, writes, emptied, now_ms=now_ms)
     if shard.sweep:
-        shard.timers.schedule(_KEY, now_ms, ExpiryDue())
+        shard.timers.schedule(_KEY, now_ms + 1, ExpiryDue())
     else:
         schedule_expiry(shard, now_ms=now_ms)
 
@@ -60,7 +60,7 @@ def on_topics_deleted(shard: Shard, topics: tuple[tuple[str, Uuid], ...], *, now
         _append_deletions(shard, writes, {}, now_ms=now_ms)
 
 
-def _expired_offsets(shard: Shard, group: ClassicGroup, *, now_ms: int) -> tuple[list[OffsetKey], int]:
+def _expired_offsets(shard: Shard, group: ClassicGroup, *, wall_ms: int) -> tuple[list[OffsetKey], int]:
     """The expired positions of a group, and how many others it has."""
     expired: list[OffsetKey] = []
     kept = 0
@@ -70,7 +70,7 @@ def _expired_offsets(shard: Shard, group: ClassicGroup, *, now_ms: int) -> tuple
             continue
         for partition, position in partitions.items():
             key = OffsetKey(group.group_id, topic, partition)
-            if _is_expired(shard, group, position, now_ms=now_ms) and not shard.offsets.is_unstable(key):
+            if _is_expired(shard, group, position, wall_ms=wall_ms) and not shard.offsets.is_unstable(key):
                 expired.append(key)
             else:
                 kept += 1
@@ -87,13 +87,13 @@ def _may_expire(group: ClassicGroup) -> bool:
     return group.is_consumer_group and group.subscribed is not None and group.is_in(GroupState.STABLE)
 
 
-def _is_expired(shard: Shard, group: ClassicGroup, position: CommittedOffset, *, now_ms: int) -> bool:
+def _is_expired(shard: Shard, group: ClassicGroup, position: CommittedOffset, *, wall_ms: int) -> bool:
     if position.expire_timestamp_ms != -1:
-        return now_ms >= position.expire_timestamp_ms
+        return wall_ms >= position.expire_timestamp_ms
     since = position.commit_timestamp_ms
     if group.protocol_type is not None and group.is_in(GroupState.EMPTY) and group.state_timestamp_ms is not None:
         since = group.state_timestamp_ms
-    return now_ms - since >= shard.config.offsets_retention_ms
+    return wall_ms - since >= shard.config.offsets_retention_ms
 
 
 def _append_deletions(shard: Shard, writes: OffsetWrites, emptied: dict[str, ClassicGroup], *, now_ms: int) -> None:

@@ -65,11 +65,11 @@ class ClassicGroup:
         "support",
     )
 
-    def __init__(self, group_id: str, *, now_ms: int | None) -> None:
+    def __init__(self, group_id: str, *, wall_ms: int | None) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = wall_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -167,8 +167,8 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for; 0 without members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        """The longest that a member asks for, at least 0."""
+        return max(0, *(member.rebalance_timeout_ms for member in self.members.values()), 0)
 
     @property
     def is_consumer_group(self) -> bool:
@@ -207,12 +207,12 @@ class ClassicGroup:
 
     # ---- changes
 
-    def move_to(self, state: GroupState, *, now_ms: int) -> None:
+    def move_to(self, state: GroupState, *, wall_ms: int) -> None:
         """Change the state; a move that is not in the table is our bug."""
         assert self.state in _MAY_FOLLOW[state], f"{self.group_id}: {self.state.value} -> {state.value}"
         self.previous_state = self.state
         self.state = state
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = wall_ms
 
     def elect_joined_leader(self) -> bool:
         """Have a leader that waits in JoinGroup, the old one if it does; False when nobody does."""
@@ -226,12 +226,12 @@ class ClassicGroup:
             self.leader_id = joined.member_id
         return True
 
-    def begin_generation(self, *, now_ms: int) -> None:
+    def begin_generation(self, *, wall_ms: int) -> None:
         """Number the next generation (G2) and choose its protocol; Empty when nobody is left."""
         self.generation_id = (self.generation_id + 1) & 0x7FFFFFFF
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscription()
-        self.move_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms=now_ms)
+        self.move_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, wall_ms=wall_ms)
         self.pending_syncs.clear()
 
     def refresh_subscription(self) -> None:

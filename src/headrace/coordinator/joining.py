@@ -28,9 +28,9 @@ FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 def join(shard: Shard, event: RequestReceived) -> None:
     """Let a member in, or say why not. The answer may leave at once, when the group is complete, or when a record is committed."""
     request: JoinGroupRequest = event.request
-    error = _refusal(shard, request)
-    if error is not ErrorCode.NONE:
-        _refuse(shard, event, error, request.member_id)
+    low, high = shard.config.min_session_timeout_ms, shard.config.max_session_timeout_ms
+    if not low <= request.session_timeout_ms <= high:
+        _refuse(shard, event, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         return
     is_new_group = request.group_id not in shard.groups
     if is_new_group and request.member_id:
@@ -90,14 +90,6 @@ def finish_static_rejoin(shard: Shard, replaced: StaticMemberReplaced, *, error:
                 member_id=member.member_id,
             ),
         )
-
-
-def _refusal(shard: Shard, request: JoinGroupRequest) -> ErrorCode:
-    """NONE, or what is wrong with a JoinGroup whatever the group's state."""
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    low, high = shard.config.min_session_timeout_ms, shard.config.max_session_timeout_ms
-    return ErrorCode.NONE if low <= request.session_timeout_ms <= high else ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 def _has_room(shard: Shard, group: ClassicGroup, member_id: str) -> bool:

@@ -25,6 +25,7 @@ from headrace.coordinator.events import (
     TimePassed,
     TopicsDeleted,
     TransactionEnded,
+    WallClockMoved,
 )
 from headrace.coordinator.failures import failure_of, seen_by_clients
 from headrace.coordinator.group import GroupState
@@ -84,12 +85,13 @@ class GroupCoordinator:
             case AppendFailed():
                 self._failed(event)
             case TimePassed():
-                while (due := shard.timers.pop_due(event.now_ms)) is not None:
-                    self._on_timer(due, now_ms=event.now_ms)
+                self._ring(event.now_ms)
             case RecordLoaded() | TransactionEnded() | LoadFinished():
                 self._load(event)
             case TopicsDeleted():
                 expiry.on_topics_deleted(shard, event.topics, now_ms=event.now_ms)
+            case WallClockMoved():
+                shard.wall_ahead_ms = event.ahead_ms
             case Resigned():
                 self._resign()
             case _:
@@ -173,6 +175,10 @@ class GroupCoordinator:
                 pass
             case _:
                 assert_never(then)
+
+    def _ring(self, now_ms: int) -> None:
+        while (due := self.shard.timers.pop_due(now_ms)) is not None:
+            self._on_timer(due, now_ms=now_ms)
 
     def _on_timer(self, timer: TimerAction, *, now_ms: int) -> None:
         shard = self.shard

@@ -114,8 +114,6 @@ def on_heartbeat_missed(shard: Shard, timer: HeartbeatMissed, *, now_ms: int) ->
 
 def _sync_error(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
     """NONE when the group assigns or has assigned in this generation and the request is of a member of it."""
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
     if group is None or group.is_in(GroupState.EMPTY):
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.member_error(request.member_id, request.group_instance_id)

@@ -14,6 +14,9 @@ from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
+_SHORTEST_WAIT_MS = 100
+"""A rebalance timeout of 0 must not make us look for absent static members all the time."""
+
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
     """Something about the members changed: begin a rebalance, or go on with the one there is."""
@@ -35,9 +38,9 @@ def prepare(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
         shard.schedule_join(
             group.group_id, deadline_ms=now_ms + delay, action=InitialDelayOver(group.group_id, delay, remaining)
         )
-        group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+        group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
         return
-    group.move_to(GroupState.PREPARING_REBALANCE, now_ms=now_ms)
+    group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
     if group.has_all_joined:
         complete_join(shard, group, now_ms=now_ms)
     else:
@@ -84,7 +87,7 @@ def complete_join(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
     if not group.elect_joined_leader() and group.members:
         _wait_for_joins(shard, group, now_ms=now_ms)
         return
-    group.begin_generation(now_ms=now_ms)
+    group.begin_generation(wall_ms=shard.wall(now_ms))
     if group.is_in(GroupState.EMPTY):
         shard.append([group_record(group, {})], now_ms=now_ms)
         return
@@ -145,7 +148,7 @@ def hand_out(shard: Shard, group: ClassicGroup, assignment: dict[str, bytes], *,
         member.assignment = assignment.get(member.member_id, b"")
         if answer_sync(shard, member, assigned_response(group, member)):
             shard.expect_heartbeat(group, member, now_ms=now_ms)
-    group.move_to(GroupState.STABLE, now_ms=now_ms)
+    group.move_to(GroupState.STABLE, wall_ms=shard.wall(now_ms))
 
 
 def answer_join(shard: Shard, member: Member, response: JoinGroupResponse) -> bool:
@@ -203,9 +206,8 @@ def assigned_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def _wait_for_joins(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
-    shard.schedule_join(
-        group.group_id, deadline_ms=now_ms + group.rebalance_timeout_ms, action=JoinsOverdue(group.group_id)
-    )
+    timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+    shard.schedule_join(group.group_id, deadline_ms=now_ms + timeout_ms, action=JoinsOverdue(group.group_id))
 
 
 def _complete_if_all_joined(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:

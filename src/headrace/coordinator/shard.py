@@ -99,7 +99,18 @@ class Shard:
     `effects` is what the current step has ordered so far; `pending` holds appends in the order they were made.
     """
 
-    __slots__ = ("config", "effects", "groups", "is_loading", "next_append_id", "offsets", "pending", "sweep", "timers")
+    __slots__ = (
+        "config",
+        "effects",
+        "groups",
+        "is_loading",
+        "next_append_id",
+        "offsets",
+        "pending",
+        "sweep",
+        "timers",
+        "wall_ahead_ms",
+    )
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
@@ -111,6 +122,11 @@ class Shard:
         self.next_append_id = 0
         self.is_loading = True
         self.sweep: list[str] = []
+        self.wall_ahead_ms = 0
+
+    def wall(self, now_ms: int) -> int:
+        """The wall clock's milliseconds since 1970 at `now_ms`."""
+        return now_ms + self.wall_ahead_ms
 
     def answer(self, token: int | None, response: Any) -> None:
         """Answer now; nothing happens without a token."""
@@ -143,7 +159,9 @@ class Shard:
         self.offsets.append(append_id, writes or {})
         self.timers.schedule(("append", append_id), now_ms + self.config.commit_timeout_ms, AppendOverdue(append_id))
         self.effects.append(
-            AppendRecords(append_id=append_id, records=tuple(records), is_atomic=is_atomic, now_ms=now_ms)
+            AppendRecords(
+                append_id=append_id, records=tuple(records), is_atomic=is_atomic, timestamp_ms=self.wall(now_ms)
+            )
         )
         return pending
 
@@ -151,7 +169,7 @@ class Shard:
         """The group, made Empty when there is none."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
+            group = self.groups[group_id] = ClassicGroup(group_id, wall_ms=self.wall(now_ms))
         return group
 
     # ---- deadlines of members and groups

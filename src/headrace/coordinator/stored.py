@@ -138,7 +138,7 @@ def read_group_value(value: bytes) -> GroupMetadataValue:
 def restored_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group that a record describes: Stable with members, Empty without."""
     stamp = value.current_state_timestamp
-    group = ClassicGroup(group_id, now_ms=None if stamp == -1 else stamp)
+    group = ClassicGroup(group_id, wall_ms=None if stamp == -1 else stamp)
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol

@@ -1,0 +1,59 @@
+"""Which broker looks after a group? (FindCoordinator)"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.internal_topics import OFFSETS_TOPIC
+from headrace.broker.reply import HandlerResult, Reply
+from headrace.broker.topic_listing import alive_end_points
+from headrace.core.error_code import ErrorCode
+from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP_KEY = 0
+_FIRST_WITH_KEYS = 4
+_NOWHERE = -1
+_MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+}
+
+
+def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> HandlerResult:
+    """Answer at once. The first question of all makes the offsets topic; the asker comes again until it is there."""
+    if context.api_version >= _FIRST_WITH_KEYS:
+        found = tuple(_find(key, request.key_type, context, broker) for key in request.coordinator_keys)
+        return Reply(FindCoordinatorResponse(coordinators=found))
+    one = _find(request.key, request.key_type, context, broker)
+    code = ErrorCode(one.error_code)
+    return Reply(
+        FindCoordinatorResponse(
+            error_code=code,
+            error_message=_MESSAGES.get(code, "NONE" if code is ErrorCode.NONE else code.name),
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+    )
+
+
+def _find(key: str, key_type: int, context: RequestContext, broker: Broker) -> Coordinator:
+    """Where the coordinator of one key is. Only groups have one here."""
+    if key_type != GROUP_KEY:
+        return _none(key, ErrorCode.INVALID_REQUEST)
+    topic = broker.image.topics.by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        broker.auto_create_topic(OFFSETS_TOPIC, context)
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = topic.partitions.get(broker.groups.partition_of(key))
+    end_point = (
+        alive_end_points(broker.image, context.listener).get(partition.leader) if partition is not None else None
+    )
+    if partition is None or end_point is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=partition.leader, host=end_point.host, port=end_point.port, error_message="")
+
+
+def _none(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=_NOWHERE, host="", port=_NOWHERE, error_code=error, error_message="")
