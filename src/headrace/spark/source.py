@@ -1,0 +1,95 @@
+"""What does Spark see of us? The data source `headrace`: its name, its schema, its readers and writers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from headrace.core.errors import OperatorError
+from headrace.spark.options import includes_headers, parse_read_options
+from headrace.spark.write_options import check_columns, parse_write_options
+
+if TYPE_CHECKING:
+    from headrace.spark.batch_reader import HeadraceBatchReader
+    from headrace.spark.stream_reader import HeadraceStreamReader
+    from headrace.spark.writer import HeadraceStreamWriter, HeadraceWriter
+
+FORMAT: Final = "headrace"
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_COLUMNS: Final = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+
+
+class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not followed by the type check
+    """Topics as tables and streams, with the schema and the options of Spark's `kafka` source; for Headrace and for Apache Kafka."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format(...)`."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The fixed columns, with `headers` where `includeHeaders` asks for them."""
+        columns = list(_COLUMNS)
+        if includes_headers(self.options):
+            columns.append(StructField("headers", ArrayType(_HEADER)))
+        return StructType(columns)
+
+    def reader(self, schema: StructType) -> HeadraceBatchReader:
+        """For a batch query."""
+        from headrace.spark.batch_reader import HeadraceBatchReader
+
+        self._check_schema(schema)
+        return HeadraceBatchReader(parse_read_options(self.options, is_stream=False))
+
+    def streamReader(self, schema: StructType) -> HeadraceStreamReader:  # noqa: N802
+        """For a streaming query."""
+        from headrace.spark.stream_reader import HeadraceStreamReader
+
+        self._check_schema(schema)
+        return HeadraceStreamReader(parse_read_options(self.options, is_stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> HeadraceWriter:  # noqa: FBT001
+        """For a batch write; topics can be appended to only."""
+        from headrace.spark.writer import HeadraceWriter
+
+        if overwrite:
+            raise OperatorError("a topic cannot be overwritten: say mode('append')")
+        options = parse_write_options(self.options)
+        check_columns(_column_types(schema), topic=options.topic)
+        return HeadraceWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> HeadraceStreamWriter:  # noqa: FBT001, N802
+        """For a streaming write; `overwrite` (output mode complete) appends each result too, as Spark's `kafka` sink does."""
+        from headrace.spark.writer import HeadraceStreamWriter
+
+        options = parse_write_options(self.options)
+        check_columns(_column_types(schema), topic=options.topic)
+        return HeadraceStreamWriter(options)
+
+    def _check_schema(self, schema: StructType) -> None:
+        if schema.simpleString() != self.schema().simpleString():
+            raise OperatorError("the source has a fixed schema; leave schema(...) out and select columns from it")
+
+
+def _column_types(schema: StructType) -> dict[str, str]:
+    return {each.name: each.dataType.simpleString() for each in schema.fields}

@@ -1,0 +1,152 @@
+"""How does a streaming query read topics: where does it begin, how far does each batch go, and what is in it?
+
+Spark keeps one reader alive beside the driver for the life of a query and asks it for offsets; tasks get copies that only read. Offsets are
+JSON as in Spark's `kafka` source. One thing is added: Spark does not store where a query began, and would ask again after a crash in its
+first batch, when `latest` is somewhere else. So the first batch's end carries its start, under a key that no topic can have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from headrace.core.ids import TopicPartition
+from headrace.spark.batch_reader import RangePartition
+from headrace.spark.cluster import TopicCluster
+from headrace.spark.data_loss import report_loss
+from headrace.spark.offset_ranges import (
+    count_waiting,
+    from_json,
+    limit_offsets,
+    resolve_ranges,
+    split_ranges,
+    to_json,
+)
+from headrace.spark.options import ReadOptions
+from headrace.spark.row_reader import read_range
+
+START_KEY: Final = "headrace:start"
+"""Beside the topics in the first batch's end: the offsets at which the query began. A topic's name has no colon."""
+
+
+class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark is not followed by the type check
+    """Plans micro-batches and reads their ranges. Holds the last offsets seen; picklable."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._cluster = TopicCluster(options)
+        self._initial: dict[TopicPartition, int] | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        self._seen: dict[TopicPartition, int] | None = None
+        self._last_batch_at: float | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query begins."""
+        partitions = self._cluster.check_selected()
+        self._initial = self._cluster.resolve(self._options.starting, partitions, side="starting")
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxOffsetsPerTrigger` and `minOffsetsPerTrigger` ask for; with both, `latestOffset` looks at the lower one itself."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch from `start` on: `start` itself when there is nothing, or not yet enough, to read."""
+        begin = _positions(start)
+        newest = self._newest(begin)
+        self._seen = newest
+        end = newest
+        if not isinstance(limit, ReadAllAvailable):
+            if self._is_too_early(begin, newest):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                known = {**self._earliest_of_new(begin, newest), **begin}
+                reachable = {each: offset for each, offset in newest.items() if each in known}
+                end = limit_offsets(known, reachable, limit=limit.max_rows)
+        if end == begin:
+            return start
+        self._last_batch_at = time.monotonic()
+        return self._with_start(begin, to_json(end))
+
+    def _newest(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if self._target is not None:
+            return self._target
+        return self._cluster.latest(self._cluster.partitions(), known=begin)
+
+    def _is_too_early(self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]) -> bool:
+        """Whether `minOffsetsPerTrigger` is not reached and `maxTriggerDelay` not over; never with Trigger.AvailableNow, which must end."""
+        wanted = self._options.min_offsets_per_trigger
+        if wanted is None or self._target is not None:
+            return False
+        now = time.monotonic()
+        if self._last_batch_at is None:
+            self._last_batch_at = now
+        is_over = (now - self._last_batch_at) * 1000 >= self._options.max_trigger_delay_ms
+        return not is_over and count_waiting(begin, newest) < wanted
+
+    def _with_start(self, begin: Mapping[TopicPartition, int], end: dict[str, Any]) -> dict[str, Any]:
+        """`end`, and with it `begin` when this is the first batch of a query that began in this process."""
+        return {**end, START_KEY: to_json(begin)} if begin == self._initial else end
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The newest offsets seen, for the query's progress."""
+        return None if self._seen is None else to_json(self._seen)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of the query: what is in the topics now."""
+        self._target = self._cluster.latest(self._cluster.partitions())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of the batch between two offsets; what cannot be read any more is reported as loss."""
+        begin = _positions(end[START_KEY]) if START_KEY in end else _positions(start)
+        until = _positions(end)
+        resolved = resolve_ranges(begin, until, self._earliest_of_new(begin, until))
+        for loss in resolved.losses:
+            report_loss(self._options, loss)
+        pieces = split_ranges(
+            resolved.ranges,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return [RangePartition(each) for each in pieces]
+
+    def _earliest_of_new(
+        self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        added = sorted(each for each in end if each not in begin)
+        if not added:
+            return {}
+        existing = set(self._cluster.partitions())
+        return self._cluster.earliest([each for each in added if each in existing])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one piece."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(self._options, partition.piece)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: Spark's checkpoint holds the offsets, the cluster none."""
+
+    def stop(self) -> None:
+        """Close the connection that planned the batches."""
+        self._cluster.close()
+
+
+def _positions(offsets: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Offsets of topics only, without the start of the first batch."""
+    return from_json({topic: partitions for topic, partitions in offsets.items() if topic != START_KEY})
