@@ -17,7 +17,10 @@ from headrace.broker.reply import HandlerResult
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API: its key, the versions that are served, and the message and handler modules by their common name."""
+    """One API: its key, the versions that are served, and the message and handler modules by their common name.
+
+    With `reads_raw` the handler is given the body's bytes in place of the message (hot paths), valid during the call.
+    """
 
     key: int
     name: str
@@ -26,6 +29,7 @@ class ApiRow:
     flexible_from: int
     advertised_min: int | None = None
     handler_module: str | None = None
+    reads_raw: bool = False
 
     @property
     def lowest_advertised(self) -> int:
@@ -37,8 +41,8 @@ NEVER_FLEXIBLE = 1 << 15
 
 # Every row has `handlers/<name>.py` with `handle(request, context, broker)` and `wire/messages/<name>.py`.
 BROKER_APIS: tuple[ApiRow, ...] = (
-    ApiRow(0, "produce", 3, 13, 9, advertised_min=0),
-    ApiRow(1, "fetch", 4, 18, 12),
+    ApiRow(0, "produce", 3, 13, 9, advertised_min=0, reads_raw=True),
+    ApiRow(1, "fetch", 4, 18, 12, reads_raw=True),
     ApiRow(2, "list_offsets", 1, 11, 6),
     ApiRow(3, "metadata", 0, 13, 9),
     ApiRow(8, "offset_commit", 2, 10, 8),

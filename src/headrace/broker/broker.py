@@ -2,23 +2,284 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from headrace.broker.context import RequestContext
+from headrace.broker.groups import GroupService
+from headrace.broker.internal_topics import creatable_topic
+from headrace.broker.isr_changes import IsrChanges
+from headrace.broker.partitions import HostedPartition, PartitionTable
+from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
+from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.purgatory import Purgatory
+from headrace.broker.reply import NO_REPLY, AnyReply, Deferred, Reply
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import OperatorError, PeerError, StorageFault
+from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
-from headrace.metadata.image import MetadataImage
+from headrace.core.node_settings import parse_node_config
+from headrace.core.ports import Rng
+from headrace.core.topic_config import TopicConfig, topic_config, topic_defaults
+from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.replication.fetch_session import FetchSessionCache
+from headrace.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.groups import GroupService
+_CREATE_TOPICS = 19
+_INTERNAL_TIMEOUT_MS = 30_000
 
 
 class Broker:
     """The broker role of one node: what handlers are given. It implements `ports.BrokerServices`.
 
-    Public fields: `config`, `image`, `partitions`, `purgatory`, `fetch_sessions`, `groups`, `producer_ids`.
+    Driven by `node.machine`: image deltas come through `publishers`, time through `tick`, faults of a disk through `on_storage_fault`.
     """
 
-    groups: GroupService
-    image: MetadataImage
-    config: NodeConfig
-    purgatory: Purgatory
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        cluster_id: str,
+        logs: LogStorePort,
+        controller: ControllerChannel,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self.config = config
+        self._started_with = config
+        self.node_id = config.node_id
+        self.cluster_id = cluster_id
+        self.logs = logs
+        self.controller = controller
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.topic_defaults: TopicConfig = topic_defaults(config)
+        self.partitions = PartitionTable()
+        self.purgatory = Purgatory()
+        self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
+        self.broker_epoch = -1
+        self.controller_id = -1
+        self.is_stopping = False
+        self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
+        self._clock = clock
+        self.now_ms = clock.now_ms
+        self.wall_ms = clock.wall_ms
+        self._rng = rng
+        self._creating: dict[str, list[Deferred]] = {}
+        self.isr_changes = IsrChanges(
+            broker_id=config.node_id,
+            controller=controller,
+            partitions=self.partitions,
+            purgatory=self.purgatory,
+            now_ms=clock.now_ms,
+        )
+        self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
+        self.groups = GroupService(self)
+
+    # --- ids, settings ---
+
+    def new_uuid(self) -> Uuid:
+        """A random id (version 4 layout, as Kafka's)."""
+        raw = bytearray(self._rng.randbytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return Uuid(bytes(raw))
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The settings in force for a topic on this broker."""
+        overrides = self.image.configs.of_topic(topic)
+        return topic_config(overrides, self.topic_defaults) if overrides else self.topic_defaults
+
+    # --- the controller ---
+
+    def forward(self, request: object, context: RequestContext) -> Deferred:
+        """Have the active controller answer; see `ports.BrokerServices.forward`."""
+        asked = getattr(request, "timeout_ms", None)
+        wait_ms = asked if isinstance(asked, int) and asked > 0 else self.config.request_timeout_ms
+        return self.controller.send(request, context, deadline_ms=self.now_ms() + wait_ms)
+
+    def auto_create_topic(self, name: str, context: RequestContext) -> Deferred:
+        """Ask for a topic once, however many want it; completes with the controller's CreateTopicsResponse."""
+        mine = Deferred()
+        waiting = self._creating.get(name)
+        if waiting is not None:
+            waiting.append(mine)
+            return mine
+        self._creating[name] = [mine]
+        request = CreateTopicsRequest(topics=(creatable_topic(name, self.config),), timeout_ms=_INTERNAL_TIMEOUT_MS)
+        asking = RequestContext(
+            api_key=_CREATE_TOPICS,
+            api_version=7,
+            client_id=context.client_id,
+            principal=context.principal,
+            client_host=context.client_host,
+            listener=context.listener,
+            now_ms=context.now_ms,
+            is_internal=True,
+        )
+        sent = self.controller.send(request, asking, deadline_ms=self.now_ms() + _INTERNAL_TIMEOUT_MS)
+        sent.when_done(lambda reply: self._created(name, reply))
+        return mine
+
+    def _created(self, name: str, reply: AnyReply) -> None:
+        assert isinstance(reply, Reply), "the controller answers with a message"
+        assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
+        for waiting in self._creating.pop(name, []):
+            waiting.complete(reply)
+
+    # --- partitions for services of this broker ---
+
+    def leader_epoch(self, topic: str, partition: int) -> int | None:
+        """The epoch in which this node leads the partition, or None."""
+        hosted = self.partitions.get(topic, partition)
+        return None if hosted is None or hosted.leader is None else hosted.leader.leader_epoch
+
+    def log_bounds(self, topic: str, partition: int) -> tuple[int, int, int] | None:
+        """(log start offset, high watermark, log end offset), or None."""
+        hosted = self.partitions.get(topic, partition)
+        if hosted is None or hosted.log is None:
+            return None
+        log = hosted.log
+        return log.log_start_offset, log.high_watermark, log.log_end_offset
+
+    def append_internal(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes | bytearray,
+        on_committed: Callable[[InternalAppend], None],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Append one batch with acks=all; see `ports.BrokerServices.append_internal`."""
+        hosted = self.partitions.leading(topic, partition, self.image)
+        if isinstance(hosted, ErrorCode):
+            on_committed(InternalAppend(hosted))
+            return
+        leader = hosted.leader
+        assert leader is not None, "leading returns leaders"
+        if not leader.has_enough_replicas:
+            on_committed(InternalAppend(ErrorCode.NOT_ENOUGH_REPLICAS))
+            return
+        view = memoryview(batch if isinstance(batch, bytearray) else bytearray(batch))
+        try:
+            appended = leader.log.append_as_leader(
+                view, leader_epoch=leader.leader_epoch, now_ms=self.wall_ms(), origin=Origin.COORDINATOR
+            )
+        except StorageFault as fault:
+            self.on_storage_fault(fault)
+            on_committed(InternalAppend(ErrorCode.KAFKA_STORAGE_ERROR))
+            return
+        if isinstance(appended, AppendRefused):
+            on_committed(InternalAppend(appended.error))
+            return
+        self.appended(hosted)
+        done = InternalAppend(ErrorCode.NONE, appended.first_offset, appended.last_offset)
+        self._when_committed(hosted, leader.leader_epoch, done, on_committed, timeout_ms=timeout_ms)
+
+    def _when_committed(
+        self,
+        hosted: HostedPartition,
+        leader_epoch: int,
+        done: InternalAppend,
+        on_committed: Callable[[InternalAppend], None],
+        *,
+        timeout_ms: int | None,
+    ) -> None:
+        def outcome() -> InternalAppend | None:
+            leader = hosted.leader
+            if leader is None or leader.leader_epoch != leader_epoch:
+                return InternalAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            error = leader.committed(done.last_offset + 1)
+            if error is None:
+                return None
+            return done if error is ErrorCode.NONE else InternalAppend(error)
+
+        now = outcome()
+        if now is not None:
+            on_committed(now)
+            return
+        result = [InternalAppend(ErrorCode.REQUEST_TIMED_OUT)]
+        deferred = Deferred(
+            deadline_ms=None if timeout_ms is None else self.now_ms() + timeout_ms, on_timeout=lambda: NO_REPLY
+        )
+
+        def attempt() -> bool:
+            now = outcome()
+            if now is None:
+                return False
+            result[0] = now
+            return deferred.complete(NO_REPLY)
+
+        deferred.when_done(lambda _: on_committed(result[0]))
+        self.purgatory.watch(deferred, (hosted,), attempt)
+
+    def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
+        """Whole batches; see `ports.BrokerServices.read_internal`."""
+        hosted = self.partitions.leading(topic, partition, self.image)
+        if isinstance(hosted, ErrorCode):
+            raise PeerError(hosted)
+        log = hosted.log
+        assert log is not None, "leading returns partitions with a log"
+        data = log.read_bytes(offset, max_bytes, upper_offset=upper_offset, min_one_batch=True)
+        if isinstance(data, OutOfRange):
+            raise PeerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return data
+
+    def appended(self, hosted: HostedPartition) -> None:
+        """Records were written: move the high watermark, wake those who wait for this partition."""
+        leader = hosted.leader
+        assert leader is not None, "only a leader appends"
+        leader.advance()
+        self.purgatory.moved(hosted)
+
+    def follower_fetched(self, hosted: HostedPartition, replica_id: int) -> None:
+        """A follower holds more: move the high watermark, wake who waits for it, and let it into the ISR when it may."""
+        leader = hosted.leader
+        assert leader is not None, "only a leader is fetched from"
+        if leader.advance():
+            self.purgatory.moved(hosted)
+        if replica_id not in leader.isr:
+            proposal = leader.propose_join(replica_id, is_eligible=self._may_be_in_isr)
+            if proposal is not None:
+                self.isr_changes.propose(hosted, proposal)
+
+    def _may_be_in_isr(self, broker_id: int, broker_epoch: int) -> bool:
+        """KIP-841, KIP-903: unfenced, not stopping, and the incarnation that fetched."""
+        registered = self.image.cluster.brokers.get(broker_id)
+        return registered is not None and registered.is_active and broker_epoch in (-1, registered.broker_epoch)
+
+    # --- time ---
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        self.purgatory.expire(now_ms)
+        self.groups.tick(now_ms)
+        self.isr_changes.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do, or None."""
+        parts = (self.purgatory.next_deadline_ms(), self.groups.next_deadline_ms(), self.isr_changes.next_deadline_ms())
+        return min((at for at in parts if at is not None), default=None)
+
+    def shrink_isrs(self, now_ms: int) -> None:
+        """Propose ISRs without the replicas that lag; called at half of `replica.lag.time.max.ms` (S3-82)."""
+        for hosted in self.partitions:
+            leader = hosted.leader
+            if leader is not None and len(leader.isr) > 1:
+                proposal = leader.propose_shrink(now_ms)
+                if proposal is not None:
+                    self.isr_changes.propose(hosted, proposal)
+
+    def update_dynamic_settings(self) -> None:
+        """The broker's settings of the image changed: those of the file, then of the whole cluster, then of this broker."""
+        configs = self.image.configs
+        changed = {**self._started_with.originals, **configs.of_all_brokers(), **configs.of_broker(self.node_id)}
+        try:
+            self.config = parse_node_config(changed)
+        except OperatorError:
+            return
+        self.topic_defaults = topic_defaults(self.config)
+
+
+def _unhandled(fault: StorageFault) -> None:
+    raise fault

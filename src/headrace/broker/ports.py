@@ -31,6 +31,16 @@ class ControllerChannel(Protocol):
         """Have the active controller answer `request`; NOT_CONTROLLER and lost connections are tried again until the deadline."""
 
 
+class Clock(Protocol):
+    """The driver's clocks, both in milliseconds since 1970 at the start of the process."""
+
+    def now_ms(self) -> int:
+        """Never goes back and does not follow jumps of the wall clock: for deadlines and leases."""
+
+    def wall_ms(self) -> int:
+        """The wall clock: for timestamps of records and ages of files."""
+
+
 class BrokerServices(Protocol):
     """The broker as its services see it."""
 
@@ -51,7 +61,10 @@ class BrokerServices(Protocol):
         """Where replies wait."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 on a clock that never goes back: for deadlines and for timestamps."""
+        """Milliseconds on a clock that never goes back: for deadlines."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970: for timestamps of records."""
 
     def new_uuid(self) -> Uuid:
         """A random id from the driver."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class ReadableSlice(Protocol):
@@ -22,7 +22,7 @@ class ReadableSlice(Protocol):
 class Reply:
     """A response message, encoded at the request's version when it leaves."""
 
-    message: object
+    message: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,286 @@
+"""How do requests on one connection become handler calls, and their replies frames in the same order?
+
+This is a hot file: Produce and Fetch run through it once a request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Protocol
+
+from headrace.broker.api_table import ApiRow, handler_of, request_class_of
+from headrace.broker.context import ANONYMOUS, RequestContext
+from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedReply, NoReply, Reply
+from headrace.core.errors import DecodeError
+from headrace.wire.codec import decode, encode_into
+
+_HEAD = Struct(">hhih").unpack_from
+_FRAME_HEAD = Struct(">ii").pack
+_FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
+_SET_LENGTH = Struct(">i").pack_into
+_API_VERSIONS = 18
+_PRODUCE = 0
+MAX_IN_FLIGHT = 1000
+_MAX_CLIENT_ID = 32_767
+
+
+class Output(Protocol):
+    """The socket side of the connection; see `headrace.net.ports.ConnectionOut`."""
+
+    held: bool
+    pieces: list[Any]
+
+    def flush(self) -> None:
+        """Send what is in `pieces`."""
+
+    def resume(self) -> None:
+        """Deliver frames that were held back."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection; `reason` is logged."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Surface:
+    """What one listener serves: its APIs, what their handlers are given, and the clock.
+
+    `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04).
+    """
+
+    listener: str
+    rows: dict[int, ApiRow]
+    target: Any
+    now_ms: Callable[[], int]
+    is_controller_listener: bool = False
+    refuses: dict[int, ApiRow]
+
+
+class _Slot:
+    """A request whose reply is still to come, or waits for an earlier one."""
+
+    __slots__ = ("correlation_id", "deferred", "flexible", "reply", "row", "version")
+
+    def __init__(self, row: ApiRow, version: int, correlation_id: int, *, flexible: bool) -> None:
+        self.row = row
+        self.version = version
+        self.correlation_id = correlation_id
+        self.flexible = flexible
+        self.reply: AnyReply | None = None
+        self.deferred: Deferred | None = None
+
+
+class Connection:
+    """One connection's requests and replies. Driven by `net.protocol` (`frame`, `closed`) and by deferred replies.
+
+    Requests are handled in order and one at a time, as Kafka does, but for Produce: a produce that waits for its replicas does not
+    hold back the next request. Replies always leave in the order of the requests (B-W07).
+    """
+
+    def __init__(self, surface: Surface, out: Output, *, client_host: str, connection_id: int) -> None:
+        self._surface = surface
+        self._rows = surface.rows
+        self._out = out
+        self._host = client_host
+        self._id = connection_id
+        self._slots: deque[_Slot] = deque()
+        self._client_ids: dict[bytes, str] = {}
+        self._closed = False
+        self.principal = ANONYMOUS
+        self.software_name = "unknown"
+        self.software_version = "unknown"
+
+    # --- from the socket ---
+
+    def frame(self, view: memoryview) -> None:
+        """One request. Bad ones close the connection (B4-B9)."""
+        if len(view) < 10:
+            self._out.close(f"a request of {len(view)} bytes is shorter than a header")
+            return
+        api_key, version, correlation_id, id_length = _HEAD(view)
+        row = self._rows.get(api_key)
+        if row is None:
+            row = self._surface.refuses.get(api_key)
+            if row is None:
+                self._out.close(f"api key {api_key} is not served on listener {self._surface.listener}")
+                return
+        if not row.min_version <= version <= row.max_version:
+            if api_key != _API_VERSIONS:
+                self._out.close(
+                    f"version {version} of {row.name} is not served ({row.min_version} to {row.max_version} are)"
+                )
+                return
+            self._begin(row, 0, correlation_id, self._unsupported_api_versions(correlation_id), flexible=False)
+            return
+        flexible = version >= row.flexible_from
+        try:
+            client_id, at = self._client_id(view, id_length)
+            if flexible:
+                at = skip_tagged_fields(view, at)
+            context = RequestContext(
+                api_key=api_key,
+                api_version=version,
+                correlation_id=correlation_id,
+                client_id=client_id,
+                principal=self.principal,
+                client_host=self._host,
+                listener=self._surface.listener,
+                connection_id=self._id,
+                now_ms=self._surface.now_ms(),
+                is_controller_listener=self._surface.is_controller_listener,
+                client_software_name=self.software_name,
+                client_software_version=self.software_version,
+            )
+            if row.reads_raw:
+                result = handler_of(row)(view[at:], context, self._surface.target)
+            else:
+                request = decode(request_class_of(row), view[at:], version)
+                if api_key == _API_VERSIONS and version >= 3:
+                    self._note_software(request)
+                result = handler_of(row)(request, context, self._surface.target)
+        except DecodeError as refused:
+            self._out.close(f"{row.name} version {version}: {refused}")
+            return
+        self._begin(row, version, correlation_id, result, flexible=flexible and api_key != _API_VERSIONS)
+
+    def closed(self) -> None:
+        """The socket is gone: nobody waits for replies any more."""
+        self._closed = True
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
+            if slot.deferred is not None:
+                slot.deferred.abandon()
+
+    # --- replies ---
+
+    def _begin(
+        self, row: ApiRow, version: int, correlation_id: int, result: AnyReply | Deferred, *, flexible: bool
+    ) -> None:
+        """Send the reply, or keep its place in the row."""
+        if not self._slots and not isinstance(result, Deferred):
+            self._write(row, version, correlation_id, result, flexible=flexible)
+            return
+        slot = _Slot(row, version, correlation_id, flexible=flexible)
+        self._slots.append(slot)
+        if not isinstance(result, Deferred):
+            slot.reply = result
+            return
+        slot.deferred = result
+        if row.key != _PRODUCE or len(self._slots) >= MAX_IN_FLIGHT:
+            self._out.held = True
+        result.when_done(lambda reply: self._done(slot, reply))
+
+    def _done(self, slot: _Slot, reply: AnyReply) -> None:
+        """A deferred reply is there: send it and those that waited behind it."""
+        if self._closed:
+            return
+        slot.reply = reply
+        slots = self._slots
+        while slots and slots[0].reply is not None:
+            first = slots.popleft()
+            assert first.reply is not None, "the loop's condition"
+            self._write(first.row, first.version, first.correlation_id, first.reply, flexible=first.flexible)
+        self._out.flush()
+        if self._out.held and not slots:
+            self._out.resume()
+
+    def _write(self, row: ApiRow, version: int, correlation_id: int, reply: AnyReply, *, flexible: bool) -> None:
+        """Encode one reply into the output."""
+        if isinstance(reply, EncodedReply):
+            size = 5 if flexible else 4
+            for piece in reply.pieces:
+                size += len(piece) if isinstance(piece, bytes | bytearray | memoryview) else piece.size
+            head = _FRAME_HEAD_FLEXIBLE(size, correlation_id, 0) if flexible else _FRAME_HEAD(size, correlation_id)
+            first = reply.pieces[0]
+            if type(first) is bytes:
+                self._out.pieces.append(head + first)
+                self._out.pieces.extend(reply.pieces[1:])
+            else:
+                self._out.pieces.append(head)
+                self._out.pieces.extend(reply.pieces)
+        elif isinstance(reply, Reply):
+            out = bytearray(_FRAME_HEAD_FLEXIBLE(0, correlation_id, 0) if flexible else _FRAME_HEAD(0, correlation_id))
+            encode_into(reply.message, version, out)
+            _SET_LENGTH(out, 0, len(out) - 4)
+            self._out.pieces.append(bytes(out))
+        elif isinstance(reply, CloseConnection):
+            self._out.close(reply.reason)
+        else:
+            assert isinstance(reply, NoReply), "replies are of four kinds"
+
+    # --- headers ---
+
+    def _client_id(self, view: memoryview, length: int) -> tuple[str | None, int]:
+        """The header's client id and where the header goes on."""
+        if length < 0:
+            if length == -1:
+                return None, 10
+            raise DecodeError(f"client id of {length} bytes")
+        end = 10 + length
+        if end > len(view):
+            raise DecodeError(f"client id of {length} bytes in a request of {len(view)}")
+        raw = bytes(view[10:end])
+        known = self._client_ids.get(raw)
+        if known is None:
+            try:
+                known = raw.decode()
+            except UnicodeDecodeError:
+                raise DecodeError("client id is not UTF-8") from None
+            if len(self._client_ids) < 4:
+                self._client_ids[raw] = known
+        return known, end
+
+    def _unsupported_api_versions(self, correlation_id: int) -> AnyReply | Deferred:
+        """KIP-511: an ApiVersions version that we do not know is answered in version 0, code 35, with what we do know."""
+        row = self._rows[_API_VERSIONS]
+        context = RequestContext(
+            api_key=_API_VERSIONS,
+            api_version=-1,
+            correlation_id=correlation_id,
+            client_host=self._host,
+            listener=self._surface.listener,
+            connection_id=self._id,
+            now_ms=self._surface.now_ms(),
+            is_controller_listener=self._surface.is_controller_listener,
+        )
+        result: AnyReply | Deferred = handler_of(row)(request_class_of(row)(), context, self._surface.target)
+        return result
+
+    def _note_software(self, request: Any) -> None:
+        """KIP-511: who the client says it is."""
+        self.software_name = request.client_software_name or "unknown"
+        self.software_version = request.client_software_version or "unknown"
+
+
+def skip_tagged_fields(view: memoryview, at: int) -> int:
+    """Where the body begins after a header's tagged fields. Raises DecodeError (B8)."""
+    count, at = _unsigned_varint(view, at)
+    previous = -1
+    for _ in range(count):
+        tag, at = _unsigned_varint(view, at)
+        if tag <= previous:
+            raise DecodeError(f"tagged field {tag} after {previous} in a request header")
+        previous = tag
+        size, at = _unsigned_varint(view, at)
+        at += size
+        if at > len(view):
+            raise DecodeError(f"tagged field {tag} of {size} bytes in a request of {len(view)}")
+    return at
+
+
+def _unsigned_varint(view: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(view):
+        byte = view[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value >= 1 << 32:
+                break
+            return value, at
+        shift += 7
+        if shift > 28:
+            break
+    raise DecodeError("a malformed varint in a request header")

@@ -1,0 +1,186 @@
+"""What does a fetch of these partitions give, read now?
+
+A hot file: it runs for every Fetch, and again for each that waits when something has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from headrace.broker.broker import Broker
+from headrace.broker.epoch_ends import end_of_epoch
+from headrace.broker.partitions import HostedPartition, check_leader_epoch
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
+from headrace.core.ids import Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.log.ports import FileSlice, OutOfRange
+from headrace.replication.fetch_session import SessionPartition
+
+READ_COMMITTED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchTerms:
+    """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; sizes are bytes."""
+
+    replica_id: int
+    replica_epoch: int
+    max_bytes: int
+    min_bytes: int
+    isolation_level: int
+    by_id: bool
+
+    @property
+    def is_follower(self) -> bool:
+        """A replica fetches, not a consumer."""
+        return self.replica_id >= 0
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """What one partition gives: a slice of its log, or an error. Offsets are -1 where they are unknown."""
+
+    key: Hashable
+    asked: SessionPartition
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    data: FileSlice | None = None
+    diverging_epoch: tuple[int, int] | None = None
+    aborted: tuple[tuple[int, int], ...] | None = None
+    hosted: HostedPartition | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return 0 if self.data is None else self.data.size
+
+
+@dataclass(slots=True)
+class FetchRead:
+    """All partitions of one fetch, and whether they answer it or it should wait for more."""
+
+    partitions: list[PartitionRead] = field(default_factory=list)
+    size: int = 0
+    must_answer: bool = False
+
+
+def read_partitions(asked: Iterable[tuple[Hashable, SessionPartition]], terms: FetchTerms, broker: Broker) -> FetchRead:
+    """Read in the order asked until `max_bytes` are full; the first batch of the first partition that has one comes whole."""
+    result = FetchRead()
+    left = terms.max_bytes
+    for key, partition in asked:
+        read = read_partition(
+            key,
+            partition,
+            terms,
+            broker,
+            limit=max(0, min(partition.max_bytes, left)),
+            min_one_batch=result.size == 0,
+        )
+        result.partitions.append(read)
+        result.size += read.size
+        left -= read.size
+        if read.error or read.diverging_epoch is not None:
+            result.must_answer = True
+    return result
+
+
+def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPartition | ErrorCode:
+    """The partition, led here, under the id or name that was asked for (P14)."""
+    if not terms.by_id:
+        return broker.partitions.leading(asked.topic or "", asked.partition, broker.image)
+    hosted = broker.partitions.by_id.get((asked.topic_id, asked.partition))
+    if hosted is not None and hosted.leader is not None:
+        return hosted
+    return broker.partitions.leading_by_id(Uuid(asked.topic_id), asked.partition, broker.image)
+
+
+def read_partition(
+    key: Hashable,
+    asked: SessionPartition,
+    terms: FetchTerms,
+    broker: Broker,
+    *,
+    limit: int,
+    min_one_batch: bool,
+) -> PartitionRead:
+    """Read one partition. Nothing at or above the high watermark, or the last stable offset, is shown to consumers (P17)."""
+    read = PartitionRead(key, asked)
+    hosted = find(asked, terms, broker)
+    if isinstance(hosted, ErrorCode):
+        read.error = hosted
+        return read
+    leader = hosted.leader
+    assert leader is not None, "leading returns leaders"
+    read.hosted = hosted
+    error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
+    if error:
+        read.error = error
+        return read
+    if terms.is_follower and terms.replica_id not in leader.followers:
+        read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return read
+    log = leader.log
+    high_watermark = log.high_watermark
+    last_stable = log.last_stable_offset
+    if asked.last_fetched_epoch >= 0:
+        diverging = _divergence(asked, end_of_epoch(leader, asked.last_fetched_epoch))
+        if isinstance(diverging, ErrorCode):
+            read.error = diverging
+            return read
+        read.diverging_epoch = diverging
+    if terms.is_follower:
+        upper = log.log_end_offset
+    else:
+        upper = last_stable if terms.isolation_level == READ_COMMITTED else high_watermark
+    try:
+        data = log.read_slice(asked.fetch_offset, limit, upper_offset=upper, min_one_batch=min_one_batch)
+        if terms.isolation_level == READ_COMMITTED and not terms.is_follower and isinstance(data, FileSlice):
+            read.aborted = tuple(
+                (each.producer_id, each.first_offset) for each in log.aborted_transactions(asked.fetch_offset, upper)
+            )
+    except StorageFault as fault:
+        broker.on_storage_fault(fault)
+        read.error = ErrorCode.KAFKA_STORAGE_ERROR
+        return read
+    if isinstance(data, OutOfRange):
+        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
+        return read
+    read.high_watermark = high_watermark
+    read.last_stable_offset = last_stable
+    read.log_start_offset = log.log_start_offset
+    read.data = None if read.diverging_epoch is not None else data
+    return read
+
+
+def _divergence(asked: SessionPartition, end: OffsetAndEpoch | None) -> tuple[int, int] | ErrorCode | None:
+    """KIP-595: where the reader's history and ours part, if they do."""
+    if end is None:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
+        return end.epoch, end.offset
+    return None
+
+
+def has_news(reads: list[PartitionRead], terms: FetchTerms) -> bool:
+    """Cheap test whether a waiting fetch is worth reading again: some partition has more, or another leader."""
+    for read in reads:
+        hosted = read.hosted
+        if hosted is None or hosted.leader is None:
+            return True
+        log = hosted.leader.log
+        if terms.is_follower:
+            upper = log.log_end_offset
+            if log.high_watermark != read.high_watermark:
+                return True
+        elif terms.isolation_level == READ_COMMITTED:
+            upper = log.last_stable_offset
+        else:
+            upper = log.high_watermark
+        if upper > read.asked.fetch_offset:
+            return True
+    return False

@@ -1,0 +1,110 @@
+"""Which records may not be read any more? (DeleteRecords, KIP-107)"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.internal_topics import INTERNAL_TOPICS
+from headrace.broker.partitions import HostedPartition
+from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
+from headrace.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+_TO_HIGH_WATERMARK = -1
+
+
+class _Deletion:
+    """One partition: its new log start, and whether every replica has taken it over."""
+
+    __slots__ = ("error", "hosted", "index", "offset")
+
+    def __init__(self, index: int, hosted: HostedPartition | None, offset: int, error: ErrorCode) -> None:
+        self.index = index
+        self.hosted = hosted
+        self.offset = offset
+        self.error = error
+
+    def low_watermark(self) -> int:
+        """The lowest log start of the replicas, -1 when that is not known."""
+        if self.error or self.hosted is None or self.hosted.leader is None:
+            return -1
+        leader = self.hosted.leader
+        return min([leader.log.log_start_offset, *(one.log_start_offset for one in leader.followers.values())])
+
+    def is_done(self) -> bool:
+        """Nothing is left to wait for."""
+        if not self.error and (self.hosted is None or self.hosted.leader is None):
+            self.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return bool(self.error) or self.low_watermark() >= self.offset
+
+    def result(self) -> DeleteRecordsPartitionResult:
+        return DeleteRecordsPartitionResult(
+            partition_index=self.index, low_watermark=self.low_watermark(), error_code=self.error
+        )
+
+
+def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> HandlerResult:
+    """Raise the log starts here, answer when all replicas have followed or the time is up."""
+    topics: dict[str, list[_Deletion]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            topics.setdefault(topic.name, []).append(_delete(topic.name, partition, broker))
+    everything = [deletion for deletions in topics.values() for deletion in deletions]
+    if all([deletion.is_done() for deletion in everything]):
+        return _reply(topics)
+
+    def timed_out() -> AnyReply:
+        for deletion in everything:
+            if not deletion.is_done():
+                deletion.error = ErrorCode.REQUEST_TIMED_OUT
+        return _reply(topics)
+
+    deferred = Deferred(deadline_ms=context.now_ms + max(0, request.timeout_ms), on_timeout=timed_out)
+    keys = [deletion.hosted for deletion in everything if deletion.hosted is not None]
+    broker.purgatory.watch(
+        deferred,
+        keys,
+        lambda: all([deletion.is_done() for deletion in everything]) and deferred.complete(_reply(topics)),
+    )
+    return deferred
+
+
+def _reply(topics: dict[str, list[_Deletion]]) -> Reply:
+    return Reply(
+        DeleteRecordsResponse(
+            topics=tuple(
+                DeleteRecordsTopicResult(name=name, partitions=tuple(deletion.result() for deletion in deletions))
+                for name, deletions in topics.items()
+            )
+        )
+    )
+
+
+def _delete(topic: str, asked: DeleteRecordsPartition, broker: Broker) -> _Deletion:
+    index = asked.partition_index
+    hosted = broker.partitions.leading(topic, index, broker.image)
+    if isinstance(hosted, ErrorCode):
+        return _Deletion(index, None, -1, hosted)
+    if topic in INTERNAL_TOPICS:
+        return _Deletion(index, None, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    leader = hosted.leader
+    assert leader is not None, "leading returns leaders"
+    log = leader.log
+    if "delete" not in log.config.cleanup_policy:
+        return _Deletion(index, None, -1, ErrorCode.POLICY_VIOLATION)
+    offset = log.high_watermark if asked.offset == _TO_HIGH_WATERMARK else asked.offset
+    if not 0 <= offset <= log.high_watermark:
+        return _Deletion(index, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+    try:
+        log.advance_log_start(offset)
+    except StorageFault as fault:
+        broker.on_storage_fault(fault)
+        return _Deletion(index, None, -1, ErrorCode.KAFKA_STORAGE_ERROR)
+    return _Deletion(index, hosted, offset, ErrorCode.NONE)

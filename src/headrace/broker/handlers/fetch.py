@@ -1,0 +1,181 @@
+"""What does a consumer or a follower get, now or when there is more? (Fetch, KIP-227)"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, read_partitions
+from headrace.broker.fetch_reply import fetch_reply, top_level_error
+from headrace.broker.reply import AnyReply, Deferred, HandlerResult
+from headrace.core.error_code import ErrorCode
+from headrace.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
+from headrace.wire.codec import decode
+from headrace.wire.messages.fetch import FetchRequest
+
+_FIRST_BY_ID = 13
+_FIRST_WITH_REPLICA_STATE = 15
+
+Asked = list[tuple[Hashable, SessionPartition]]
+
+
+def handle(body: memoryview, context: RequestContext, broker: Broker) -> HandlerResult:
+    """Read now; answer when there is enough, something failed, or the caller does not wait."""
+    request = decode(FetchRequest, body, context.api_version)
+    call = _open(request, context, broker)
+    if isinstance(call, ErrorCode):
+        return top_level_error(context.api_version, call)
+    return call.answer_or_wait(request.max_wait_ms)
+
+
+def _open(request: FetchRequest, context: RequestContext, broker: Broker) -> _Call | ErrorCode:
+    """The partitions to read: those of the request, or those of its session."""
+    by_id = context.api_version >= _FIRST_BY_ID
+    follower = context.api_version >= _FIRST_WITH_REPLICA_STATE
+    terms = FetchTerms(
+        replica_id=request.replica_state.replica_id if follower else request.replica_id,
+        replica_epoch=request.replica_state.replica_epoch if follower else -1,
+        max_bytes=request.max_bytes
+        if request.replica_id >= 0
+        else min(request.max_bytes, broker.config.fetch_max_bytes),
+        min_bytes=min(request.min_bytes, broker.config.fetch_max_bytes),
+        isolation_level=request.isolation_level,
+        by_id=by_id,
+    )
+    asked = _asked(request, broker, by_id=by_id)
+    sessions = broker.fetch_sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            sessions.remove(request.session_id)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7 and asked:
+            session = sessions.create(asked, is_privileged=terms.is_follower, by_id=by_id, now_ms=context.now_ms)
+            asked = asked if session is None else list(session.partitions.items())
+        return _Call(terms, context, broker, asked=asked, session=session, is_incremental=False)
+    found = sessions.resume(request.session_id, request.session_epoch, now_ms=context.now_ms)
+    if isinstance(found, ErrorCode):
+        return found
+    if found.by_id != by_id:
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    found.update(asked, _forgotten(request, by_id=by_id))
+    if not found.partitions:
+        sessions.remove(found.id)
+        return _Call(terms, context, broker, asked=[], session=None, is_incremental=False)
+    found.next_epoch()
+    return _Call(terms, context, broker, asked=list(found.partitions.items()), session=found, is_incremental=True)
+
+
+def _asked(request: FetchRequest, broker: Broker, *, by_id: bool) -> Asked:
+    """The request's partitions by the key that its session uses; a repeated one counts once, the last wins."""
+    asked: dict[Hashable, SessionPartition] = {}
+    for topic in request.topics:
+        name: str | None = topic.topic
+        if by_id:
+            known = broker.image.topics.by_id.get(topic.topic_id)
+            name = None if known is None else known.name
+        for partition in topic.partitions:
+            key = (topic.topic_id if by_id else topic.topic, partition.partition)
+            asked[key] = SessionPartition(
+                topic=name,
+                topic_id=topic.topic_id,
+                partition=partition.partition,
+                fetch_offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                current_leader_epoch=partition.current_leader_epoch,
+                log_start_offset=partition.log_start_offset,
+                last_fetched_epoch=partition.last_fetched_epoch,
+            )
+    return list(asked.items())
+
+
+def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[Hashable]:
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if by_id else topic.topic, partition)
+
+
+class _Call:
+    """One Fetch on its way: what it reads, and the session that it belongs to."""
+
+    __slots__ = ("_asked", "_broker", "_context", "_is_incremental", "_reads", "_session", "_terms")
+
+    def __init__(
+        self,
+        terms: FetchTerms,
+        context: RequestContext,
+        broker: Broker,
+        *,
+        asked: Asked,
+        session: FetchSession | None,
+        is_incremental: bool,
+    ) -> None:
+        self._terms = terms
+        self._context = context
+        self._broker = broker
+        self._asked = asked
+        self._session = session
+        self._is_incremental = is_incremental
+        self._reads: list[PartitionRead] = []
+
+    def answer_or_wait(self, max_wait_ms: int) -> HandlerResult:
+        """Now, when that is enough; else when something has moved or the time is up."""
+        if self._read() or max_wait_ms <= 0 or not self._asked:
+            return self._reply()
+        deferred = Deferred(deadline_ms=self._context.now_ms + max_wait_ms, on_timeout=self._timed_out)
+        keys = [read.hosted for read in self._reads if read.hosted is not None]
+
+        def attempt() -> bool:
+            if not has_news(self._reads, self._terms) or not self._read():
+                return False
+            return deferred.complete(self._reply())
+
+        self._broker.purgatory.watch(deferred, keys, attempt)
+        return deferred
+
+    def _read(self) -> bool:
+        """Read everything; whether that is worth an answer."""
+        result = read_partitions(self._asked, self._terms, self._broker)
+        self._reads = result.partitions
+        if self._terms.is_follower:
+            self._note_progress()
+        return result.must_answer or result.size >= self._terms.min_bytes
+
+    def _timed_out(self) -> AnyReply:
+        self._read()
+        return self._reply()
+
+    def _note_progress(self) -> None:
+        """A follower's fetch offset acknowledges everything below it (S3-105)."""
+        broker = self._broker
+        for read in self._reads:
+            hosted = read.hosted
+            if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
+                continue
+            if hosted.leader.follower_fetched(
+                self._terms.replica_id,
+                broker_epoch=self._terms.replica_epoch,
+                fetch_offset=read.asked.fetch_offset,
+                log_start_offset=read.asked.log_start_offset,
+                now_ms=self._context.now_ms,
+            ):
+                broker.follower_fetched(hosted, self._terms.replica_id)
+
+    def _reply(self) -> AnyReply:
+        """The reads as a reply; in an incremental session only what is new."""
+        session = self._session
+        if session is None:
+            return fetch_reply(self._reads, self._context, self._broker, session_id=NO_SESSION)
+        told = []
+        for read in self._reads:
+            is_news = read.asked.was_told(
+                high_watermark=read.high_watermark,
+                log_start_offset=read.log_start_offset,
+                is_loud=read.size > 0 or read.error != ErrorCode.NONE or read.diverging_epoch is not None,
+            )
+            if is_news or not self._is_incremental:
+                told.append(read)
+        for read in told:
+            if read.size:
+                session.served(read.key)
+        return fetch_reply(told, self._context, self._broker, session_id=session.id)

@@ -1,0 +1,47 @@
+"""Where did a leader epoch end? (OffsetForLeaderEpoch, KIP-101, KIP-320)"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.epoch_ends import end_of_epoch
+from headrace.broker.partitions import check_leader_epoch
+from headrace.broker.reply import Reply
+from headrace.core.error_code import ErrorCode
+from headrace.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext, broker: Broker) -> Reply:
+    """Epoch and end are -1 when this log does not know the epoch."""
+    return Reply(
+        OffsetForLeaderEpochResponse(
+            topics=tuple(
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=tuple(_answer(topic.topic, partition, broker) for partition in topic.partitions),
+                )
+                for topic in request.topics
+            )
+        )
+    )
+
+
+def _answer(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
+    hosted = broker.partitions.leading(topic, asked.partition, broker.image)
+    if isinstance(hosted, ErrorCode):
+        return EpochEndOffset(error_code=hosted, partition=asked.partition)
+    leader = hosted.leader
+    assert leader is not None, "leading returns leaders"
+    error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
+    if error:
+        return EpochEndOffset(error_code=error, partition=asked.partition)
+    end = end_of_epoch(leader, asked.leader_epoch)
+    if end is None:
+        return EpochEndOffset(partition=asked.partition)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.offset)

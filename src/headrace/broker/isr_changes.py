@@ -1,0 +1,137 @@
+"""How does a leader's wish for another ISR reach the controller, and its answer the leader?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.broker.context import RequestContext
+from headrace.broker.partitions import HostedPartition, PartitionTable
+from headrace.broker.ports import ControllerChannel
+from headrace.broker.purgatory import Purgatory
+from headrace.broker.reply import AnyReply, Reply
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.replication.leader import LeaderTerms, ProposeIsr
+from headrace.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+)
+
+_ALTER_PARTITION = 56
+_TIMEOUT_MS = 30_000
+_RETRY_MS = 50
+
+
+class IsrChanges:
+    """Sends proposals as AlterPartition, one request at a time with all that wait (KIP-497).
+
+    A proposal whose request failed is sent again with the next `tick`; what the controller refused goes back to its leader.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        controller: ControllerChannel,
+        partitions: PartitionTable,
+        purgatory: Purgatory,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.broker_epoch = -1
+        self._broker_id = broker_id
+        self._controller = controller
+        self._partitions = partitions
+        self._purgatory = purgatory
+        self._now_ms = now_ms
+        self._waiting: dict[HostedPartition, ProposeIsr] = {}
+        self._sent: dict[HostedPartition, ProposeIsr] = {}
+        self._retry_at_ms: int | None = None
+
+    def propose(self, hosted: HostedPartition, proposal: ProposeIsr) -> None:
+        """Have the controller decide about this one; a newer proposal for the partition takes the place of an older."""
+        self._waiting[hosted] = proposal
+        if not self._sent and self._retry_at_ms is None:
+            self._send()
+
+    def tick(self, now_ms: int) -> None:
+        """Send again what failed."""
+        if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
+            self._retry_at_ms = None
+            if self._waiting and not self._sent:
+                self._send()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._retry_at_ms
+
+    def _send(self) -> None:
+        self._sent, self._waiting = self._waiting, {}
+        topics: dict[Uuid, list[RequestPartitionData]] = {}
+        for hosted, proposal in self._sent.items():
+            topics.setdefault(hosted.topic_id, []).append(
+                RequestPartitionData(
+                    partition_index=hosted.partition,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=tuple(
+                        BrokerState(
+                            broker_id=broker,
+                            broker_epoch=self.broker_epoch if broker == self._broker_id else epoch,
+                        )
+                        for broker, epoch in proposal.isr
+                    ),
+                    leader_recovery_state=proposal.leader_recovery_state,
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        request = AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.broker_epoch,
+            topics=tuple(
+                RequestTopicData(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items()
+            ),
+        )
+        context = RequestContext(api_key=_ALTER_PARTITION, api_version=3, is_internal=True)
+        self._controller.send(request, context, deadline_ms=self._now_ms() + _TIMEOUT_MS).when_done(self._answered)
+
+    def _answered(self, reply: AnyReply) -> None:
+        sent, self._sent = self._sent, {}
+        assert isinstance(reply, Reply), "the controller answers with a message"
+        response = reply.message
+        assert isinstance(response, AlterPartitionResponse), "the api's own response"
+        answers: dict[tuple[bytes, int], ResponsePartitionData] = {
+            (topic.topic_id, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        for hosted, proposal in sent.items():
+            answer = answers.get((hosted.topic_id, hosted.partition))
+            if response.error_code != ErrorCode.NONE or answer is None:
+                self._waiting.setdefault(hosted, proposal)
+                self._retry_at_ms = self._now_ms() + _RETRY_MS
+            else:
+                self._settle(hosted, answer)
+        if self._waiting and self._retry_at_ms is None:
+            self._send()
+
+    def _settle(self, hosted: HostedPartition, answer: ResponsePartitionData) -> None:
+        leader = hosted.leader
+        if leader is None:
+            return
+        terms = None
+        if answer.error_code == ErrorCode.NONE:
+            terms = LeaderTerms(
+                leader_epoch=answer.leader_epoch,
+                partition_epoch=answer.partition_epoch,
+                replicas=leader.replicas,
+                isr=answer.isr,
+                leader_recovery_state=answer.leader_recovery_state,
+            )
+        again = leader.isr_answered(ErrorCode(answer.error_code), terms, now_ms=self._now_ms())
+        if again is not None:
+            self._waiting.setdefault(hosted, again)
+            self._retry_at_ms = self._now_ms() + _RETRY_MS
+        self._purgatory.moved(hosted)

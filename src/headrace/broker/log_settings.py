@@ -1,0 +1,31 @@
+"""How do a topic's settings and the broker's become those of a log?"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from headrace.core.node_config import NodeConfig
+from headrace.core.topic_config import TopicConfig
+from headrace.log.config import LogConfig, TimestampType
+
+
+@cache
+def _shared_names() -> tuple[str, ...]:
+    known = {field.name for field in fields(TopicConfig)}
+    return tuple(field.name for field in fields(LogConfig) if field.name in known)
+
+
+def log_config(topic: TopicConfig, node: NodeConfig) -> LogConfig:
+    """The settings of one log: those of its topic, and a few that only the broker has."""
+    values: dict[str, Any] = {name: getattr(topic, name) for name in _shared_names()}
+    values["cleanup_policy"] = frozenset(topic.cleanup_policy)
+    values["message_timestamp_type"] = TimestampType(topic.message_timestamp_type)
+    return LogConfig(
+        **values,
+        producer_id_expiration_ms=node.producer_id_expiration_ms,
+        transaction_max_timeout_ms=node.transaction_max_timeout_ms,
+        validate_records=node.headrace_validate_records,
+        max_decompressed_bytes=node.headrace_max_decompressed_bytes,
+    )

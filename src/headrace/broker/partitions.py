@@ -1,0 +1,87 @@
+"""Which partitions does this broker host, and in which role?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.log.ports import PartitionLogPort
+from headrace.metadata.image import MetadataImage
+from headrace.replication.leader import PartitionLeader
+
+
+class HostedPartition:
+    """A replica on this broker. With `leader` it leads; without, it follows or has no leader.
+
+    `log` is None when its directory is offline.
+    """
+
+    __slots__ = ("leader", "leader_epoch", "leader_id", "log", "partition", "topic", "topic_id")
+
+    def __init__(self, *, topic: str, topic_id: Uuid, partition: int, log: PartitionLogPort | None) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.log = log
+        self.leader: PartitionLeader | None = None
+        self.leader_id = -1
+        self.leader_epoch = -1
+
+    def __repr__(self) -> str:
+        return f"HostedPartition({self.topic}-{self.partition}, leader_epoch={self.leader_epoch})"
+
+
+class PartitionTable:
+    """The hosted partitions by name and by topic id. Filled by `publishers.partitions`, read by handlers."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[tuple[str, int], HostedPartition] = {}
+        self.by_id: dict[tuple[bytes, int], HostedPartition] = {}
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        return iter(self.by_name.values())
+
+    def get(self, topic: str, partition: int) -> HostedPartition | None:
+        """The hosted partition, or None when it is not here."""
+        return self.by_name.get((topic, partition))
+
+    def add(self, hosted: HostedPartition) -> None:
+        """Host one more, in place of one with the same name."""
+        self.remove(hosted.topic, hosted.partition)
+        self.by_name[hosted.topic, hosted.partition] = hosted
+        self.by_id[hosted.topic_id, hosted.partition] = hosted
+
+    def remove(self, topic: str, partition: int) -> HostedPartition | None:
+        """Host it no more."""
+        hosted = self.by_name.pop((topic, partition), None)
+        if hosted is not None:
+            self.by_id.pop((hosted.topic_id, partition), None)
+        return hosted
+
+    def leading(self, topic: str, partition: int, image: MetadataImage) -> HostedPartition | ErrorCode:
+        """The partition if this broker leads it, else the error that sends a client to the right place."""
+        hosted = self.by_name.get((topic, partition))
+        if hosted is None:
+            known = image.topics.partition(topic, partition) is not None
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if hosted.leader is None:
+            return ErrorCode.KAFKA_STORAGE_ERROR if hosted.log is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return hosted
+
+    def leading_by_id(self, topic_id: Uuid, partition: int, image: MetadataImage) -> HostedPartition | ErrorCode:
+        """As `leading`, by topic id: an unknown id is UNKNOWN_TOPIC_ID."""
+        topic = image.topics.by_id.get(topic_id)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return self.leading(topic.name, partition, image)
+
+
+def check_leader_epoch(asked: int, known: int) -> ErrorCode:
+    """P14, KIP-320: -1 asks for no check; older is fenced (74), newer is not known yet (75)."""
+    if asked in (-1, known):
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH

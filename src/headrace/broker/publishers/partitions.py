@@ -1,0 +1,156 @@
+"""Which replicas appear, change their role or go, because of a metadata delta?"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.internal_topics import OFFSETS_TOPIC
+from headrace.broker.log_settings import log_config
+from headrace.broker.partitions import HostedPartition
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicPartition
+from headrace.metadata.delta import LocalPartition, MetadataDelta
+from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.replication.leader import LeaderTerms, PartitionLeader
+
+
+class PartitionPublisher:
+    """Gives the broker's replicas the roles that a delta says. Driven by `node.machine`, after `broker.image` was set.
+
+    Order: settings, removals, leaders, followers, groups, then those who wait are tried again.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def publish(self, delta: MetadataDelta) -> None:
+        """Apply one delta. A log directory that fails goes offline and the other partitions go on."""
+        broker = self._broker
+        self._apply_settings(delta)
+        changes = delta.local_changes(broker.node_id)
+        touched: list[HostedPartition] = []
+        for gone in changes.removed:
+            hosted = self._remove(gone)
+            if hosted is not None:
+                touched.append(hosted)
+        for led in changes.leaders:
+            touched.append(self._lead(led))
+        for followed in changes.followers:
+            touched.append(self._follow(followed))
+        if delta.deleted_topics:
+            broker.groups.topics_deleted(sorted((topic.name, topic.id) for topic in delta.deleted_topics.values()))
+        for hosted in touched:
+            broker.purgatory.moved(hosted)
+
+    # --- roles ---
+
+    def _lead(self, change: LocalPartition) -> HostedPartition:
+        """Lead a partition: start its epoch, or take newer terms within it."""
+        broker = self._broker
+        after = change.delta.after
+        hosted = self._host(change)
+        terms = LeaderTerms(
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            replicas=after.replicas,
+            isr=after.isr,
+            leader_recovery_state=after.leader_recovery_state,
+        )
+        hosted.leader_id = after.leader
+        if hosted.leader is not None and hosted.leader_epoch == after.leader_epoch:
+            hosted.leader.update(terms, now_ms=broker.now_ms())
+            return hosted
+        hosted.leader_epoch = after.leader_epoch
+        if hosted.log is None:
+            return hosted
+        try:
+            hosted.leader = PartitionLeader(
+                broker_id=broker.node_id,
+                log=hosted.log,
+                terms=terms,
+                now_ms=broker.now_ms(),
+                lag_time_max_ms=broker.config.replica_lag_time_max_ms,
+                min_insync_replicas=broker.topic_config(change.topic).min_insync_replicas,
+            )
+        except StorageFault as fault:
+            broker.on_storage_fault(fault)
+            return hosted
+        if change.topic == OFFSETS_TOPIC:
+            broker.groups.elected(change.partition, after.leader_epoch)
+        return hosted
+
+    def _follow(self, change: LocalPartition) -> HostedPartition:
+        """Hold a replica without leading it."""
+        after = change.delta.after
+        hosted = self._host(change)
+        was_leader = hosted.leader is not None
+        hosted.leader = None
+        hosted.leader_id = after.leader
+        hosted.leader_epoch = after.leader_epoch
+        if was_leader and change.topic == OFFSETS_TOPIC:
+            self._broker.groups.resigned(change.partition, after.leader_epoch)
+        return hosted
+
+    def _remove(self, change: LocalPartition) -> HostedPartition | None:
+        """S1-37: the replica's directory is renamed to `-delete` and goes after `file.delete.delay.ms`."""
+        broker = self._broker
+        hosted = broker.partitions.get(change.topic, change.partition)
+        if hosted is None or hosted.topic_id != change.topic_id:
+            return None
+        broker.partitions.remove(change.topic, change.partition)
+        was_leader = hosted.leader is not None
+        hosted.leader = None
+        if was_leader and change.topic == OFFSETS_TOPIC:
+            broker.groups.resigned(change.partition, None)
+        if hosted.log is not None:
+            hosted.log = None
+            self._delete_log(TopicPartition(change.topic, change.partition))
+        return hosted
+
+    def _host(self, change: LocalPartition) -> HostedPartition:
+        """The hosted partition, with a log; made when it is new here."""
+        broker = self._broker
+        known = broker.partitions.get(change.topic, change.partition)
+        if known is not None and known.topic_id == change.topic_id:
+            return known
+        name = TopicPartition(change.topic, change.partition)
+        if known is not None:
+            broker.partitions.remove(change.topic, change.partition)
+            self._delete_log(name)
+        hosted = HostedPartition(topic=change.topic, topic_id=change.topic_id, partition=change.partition, log=None)
+        broker.partitions.add(hosted)
+        settings = log_config(broker.topic_config(change.topic), broker.config)
+        directory = change.delta.after.directory_of(broker.node_id)
+        try:
+            stale = broker.logs.get(name)
+            if stale is not None and stale.topic_id != change.topic_id:
+                broker.logs.mark_stray(name)
+            hosted.log = broker.logs.create(name, topic_id=change.topic_id, config=settings, directory_id=directory)
+        except StorageFault as fault:
+            broker.on_storage_fault(fault)
+        return hosted
+
+    def _delete_log(self, name: TopicPartition) -> None:
+        try:
+            self._broker.logs.delete(name, self._broker.wall_ms())
+        except StorageFault as fault:
+            self._broker.on_storage_fault(fault)
+
+    # --- settings ---
+
+    def _apply_settings(self, delta: MetadataDelta) -> None:
+        """Topic settings, and the broker's settings that are defaults of topics."""
+        broker = self._broker
+        topics = {each.resource_name for each in delta.changed_configs if each.resource_type == RESOURCE_TOPIC}
+        if any(each.resource_type == RESOURCE_BROKER for each in delta.changed_configs):
+            broker.update_dynamic_settings()
+            topics = {hosted.topic for hosted in broker.partitions}
+        if not topics:
+            return
+        for hosted in broker.partitions:
+            if hosted.topic not in topics:
+                continue
+            settings = broker.topic_config(hosted.topic)
+            if hosted.log is not None:
+                hosted.log.update_config(log_config(settings, broker.config))
+            if hosted.leader is not None:
+                hosted.leader.set_min_insync_replicas(settings.min_insync_replicas)

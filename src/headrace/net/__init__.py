@@ -1,0 +1,1 @@
+"""Listeners and connections: bytes in, bytes out, back-pressure and limits. Nothing is decided here."""

@@ -1,0 +1,56 @@
+"""How many connections may there be, and how long may each of them keep us waiting?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Bounds of one listener's connections. Sizes are bytes, times milliseconds.
+
+    A frame that has begun must be complete after `frame_timeout_ms` plus its size at `min_frame_bytes_per_s`; output that the peer
+    does not read is cut after `slow_reader_timeout_ms`.
+    """
+
+    max_frame_bytes: int = 104_857_600
+    max_connections: int = 2_147_483_647
+    max_connections_per_ip: int = 2_147_483_647
+    per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    idle_timeout_ms: int = 600_000
+    frame_timeout_ms: int = 30_000
+    min_frame_bytes_per_s: int = 16_384
+    slow_reader_timeout_ms: int = 60_000
+    max_unsent_bytes: int = 4 << 20
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    backlog: int = 50
+
+
+class ConnectionCounter:
+    """Counts connections of the whole node (`max.connections`, `max.connections.per.ip`)."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._by_host: Counter[str] = Counter()
+
+    def opened(self, host: str, limits: ConnectionLimits) -> str | None:
+        """Count one more from `host`; or say which limit refuses it, counting nothing."""
+        if self.total >= limits.max_connections:
+            return f"max.connections={limits.max_connections} is reached"
+        per_host = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
+        if self._by_host[host] >= per_host:
+            if not self._by_host[host]:
+                del self._by_host[host]
+            return f"max.connections.per.ip={per_host} is reached for {host}"
+        self.total += 1
+        self._by_host[host] += 1
+        return None
+
+    def closed(self, host: str) -> None:
+        """One from `host` is gone."""
+        self.total -= 1
+        self._by_host[host] -= 1
+        if self._by_host[host] <= 0:
+            del self._by_host[host]

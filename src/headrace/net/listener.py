@@ -1,0 +1,157 @@
+"""Who is connected to one listener, and which of them has been silent or slow for too long?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.closed_log import ClosedConnectionLog
+from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.ports import FrameHandler
+from headrace.net.protocol import ServerConnection
+
+_LOG = logging.getLogger("headrace.net")
+_SWEEP_S = 0.25
+
+HandlerFactory = Callable[[ServerConnection, int], FrameHandler]
+
+
+class Listener:
+    """One listening endpoint. Driven by `server.run`: `open`, then `close`.
+
+    `pool`, `memory`, `counter` and `closed_log` are shared by the listeners of a node.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make_handler: HandlerFactory,
+        *,
+        limits: ConnectionLimits,
+        pool: BufferPool,
+        memory: RequestMemory,
+        counter: ConnectionCounter,
+    ) -> None:
+        self.name = name
+        self.limits = limits
+        self.pool = pool
+        self.memory = memory
+        self.counter = counter
+        self.closed_log = ClosedConnectionLog()
+        self.turn_time = 0.0
+        self.connections: set[ServerConnection] = set()
+        self._make_handler = make_handler
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._next_id = 0
+
+    @property
+    def port(self) -> int:
+        """The port that is bound; 0 before `open`."""
+        if self._server is None or not self._server.sockets:
+            return 0
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def bind(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """Take the address without accepting yet, so that a taken port is known before anything else is done. Raises OSError."""
+        self._loop = asyncio.get_running_loop()
+        self.turn_time = self._loop.time()
+        self._server = await self._loop.create_server(
+            lambda: ServerConnection(self),
+            host or None,
+            port,
+            ssl=tls,
+            backlog=max(self.limits.backlog, 128),
+            reuse_address=True,
+            start_serving=False,
+        )
+        for listening in self._server.sockets:
+            if self.limits.receive_buffer_bytes > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
+            if self.limits.send_buffer_bytes > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+
+    async def start(self) -> None:
+        """Accept connections."""
+        assert self._server is not None, "bind comes before start"
+        assert self._loop is not None, "bind comes before start"
+        await self._server.start_serving()
+        self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    async def close(self) -> None:
+        """Accept nothing more, close every connection once its ready output is out."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.shut()
+        if self._loop is not None:
+            for _ in range(100):
+                if not self.connections:
+                    break
+                await asyncio.sleep(0.005)
+            for connection in list(self.connections):
+                connection.abort("the node stops")
+            await asyncio.sleep(0)
+
+    # --- its connections' calls ---
+
+    def now(self) -> float:
+        """Seconds on the loop's clock."""
+        assert self._loop is not None, "only an open listener has connections"
+        self.turn_time = self._loop.time()
+        return self.turn_time
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Let others have their turn first."""
+        assert self._loop is not None, "only an open listener has connections"
+        self._loop.call_soon(callback)
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Count a new connection; or the reason why it is refused."""
+        refusal = self.counter.opened(connection.host, self.limits)
+        if refusal is None:
+            self.connections.add(connection)
+        return refusal
+
+    def gone(self, connection: ServerConnection) -> None:
+        """A counted connection ended."""
+        self.counter.closed(connection.host)
+        self.connections.discard(connection)
+
+    def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
+        """A handler failed in a way that it should not: say so with its trace, close the connection."""
+        _LOG.error("a request of %s failed inside the node", connection.peer, exc_info=fault)
+        connection.close("an error inside the node")
+
+    def handler_for(self, connection: ServerConnection) -> FrameHandler:
+        """The request side of a new connection."""
+        self._next_id += 1
+        return self._make_handler(connection, self._next_id)
+
+    def _sweep(self) -> None:
+        """Close what kept us waiting too long (B3, S96, S97). `turn_time` is as coarse as the sweep."""
+        assert self._loop is not None, "only an open listener sweeps"
+        now = self.now()
+        limits = self.limits
+        for connection in list(self.connections):
+            waited_ms = (now - connection.active_at) * 1000
+            if connection.frame_since is not None and not connection.held and connection.output_since is None:
+                allowed_ms = limits.frame_timeout_ms + connection.frame_size * 1000 / limits.min_frame_bytes_per_s
+                if (now - connection.frame_since) * 1000 > allowed_ms:
+                    connection.close(
+                        f"a request of {connection.frame_size} bytes was not complete after {allowed_ms / 1000:.0f} s"
+                    )
+                    continue
+            if connection.output_since is not None:
+                if (now - connection.output_since) * 1000 > limits.slow_reader_timeout_ms:
+                    connection.abort("the peer does not read its answers")
+            elif limits.idle_timeout_ms >= 0 and not connection.held and waited_ms > limits.idle_timeout_ms:
+                connection.shut()
+        self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)

@@ -1,0 +1,50 @@
+"""What does a connection's socket side ask of the side that understands requests, and the other way round?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class FileBytes(Protocol):
+    """Bytes in a file, to be sent as they are."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read_part(self, start: int, length: int) -> bytes:
+        """Bytes `start` .. `start + length` of the slice."""
+
+
+class FrameHandler(Protocol):
+    """Understands requests. `frame` gets one request without its length; the view is valid during the call only."""
+
+    def frame(self, view: memoryview) -> None:
+        """A whole request has arrived. A refusal is said through `ConnectionOut.close`."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+
+
+class ConnectionOut(Protocol):
+    """The socket side of one connection.
+
+    While `held` is true no further frame is delivered; `resume` has held frames delivered. Pieces appended to `pieces` leave in order after the
+    running `frame` call; outside of one, `flush` sends them.
+    """
+
+    held: bool
+    pieces: list[bytes | bytearray | memoryview | FileBytes]
+
+    def flush(self) -> None:
+        """Send what is in `pieces`."""
+
+    def resume(self) -> None:
+        """Deliver frames that were held back."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection; `reason` is logged."""
+
+
+HandlerFactory = Callable[["ConnectionOut", str, int], FrameHandler]

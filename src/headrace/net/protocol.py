@@ -1,0 +1,325 @@
+"""How do bytes on a socket become whole requests, and replies become bytes, at the least cost?
+
+This is a hot file: what runs once a request is written for speed (see `benchmarks/wire`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from headrace.net.hints import hint_for
+from headrace.net.ports import FileBytes, FrameHandler
+
+if TYPE_CHECKING:
+    from headrace.net.listener import Listener
+
+_LENGTH = Struct(">i").unpack_from
+_MIN_FRAME_BYTES = 8
+_OWN_FROM_BYTES = 32 << 10
+_FRAMES_A_TURN = 512
+_FILE_PART_BYTES = 1 << 20
+
+Piece = bytes | bytearray | memoryview | FileBytes
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """One accepted connection. Driven by the event loop; gives whole frames to its `FrameHandler`, in order.
+
+    Received bytes lie in the listener's shared buffer while they can be used up at once, and in a buffer of the connection's own
+    (`_own`, filled from `_pos` to `_end`) while a frame is incomplete or frames are held back.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._pool = listener.pool
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._handler: FrameHandler = cast("FrameHandler", None)
+        self._own: bytearray | None = None
+        self._own_counted = 0
+        self._pos = 0
+        self._end = 0
+        self._running = False
+        self._reading = True
+        self._counted = False
+        self._output_full = False
+        self._outbox: deque[Piece | _Rest] = deque()
+        self._first = b""
+        self.pieces: list[Piece] = []
+        self.held = False
+        self.is_closed = False
+        self.peer = "?"
+        self.host = ""
+        self.frame_since: float | None = None
+        self.frame_size = 0
+        self.output_since: float | None = None
+        self.active_at = 0.0
+
+    # --- the event loop's calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple) and len(name) >= 2:
+            self.host = str(name[0])
+            self.peer = f"{name[0]}:{name[1]}"
+        refusal = self._listener.admit(self)
+        if refusal is not None:
+            self.close(refusal)
+            return
+        self._counted = True
+        self._transport.set_write_buffer_limits(high=self._listener.limits.max_unsent_bytes)
+        self.active_at = self._listener.now()
+        self._handler = self._listener.handler_for(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        own = self._own
+        if own is None:
+            return self._pool.shared_view
+        if self._end == len(own):
+            self._grow()
+            own = self._own
+            assert own is not None, "growing keeps the buffer"
+        return memoryview(own)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        if not self._first:
+            buffer = self._own if self._own is not None else self._pool.shared
+            self._first = bytes(buffer[: min(8, self._end)])
+        self._deliver()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._output_full = True
+        self.output_since = self._listener.now()
+
+    def resume_writing(self) -> None:
+        self._output_full = False
+        self.output_since = None
+        self._pump()
+        if not self._output_full:
+            self._deliver()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._outbox.clear()
+        self.pieces.clear()
+        self._drop_buffer()
+        if self._counted:
+            self._counted = False
+            self._listener.gone(self)
+        if self._handler is not None:
+            self._handler.closed()
+
+    # --- the handler's calls (ConnectionOut) ---
+
+    def flush(self) -> None:
+        if self.pieces and not self._running:
+            self._send()
+
+    def resume(self) -> None:
+        self.held = False
+        if not self._running:
+            self._deliver()
+
+    def close(self, reason: str) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        hint = hint_for(self._first)
+        self._listener.closed_log.closed(listener=self._listener.name, peer=self.peer, reason=reason, hint=hint)
+        if self.pieces:
+            self._send()
+        self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close without waiting for unsent output."""
+        if not self.is_closed:
+            self.pieces.clear()
+            self._outbox.clear()
+            self.close(reason)
+        self._transport.abort()
+
+    def shut(self) -> None:
+        """The node stops: send what is ready and close, without a line in the log."""
+        if not self.is_closed:
+            self.is_closed = True
+            if self.pieces:
+                self._send()
+            self._transport.close()
+
+    # --- frames in ---
+
+    def _deliver(self) -> None:
+        """Give every whole frame to the handler, until one must wait; keep what is left."""
+        if self._running or self.is_closed:
+            return
+        self._running = True
+        try:
+            wanted, is_out_of_turns = self._hand_out(self._pool.shared if self._own is None else self._own)
+        except Exception as fault:  # noqa: BLE001 - the process's edge: a bug in a handler costs its connection only
+            self._listener.report_bug(self, fault)
+            wanted, is_out_of_turns = 0, False
+        finally:
+            self._running = False
+        if self.pieces:
+            self._send()
+        if self._has_closed():
+            return
+        if self._pos == self._end:
+            self._pos = self._end = 0
+            self._drop_buffer()
+            self.frame_since = None
+        else:
+            self._keep_rest(wanted)
+        self.active_at = self._listener.turn_time
+        self._set_reading()
+        if is_out_of_turns and self._end > self._pos:
+            self._listener.soon(self._deliver)
+
+    def _has_closed(self) -> bool:
+        return self.is_closed
+
+    def _hand_out(self, buffer: bytearray) -> tuple[int, bool]:
+        """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn."""
+        max_frame = self._listener.limits.max_frame_bytes
+        frame = self._handler.frame
+        view = memoryview(buffer)
+        for _ in range(_FRAMES_A_TURN):
+            pos = self._pos
+            if self._end - pos < 4 or self.held or self._output_full or self.is_closed:
+                return 0, False
+            (size,) = _LENGTH(buffer, pos)
+            if size < _MIN_FRAME_BYTES or size > max_frame:
+                self.close(f"a request of {size} bytes; between {_MIN_FRAME_BYTES} and {max_frame} are allowed")
+                return 0, False
+            stop = pos + 4 + size
+            if stop > self._end:
+                return size, False
+            self._pos = stop
+            frame(view[pos + 4 : stop])
+        return 0, True
+
+    def _keep_rest(self, frame_size: int) -> None:
+        """Bytes are left: keep them in a buffer of our own, without promising the frame's whole size in advance (B1)."""
+        rest = self._end - self._pos
+        if self._own is None:
+            if rest >= _OWN_FROM_BYTES:
+                self._own = self._pool.take()
+            else:
+                self._own = bytearray(max(4096, 2 * rest))
+                self._own[:rest] = self._pool.shared_view[self._pos : self._end]
+                self._pos, self._end = 0, rest
+        elif self._pos >= len(self._own) // 2:
+            self._own[:rest] = self._own[self._pos : self._end]
+            self._pos, self._end = 0, rest
+        self._count_own()
+        if self.frame_since is None or self.frame_size != frame_size:
+            self.frame_since = self._listener.turn_time
+            self.frame_size = frame_size
+
+    def _grow(self) -> None:
+        """The own buffer is full and its frame is not complete: move to its start, or double it up to the frame's size."""
+        own = self._own
+        assert own is not None, "only an own buffer grows"
+        rest = self._end - self._pos
+        if self._pos:
+            own[:rest] = own[self._pos : self._end]
+        else:
+            wanted = 4 + _LENGTH(own, 0)[0] if rest >= 4 else 8
+            bigger = bytearray(max(min(wanted, 2 * len(own)), len(own) + 4096))
+            bigger[:rest] = own
+            self._own = bigger
+            self._pool.give_back(own)
+        self._pos, self._end = 0, rest
+        self._count_own()
+
+    def _drop_buffer(self) -> None:
+        own = self._own
+        if own is not None:
+            self._own = None
+            self._pool.give_back(own)
+            self._count_own()
+
+    def _count_own(self) -> None:
+        size = self._end - self._pos if self._own is not None else 0
+        if size != self._own_counted:
+            change, self._own_counted = size - self._own_counted, size
+            self._listener.memory.changed(change)
+
+    def _set_reading(self) -> None:
+        """Read only while there is something to do with what comes."""
+        memory = self._listener.memory
+        may_read = not (self.held or self._output_full)
+        if may_read and memory.is_exhausted and self.frame_since is None:
+            may_read = False
+            memory.wait(self._read_again)
+        if may_read and self._end - self._pos >= 4 and self._own is not None:
+            size = _LENGTH(self._own, self._pos)[0]
+            may_read = self._end - self._pos < 4 + size
+        if may_read != self._reading and not self.is_closed:
+            self._reading = may_read
+            if may_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _read_again(self) -> None:
+        if not self.is_closed:
+            self._set_reading()
+
+    # --- replies out ---
+
+    def _send(self) -> None:
+        pieces, self.pieces = self.pieces, []
+        if not self._outbox and all(type(piece) is bytes for piece in pieces):
+            self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))  # type: ignore[arg-type]
+            return
+        self._outbox.extend(pieces)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Hand out what waits while the peer keeps up. File bytes are read a part at a time."""
+        outbox = self._outbox
+        while outbox and not self._output_full:
+            piece = outbox[0]
+            if isinstance(piece, bytes | bytearray | memoryview):
+                outbox.popleft()
+                self._transport.write(piece)
+                continue
+            part = piece if isinstance(piece, _Rest) else _Rest(piece)
+            outbox[0] = part
+            chunk = part.next()
+            if chunk is None:
+                outbox.clear()
+                self.abort("stored bytes could not be read for an answer")
+                return
+            if part.is_done:
+                outbox.popleft()
+            self._transport.write(chunk)
+
+
+class _Rest:
+    """What is still to be sent of a file slice."""
+
+    __slots__ = ("_at", "_slice")
+
+    def __init__(self, file_slice: FileBytes) -> None:
+        self._slice = file_slice
+        self._at = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._at >= self._slice.size
+
+    def next(self) -> bytes | None:
+        """The next part, or None when the file ended early."""
+        length = min(self._slice.size - self._at, _FILE_PART_BYTES)
+        part = self._slice.read_part(self._at, length)
+        self._at += length
+        return part if len(part) == length else None

@@ -1,0 +1,1 @@
+"""Leader and follower of one partition: who holds what, and what of it is committed."""

@@ -1,0 +1,58 @@
+"""Who is in sync with a leader, and who may join or must leave?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class FollowerProgress:
+    """What a leader knows of one follower. `log_end_offset` -1 means that it has not fetched in this leader epoch.
+
+    `caught_up_ms` is when it last had everything that the leader had (KIP-16): a fetch at the log end, or one that reached the end that the
+    leader had at the fetch before.
+    """
+
+    broker_id: int
+    broker_epoch: int = -1
+    log_end_offset: int = -1
+    log_start_offset: int = -1
+    caught_up_ms: int = 0
+    fetched_ms: int = 0
+    leader_end_at_fetch: int = -1
+
+    def fetched(self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """The follower holds everything below `fetch_offset` (S3-105)."""
+        if fetch_offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif fetch_offset >= self.leader_end_at_fetch >= 0:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.leader_end_at_fetch = leader_end_offset
+        self.fetched_ms = now_ms
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+
+    def is_caught_up(self, *, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        """Whether it holds all, or held all not longer than `replica.lag.time.max.ms` ago."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
+
+
+def effective_min_isr(*, min_insync_replicas: int, replication_factor: int) -> int:
+    """`min.insync.replicas`, but never more than there are replicas."""
+    return min(min_insync_replicas, replication_factor)
+
+
+def may_join(
+    follower: FollowerProgress, *, high_watermark: int, leader_epoch_start: int | None, log_end_offset: int
+) -> bool:
+    """P8: it holds everything committed and everything below the start of the leader's epoch.
+
+    A new leader's epoch start may be past the high watermark; joining before it would allow the loss of what lies between.
+    """
+    end = follower.log_end_offset
+    return (
+        0 <= end <= log_end_offset
+        and end >= high_watermark
+        and leader_epoch_start is not None
+        and end >= leader_epoch_start
+    )

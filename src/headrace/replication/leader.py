@@ -1,0 +1,246 @@
+"""Which records of a partition are committed, and who is in sync?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.core.error_code import ErrorCode
+from headrace.log.ports import PartitionLogPort
+from headrace.replication.isr import FollowerProgress, effective_min_isr, may_join
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeIsr:
+    """Ask the controller for this ISR (AlterPartition): (broker id, broker epoch) each. Answered by `isr_answered`."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderTerms:
+    """What the controller decided for the partition that this broker leads."""
+
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+
+
+class PartitionLeader:
+    """The leader's side of one partition. Driven by `broker.partitions`; it calls its log directly.
+
+    The high watermark is the lowest log end over the *maximal ISR*: the ISR the controller last confirmed together with any that is proposed and
+    not answered (KIP-497). It stands still while the ISR is smaller than `min.insync.replicas` (P6).
+
+    Transitions of the ISR: confirmed -> proposed (`propose_join`, `propose_shrink`) -> confirmed (`update` with a higher partition epoch, or
+    `isr_answered`). One proposal at a time (P9).
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        log: PartitionLogPort,
+        terms: LeaderTerms,
+        now_ms: int,
+        lag_time_max_ms: int,
+        min_insync_replicas: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.log = log
+        self.leader_epoch = terms.leader_epoch
+        self.partition_epoch = terms.partition_epoch
+        self.replicas = terms.replicas
+        self.isr = terms.isr
+        self.leader_recovery_state = terms.leader_recovery_state
+        self.min_insync_replicas = min_insync_replicas
+        self.lag_time_max_ms = lag_time_max_ms
+        self.followers: dict[int, FollowerProgress] = {}
+        self.proposal: ProposeIsr | None = None
+        self.epoch_start = log.log_end_offset
+        self._set_followers(now_ms)
+        log.begin_epoch(terms.leader_epoch)
+        self.is_alone = self._is_alone()
+        self.advance()
+
+    # --- what the controller decides ---
+
+    def update(self, terms: LeaderTerms, *, now_ms: int) -> bool:
+        """Newer terms within this leader epoch. True if the high watermark moved."""
+        if terms.partition_epoch < self.partition_epoch:
+            return False
+        self.partition_epoch = terms.partition_epoch
+        self.replicas = terms.replicas
+        self.isr = terms.isr
+        self.leader_recovery_state = terms.leader_recovery_state
+        if self.proposal is not None and self.proposal.partition_epoch < terms.partition_epoch:
+            self.proposal = None
+        self._set_followers(now_ms)
+        self.is_alone = self._is_alone()
+        return self.advance()
+
+    def set_min_insync_replicas(self, count: int) -> bool:
+        """The topic's setting changed. True if the high watermark moved."""
+        self.min_insync_replicas = count
+        self.is_alone = self._is_alone()
+        return self.advance()
+
+    def isr_answered(self, error: ErrorCode, terms: LeaderTerms | None, *, now_ms: int) -> ProposeIsr | None:
+        """The controller's answer to the proposal; what to propose again, if anything.
+
+        A retriable error keeps the proposal pending, because it may have been taken (P5). A refusal drops it.
+        """
+        proposal = self.proposal
+        if proposal is None:
+            return None
+        if error is ErrorCode.NONE and terms is not None:
+            if terms.leader_epoch == self.leader_epoch:
+                self.update(terms, now_ms=now_ms)
+            self.proposal = None
+            return None
+        if error in _REFUSALS:
+            if error not in _STALE:
+                self.proposal = None
+                self.is_alone = self._is_alone()
+            return None
+        return proposal
+
+    # --- progress ---
+
+    def advance(self) -> bool:
+        """Commit what every member of the maximal ISR holds; never move back. True if the high watermark moved."""
+        log = self.log
+        lowest = log.log_end_offset
+        if not self.is_alone:
+            if len(self.isr) < self.effective_min_isr:
+                return False
+            for member in self._maximal_isr():
+                if member != self.broker_id:
+                    lowest = min(lowest, self.followers[member].log_end_offset)
+        if lowest <= log.high_watermark:
+            return False
+        log.advance_high_watermark(lowest)
+        return True
+
+    def follower_fetched(
+        self,
+        broker_id: int,
+        *,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> bool:
+        """A follower's fetch arrived; false when it is not a replica or an older incarnation of it (P8)."""
+        follower = self.followers.get(broker_id)
+        if follower is None or (broker_epoch != -1 and broker_epoch < follower.broker_epoch):
+            return False
+        follower.broker_epoch = broker_epoch
+        follower.fetched(
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+        )
+        return True
+
+    def propose_join(self, broker_id: int, *, is_eligible: Callable[[int, int], bool]) -> ProposeIsr | None:
+        """Ask for `broker_id` to be in the ISR when it holds enough (S3-86).
+
+        `is_eligible(broker_id, broker_epoch)` says what only metadata knows: unfenced, not stopping, that epoch (KIP-841, KIP-903).
+        """
+        follower = self.followers.get(broker_id)
+        if follower is None or self.proposal is not None or broker_id in self.isr:
+            return None
+        start = self.epoch_start
+        log = self.log
+        if not may_join(
+            follower, high_watermark=log.high_watermark, leader_epoch_start=start, log_end_offset=log.log_end_offset
+        ):
+            return None
+        if not is_eligible(broker_id, follower.broker_epoch):
+            return None
+        return self._propose((*self.isr, broker_id))
+
+    def propose_shrink(self, now_ms: int) -> ProposeIsr | None:
+        """Ask for an ISR without those that lag for `replica.lag.time.max.ms`: all of them at once, never the leader (S3-82, S3-83)."""
+        if self.proposal is not None:
+            return None
+        end = self.log.log_end_offset
+        staying = tuple(
+            member
+            for member in self.isr
+            if member == self.broker_id
+            or self.followers[member].is_caught_up(
+                leader_end_offset=end, now_ms=now_ms, lag_time_max_ms=self.lag_time_max_ms
+            )
+        )
+        return self._propose(staying) if len(staying) < len(self.isr) else None
+
+    # --- questions ---
+
+    @property
+    def effective_min_isr(self) -> int:
+        """How many members the ISR must have for acks=all."""
+        return effective_min_isr(min_insync_replicas=self.min_insync_replicas, replication_factor=len(self.replicas))
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether acks=all may be accepted (S3-88)."""
+        return len(self.isr) >= self.effective_min_isr
+
+    def committed(self, required_offset: int) -> ErrorCode | None:
+        """How a write that ends at `required_offset` (exclusive) stands: NONE when done, an error, or None to wait (P10)."""
+        if self.log.high_watermark < required_offset:
+            return None
+        return ErrorCode.NONE if self.has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # --- inside ---
+
+    def _propose(self, members: tuple[int, ...]) -> ProposeIsr:
+        epochs = {follower.broker_id: follower.broker_epoch for follower in self.followers.values()}
+        self.proposal = ProposeIsr(
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            isr=tuple((member, epochs.get(member, -1)) for member in members),
+            leader_recovery_state=0,
+        )
+        self.is_alone = self._is_alone()
+        return self.proposal
+
+    def _maximal_isr(self) -> tuple[int, ...]:
+        if self.proposal is None:
+            return self.isr
+        return tuple(dict.fromkeys((*self.isr, *(member for member, _ in self.proposal.isr))))
+
+    def _is_alone(self) -> bool:
+        """Only the leader itself counts, and that is enough for `min.insync.replicas`."""
+        return self._maximal_isr() == (self.broker_id,) and self.effective_min_isr <= 1
+
+    def _set_followers(self, now_ms: int) -> None:
+        known = self.followers
+        self.followers = {
+            replica: known.get(replica, FollowerProgress(broker_id=replica, caught_up_ms=now_ms))
+            for replica in dict.fromkeys((*self.replicas, *self.isr))
+            if replica != self.broker_id
+        }
+
+
+_STALE = frozenset({ErrorCode.INVALID_UPDATE_VERSION})
+_REFUSALS = frozenset(
+    {
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.INELIGIBLE_REPLICA,
+    }
+)
