@@ -1,0 +1,254 @@
+"""Is a producer's batch new, a repeat, or out of order? Source: KIP-98, KIP-360, KIP-447; E1-E4.
+
+Sequences wrap after 2^31-1 to 0. The last five batches of each producer are known, which is what a client may have in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from headrace.core.error_code import ErrorCode
+from headrace.log.ports import AbortedTransaction, ActiveProducer
+from headrace.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from headrace.records.control import TransactionMarker
+
+REMEMBERED_BATCHES = 5
+MAX_SEQUENCE = 2**31 - 1
+NONE = -1
+
+
+class SequencedBatch(NamedTuple):
+    """A batch of a producer: first and last sequence and offset (inclusive), and its highest timestamp in ms."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """What the log knows of one producer id; `batches` holds its last five, oldest first."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_start",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.batches: list[SequencedBatch] = []
+        self.coordinator_epoch = NONE
+        self.last_timestamp = NO_TIMESTAMP
+        self.transaction_start = NONE
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last known record, -1 if none is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last known record, -1 if none is known."""
+        return self.batches[-1].last_offset if self.batches else NONE
+
+    def state(self) -> tuple[object, ...]:
+        """Everything, as a value to compare."""
+        return (
+            self.producer_id,
+            self.producer_epoch,
+            tuple(self.batches),
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.transaction_start,
+        )
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that ended with the marker at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerStates:
+    """All producers of one log, and its open transactions. The log drives it, batch by batch, in offset order.
+
+    `end_offset` is where the state stands: every batch below it has been seen.
+    """
+
+    __slots__ = ("_by_id", "_open", "_unreplicated", "end_offset")
+
+    def __init__(self, entries: Iterable[ProducerEntry] = (), *, end_offset: int = 0) -> None:
+        self._by_id: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
+        self._unreplicated: dict[int, int] = {}
+        self.end_offset = end_offset
+        for entry in entries:
+            self._by_id[entry.producer_id] = entry
+            if entry.transaction_start >= 0:
+                self._open[entry.transaction_start] = entry.producer_id
+        self._open = dict(sorted(self._open.items()))
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[ProducerEntry]:
+        return iter(self._by_id.values())
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """The entry of a producer, None if it is unknown here."""
+        return self._by_id.get(producer_id)
+
+    # -- checks ------------------------------------------------------------------------------------------------
+
+    def check_client_batch(self, header: BatchHeader) -> SequencedBatch | ErrorCode | None:
+        """The earlier batch that this one repeats, the error to refuse it with, or None if it may be appended."""
+        entry = self._by_id.get(header.producer_id)
+        if entry is None:
+            return None
+        epoch = header.producer_epoch
+        first = header.base_sequence
+        if epoch != entry.producer_epoch:
+            if epoch < entry.producer_epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if first != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return self._check_transaction(entry, header)
+        last = header.last_sequence
+        for batch in entry.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        known = entry.last_sequence
+        if first != known + 1 and not (first == 0 and known == MAX_SEQUENCE):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return self._check_transaction(entry, header)
+
+    @staticmethod
+    def _check_transaction(entry: ProducerEntry, header: BatchHeader) -> ErrorCode | None:
+        """A plain batch may not stand inside an open transaction of its producer."""
+        if entry.transaction_start >= 0 and not header.is_transactional:
+            return ErrorCode.INVALID_TXN_STATE
+        return None
+
+    def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> ErrorCode | None:
+        """The error to refuse a transaction marker with, or None."""
+        entry = self._by_id.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.producer_epoch < entry.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return None
+
+    # -- updates -----------------------------------------------------------------------------------------------
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        """A data batch with a producer id was written at `base_offset`."""
+        producer_id = header.producer_id
+        entry = self._by_id.get(producer_id)
+        if entry is None:
+            entry = self._by_id[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        elif header.producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = []
+        first = header.base_sequence
+        delta = header.last_offset_delta
+        timestamp = header.max_timestamp
+        batches = entry.batches
+        if len(batches) == REMEMBERED_BATCHES:
+            del batches[0]
+        batches.append(
+            SequencedBatch(first, (first + delta) & MAX_SEQUENCE, base_offset, base_offset + delta, timestamp)
+        )
+        entry.last_timestamp = timestamp
+        if header.attributes & 0x10 and entry.transaction_start < 0:
+            entry.transaction_start = base_offset
+            self._open[base_offset] = producer_id
+
+    def marker_appended(
+        self, header: BatchHeader, marker: TransactionMarker, offset: int
+    ) -> CompletedTransaction | None:
+        """A marker was written at `offset`; the transaction it ended, if one was open."""
+        entry = self._by_id.get(header.producer_id)
+        if entry is None:
+            entry = self._by_id[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+        elif header.producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = []
+        start = entry.transaction_start
+        entry.transaction_start = NONE
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        if start < 0:
+            return None
+        self._open.pop(start, None)
+        self._unreplicated[start] = offset
+        return CompletedTransaction(header.producer_id, start, offset, not marker.is_commit)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Transactions whose marker is committed no longer hold the last stable offset back."""
+        if self._unreplicated:
+            self._unreplicated = {s: end for s, end in self._unreplicated.items() if end >= high_watermark}
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest transaction that is open or whose end is not committed yet."""
+        lowest = next(iter(self._open), None)
+        if self._unreplicated:
+            ended = min(self._unreplicated)
+            return ended if lowest is None else min(lowest, ended)
+        return lowest
+
+    def stable_end_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once `completed` is replicated, as `.txnindex` notes it."""
+        lowest = next(iter(self._open), None)
+        return completed.last_offset + 1 if lowest is None else lowest
+
+    def expire(self, now_ms: int, expiration_ms: int) -> bool:
+        """Forget producers idle for `expiration_ms`, but none with an open transaction. True if any went."""
+        gone = [
+            entry.producer_id
+            for entry in self._by_id.values()
+            if entry.transaction_start < 0 and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._by_id[producer_id]
+        return bool(gone)
+
+    def clear(self, *, end_offset: int) -> None:
+        """Know nothing, as a log that begins at `end_offset`."""
+        self._by_id.clear()
+        self._open.clear()
+        self._unreplicated.clear()
+        self.end_offset = end_offset
+
+    def active(self) -> list[ActiveProducer]:
+        """All producers by id, for DescribeProducers."""
+        return [
+            ActiveProducer(
+                e.producer_id,
+                e.producer_epoch,
+                e.last_sequence,
+                e.last_timestamp,
+                e.coordinator_epoch,
+                e.transaction_start,
+            )
+            for _, e in sorted(self._by_id.items())
+        ]
+
+
+def aborted_entry(states: ProducerStates, completed: CompletedTransaction) -> AbortedTransaction:
+    """What `.txnindex` keeps of an aborted transaction."""
+    return AbortedTransaction(
+        completed.producer_id, completed.first_offset, completed.last_offset, states.stable_end_after(completed)
+    )

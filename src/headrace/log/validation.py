@@ -1,0 +1,220 @@
+"""May a client's batch be appended, and what of it must be set first? Source: KIP-98, KIP-467; B40-B51.
+
+Only the header and the CRC are looked at, unless the topic demands more: compacted topics and `headrace.validate.records` check every
+record, another `compression.type` rewrites the batch, and a timestamp out of bounds opens it to name the records at fault.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.log.config import LogConfig, TimestampType
+from headrace.log.ports import AppendRefused
+from headrace.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    crc_is_right,
+    read_header,
+    set_max_timestamp,
+    whole_batch_size,
+)
+from headrace.records.compression import CODEC_NAMES, Codec, unknown_codec
+from headrace.records.record import Placement, ProducerStamp, Record, build_batch_at, read_records
+
+_CLIENT_ATTRIBUTES = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT
+_HIGHEST_CODEC = max(Codec)
+
+
+class CheckedBatch(NamedTuple):
+    """A batch fit to be appended: its bytes (writable; offset and epoch still to be set) and header.
+
+    `log_append_time` is -1 unless the topic's timestamps are those of the append.
+    """
+
+    data: memoryview
+    header: BatchHeader
+    log_append_time: int
+
+
+def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> CheckedBatch | AppendRefused:
+    """The one batch of a produce request, checked as Kafka does; refused with Kafka's error, or ready to be appended."""
+    size = len(batches)
+    if size < HEADER_SIZE:
+        return _refuse_bytes(batches)
+    header = read_header(batches)
+    attributes = header.attributes
+    if (
+        header.length + LOG_OVERHEAD != size
+        or header.magic != MAGIC
+        or header.base_offset
+        or header.record_count <= 0
+        or header.last_offset_delta + 1 != header.record_count
+        or attributes & ~_CLIENT_ATTRIBUTES
+        or attributes & COMPRESSION_MASK > _HIGHEST_CODEC
+        or (header.base_sequence < 0 if header.producer_id >= 0 else attributes & TRANSACTIONAL_BIT)
+    ):
+        return _refuse_header(batches, header)
+    if size > config.max_message_bytes:
+        return AppendRefused(
+            error=ErrorCode.MESSAGE_TOO_LARGE,
+            message=f"The batch has {size} bytes, which is above max.message.bytes={config.max_message_bytes}.",
+        )
+    if not crc_is_right(batches, header):
+        return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch's CRC-32C does not fit its bytes.")
+    if (
+        config.compression_type != "producer"
+        or config.is_compacted
+        or config.validate_records
+        or attributes & TIMESTAMP_TYPE_BIT
+        or config.message_timestamp_type is not TimestampType.CREATE_TIME
+        or _is_outside(header.max_timestamp, config, now_ms)
+        or _is_outside(header.base_timestamp, config, now_ms)
+    ):
+        return _check_closely(batches, header, config, now_ms)
+    return CheckedBatch(batches, header, NO_TIMESTAMP)
+
+
+def _is_outside(timestamp: int, config: LogConfig, now_ms: int) -> bool:
+    """True if the topic's limits forbid this timestamp; -1 (no timestamp) is always allowed."""
+    return timestamp != NO_TIMESTAMP and (
+        timestamp - now_ms > config.message_timestamp_after_max_ms
+        or now_ms - timestamp > config.message_timestamp_before_max_ms
+    )
+
+
+def _refuse_bytes(batches: memoryview) -> AppendRefused:
+    """Why bytes too short for a header are no batch."""
+    try:
+        size = whole_batch_size(batches, 0, len(batches))
+    except PeerError as error:
+        return AppendRefused(error=_magic_error(batches, error.code), message=error.message)
+    if size:
+        return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch is shorter than its header.")
+    return AppendRefused(error=ErrorCode.INVALID_RECORD, message="There is no whole record batch.")
+
+
+def _magic_error(batches: memoryview, code: ErrorCode) -> ErrorCode:
+    """Message formats 0 and 1 existed once: Kafka 4 calls them invalid, others corrupt."""
+    return ErrorCode.INVALID_RECORD if len(batches) > 16 and batches[16] in (0, 1) else code
+
+
+def _refuse_header(batches: memoryview, header: BatchHeader) -> AppendRefused:
+    """Why this header is refused; the order is Kafka's."""
+    size = len(batches)
+    invalid = ErrorCode.INVALID_RECORD
+    try:
+        whole = whole_batch_size(batches, 0, size)
+    except PeerError as error:
+        return AppendRefused(error=_magic_error(batches, error.code), message=error.message)
+    if whole == 0:
+        return AppendRefused(error=invalid, message="There is no whole record batch.")
+    if whole != size:
+        return AppendRefused(error=invalid, message="A produce request has exactly one record batch a partition.")
+    if header.base_offset:
+        return AppendRefused(error=invalid, message=f"The base offset should be 0, but it is {header.base_offset}.")
+    if not crc_is_right(batches, header):
+        return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch's CRC-32C does not fit its bytes.")
+    return _refuse_fields(header)
+
+
+def _refuse_fields(header: BatchHeader) -> AppendRefused:
+    """Which field of a whole and undamaged batch is wrong."""
+    invalid = ErrorCode.INVALID_RECORD
+    codec = header.attributes & COMPRESSION_MASK
+    if codec > _HIGHEST_CODEC:
+        refusal = unknown_codec(codec)
+        return AppendRefused(error=refusal.code, message=refusal.message)
+    if header.attributes & CONTROL_BIT:
+        return AppendRefused(error=invalid, message="Clients may not write control records.")
+    if header.attributes & ~_CLIENT_ATTRIBUTES:
+        return AppendRefused(error=invalid, message=f"Unknown attribute bits in {header.attributes & 0xFFFF:#06x}.")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        count, delta = header.record_count, header.last_offset_delta
+        return AppendRefused(error=invalid, message=f"Record count {count} and last offset delta {delta} disagree.")
+    if header.producer_id >= 0:
+        return AppendRefused(error=invalid, message=f"Sequence {header.base_sequence} with a producer id.")
+    return AppendRefused(error=invalid, message="A transactional batch without a producer id.")
+
+
+def _check_closely(
+    batches: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
+) -> CheckedBatch | AppendRefused:
+    """What only some topics, and suspicious batches, need: a look at the records, another time, another codec."""
+    is_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    if header.is_log_append_time and (is_append_time or header.max_timestamp == NO_TIMESTAMP):
+        message = "Producers should not set the timestamp type to LogAppendTime."
+        return AppendRefused(error=ErrorCode.INVALID_TIMESTAMP, message=message)
+    target = header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
+    max_timestamp = header.max_timestamp
+    data = batches
+    if (
+        config.is_compacted
+        or config.validate_records
+        or target != header.codec
+        or (
+            not is_append_time
+            and (_is_outside(max_timestamp, config, now_ms) or _is_outside(header.base_timestamp, config, now_ms))
+        )
+    ):
+        try:
+            records = read_records(batches, max_bytes=config.max_decompressed_bytes)
+        except PeerError as error:
+            return AppendRefused(error=error.code, message=error.message)
+        refused = _check_records(records, config, now_ms)
+        if refused is not None:
+            return refused
+        if target != header.codec:
+            data = _recode(records, header, target, config)
+            header = read_header(data)
+        max_timestamp = max(record.timestamp for record in records)
+    time = now_ms if is_append_time else NO_TIMESTAMP
+    set_max_timestamp(data, header, now_ms if is_append_time else max_timestamp, is_append_time=is_append_time)
+    return CheckedBatch(data, read_header(data), time)
+
+
+def _check_records(records: list[Record], config: LogConfig, now_ms: int) -> AppendRefused | None:
+    """The records that the topic's settings forbid, named by their index in the batch (KIP-467)."""
+    checks_time = config.message_timestamp_type is TimestampType.CREATE_TIME
+    errors: list[tuple[int, str | None]] = []
+    is_time_wrong = False
+    for index, record in enumerate(records):
+        if record.offset != index:
+            message = f"Record {index} of the batch has offset delta {record.offset}."
+            return AppendRefused(error=ErrorCode.INVALID_RECORD, message=message)
+        if config.is_compacted and record.key is None:
+            errors.append((index, "A compacted topic takes no record without a key."))
+        elif checks_time and _is_outside(record.timestamp, config, now_ms):
+            is_time_wrong = True
+            earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+            latest = now_ms + config.message_timestamp_after_max_ms
+            errors.append((index, f"Timestamp {record.timestamp} is outside [{earliest}, {latest}]."))
+    if not errors:
+        return None
+    if is_time_wrong:
+        code, message = ErrorCode.INVALID_TIMESTAMP, "Records have timestamps that are out of range."
+    else:
+        code, message = ErrorCode.INVALID_RECORD, f"{len(errors)} records are not allowed in this topic."
+    return AppendRefused(error=code, message=message, record_errors=tuple(errors))
+
+
+def _recode(records: list[Record], header: BatchHeader, codec: int, config: LogConfig) -> memoryview:
+    """The same batch, its records packed by the topic's codec."""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    producer = ProducerStamp(
+        header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control
+    )
+    level = levels.get(Codec(codec))
+    return memoryview(build_batch_at(records, codec=codec, producer=producer, placement=Placement(), level=level))
