@@ -29,6 +29,7 @@ from headrace.coordinator.events import (
 )
 from headrace.coordinator.failures import failure_of, seen_by_clients
 from headrace.coordinator.group import GroupState
+from headrace.coordinator.offsets import OffsetTable
 from headrace.coordinator.shard import (
     AppendOverdue,
     ExpiryDue,
@@ -43,6 +44,7 @@ from headrace.coordinator.shard import (
     TimerAction,
 )
 from headrace.coordinator.stored import GroupStored, read_record, restored_group
+from headrace.coordinator.timers import Timers
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.wire.messages.describe_groups import DescribedGroup
@@ -255,6 +257,7 @@ class GroupCoordinator:
                 rebalance.answer_join(shard, member, JoinGroupResponse(error_code=gone, member_id=member.member_id))
                 rebalance.answer_sync(shard, member, SyncGroupResponse(error_code=gone))
             group.state = GroupState.DEAD
-        self.shard = Shard(shard.config)
-        self.shard.effects = shard.effects
-        shard.effects = []
+        shard.groups.clear()
+        shard.pending.clear()
+        shard.offsets = OffsetTable()
+        shard.timers = Timers()
