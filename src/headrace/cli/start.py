@@ -1,0 +1,203 @@
+"""What does `headrace start` do? It reads the configuration, formats a new quick-start directory, and runs the node.
+
+    headrace start [-daemon] [--bootstrap] [server.properties] [--override key=value]...
+
+Options are parsed by hand: a node is to be ready within a second, and a command-line library alone costs a good part of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import OperatorError, StorageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.node_config import NodeConfig
+    from headrace.server.run import ReadyInfo
+
+USAGE = "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--override key=value]..."
+HELP = f"""{USAGE}
+
+Runs one node. Without a file: broker and controller in one on 127.0.0.1:9092 (controller: port 9093), with its data in
+./headrace-data, which is formatted if it is new. With a file (Kafka's server.properties) the directories must have been
+formatted with `headrace storage format`.
+
+  -daemon, --daemon        run in the background; returns when the node is ready
+  --bootstrap              format unformatted directories first: found the quorum that the file describes
+  --override key=value     a setting that wins over the file; may stand several times
+  --log-level LEVEL        debug, info, warning or error; default warning
+  --version                print the version and exit
+  -h, --help               print this text and exit
+"""
+QUICK_START = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093",
+    "log.dirs": "./headrace-data",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(slots=True)
+class StartOptions:
+    """The command line of `headrace start`."""
+
+    file: str | None = None
+    overrides: dict[str, str] = field(default_factory=dict)
+    is_daemon: bool = False
+    is_bootstrap: bool = False
+    log_level: str = "warning"
+    answer: str | None = None
+    """What to print in place of starting (help, version)."""
+
+
+def parse_arguments(arguments: list[str]) -> StartOptions:
+    """The options. Raises OperatorError: an unknown one, an override without `=`, a second file."""
+    options, rest = StartOptions(), list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, inline = word.partition("=")
+        if word in ("-h", "--help"):
+            options.answer = HELP
+        elif word == "--version":
+            from headrace import __version__  # only here
+
+            options.answer = f"headrace {__version__}\n"
+        elif word in ("-daemon", "--daemon"):
+            options.is_daemon = True
+        elif word == "--bootstrap":
+            options.is_bootstrap = True
+        elif name in ("--override", "--log-level"):
+            if not equals and not rest:
+                raise OperatorError(f"{name} needs a value. {USAGE}")
+            _set_option(options, name, inline if equals else rest.pop(0))
+        elif word.startswith("-"):
+            raise OperatorError(f"{word} is not an option of headrace start. {USAGE}")
+        elif options.file is not None:
+            raise OperatorError(f"{word}: one properties file at most. {USAGE}")
+        else:
+            options.file = word
+    return options
+
+
+def _set_option(options: StartOptions, name: str, value: str) -> None:
+    if name == "--log-level":
+        if value.lower() not in LOG_LEVELS:
+            raise OperatorError(f"--log-level {value}: valid are {', '.join(LOG_LEVELS)}")
+        options.log_level = value.lower()
+        return
+    key, equals, text = value.partition("=")
+    if not equals or not key.strip():
+        raise OperatorError(f"--override {value}: write key=value")
+    options.overrides[key.strip()] = text
+
+
+def load_config(options: StartOptions) -> NodeConfig:
+    """The node's configuration. Raises OperatorError: the file cannot be read, or what it says cannot be."""
+    from headrace.core.node_settings import parse_node_config
+
+    given = dict(QUICK_START) if options.file is None else read_properties_file(options.file)
+    given.update(options.overrides)
+    try:
+        return parse_node_config(given)
+    except OperatorError as error:
+        raise OperatorError(f"{options.file}: {error}" if options.file else str(error)) from error
+
+
+def read_properties_file(path: str) -> dict[str, str]:
+    """The settings of a file. Raises OperatorError: it is not there, not readable, or no properties file (B75)."""
+    from headrace.core.properties import MalformedProperties, decode_properties, parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror or error}") from error
+    try:
+        return parse_properties(decode_properties(data))
+    except MalformedProperties as error:
+        raise OperatorError(f"{path}, {error}") from error
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
+    if not __debug__:
+        print("headrace: python -O leaves out the checks that the node relies on: run it without -O", file=sys.stderr)
+        return 1
+    try:
+        options = parse_arguments(arguments)
+        if options.answer is not None:
+            sys.stdout.write(options.answer)
+            return 0
+        config = load_config(options)
+        if options.is_daemon:
+            from headrace.cli.daemon import start_in_background
+
+            return start_in_background(config, lambda ready: run_node(config, options, ready))
+        return run_node(config, options, say_ready)
+    except (OperatorError, StorageFault) as error:
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def run_node(config: NodeConfig, options: StartOptions, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """Format if that was asked for, then run until the end. Raises OperatorError and StorageFault."""
+    import logging
+
+    from headrace.cli.clock import process_started_at
+    from headrace.server.run import run
+
+    logging.basicConfig(
+        level=options.log_level.upper(), format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", stream=sys.stderr
+    )
+    for line in remarks(config):
+        print(f"headrace: {line}", file=sys.stderr, flush=True)
+    if options.file is None or options.is_bootstrap:
+        _format_if_new(config)
+    return run(config, started_at=process_started_at(), on_ready=on_ready)
+
+
+def remarks(config: NodeConfig) -> list[str]:
+    """What the operator should know of the configuration: warnings, and once all keys without effect."""
+    lines = list(config.warnings)
+    if config.without_effect:
+        lines.append(f"without effect here: {', '.join(config.without_effect)}")
+    return lines
+
+
+def _format_if_new(config: NodeConfig) -> None:
+    from headrace.server.directories import are_unformatted
+    from headrace.storage.os_files import OsFiles
+
+    files = OsFiles()
+    if are_unformatted(config, files):
+        from headrace.cli.clock import RANDOM, date_line
+        from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
+
+        order = FormatOrder(
+            cluster_id=random_cluster_id(RANDOM), is_standalone=config.is_controller and not config.has_static_voters
+        )
+        format_directories(config, order, files=files, rng=RANDOM, date=date_line())
+
+
+def ready_line(ready: ReadyInfo) -> str:
+    """Where the node is and how long it took, in one line."""
+    where = ", ".join(f"{one.name}://{one.host or '*'}:{one.port}" for one in ready.listeners)
+    return f"headrace node {ready.node_id} ready in {ready.seconds:.2f} s on {where}, data in {ready.data_dir}"
+
+
+def say_ready(ready: ReadyInfo) -> None:
+    """Print the ready line; whoever waits for it reads it at once."""
+    print(ready_line(ready), flush=True)

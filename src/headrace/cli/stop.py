@@ -1,0 +1,56 @@
+"""What does `headrace stop` do? It asks the node on a data directory to stop cleanly, and waits until it has.
+
+    headrace stop [server.properties] [--override key=value]...
+
+Without a file it is the quick-start node on ./headrace-data. The node is found by who holds the lock of its directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import sys
+import time
+
+from headrace.cli.start import HELP, load_config, parse_arguments
+from headrace.core.errors import OperatorError
+from headrace.server.directories import all_directories
+
+STOP_TIMEOUT_S = 300.0
+POLL_S = 0.02
+
+
+def main(arguments: list[str]) -> int:
+    """SIGTERM to the node, then wait; the exit code: 0 stopped, 1 nothing to stop or it does not stop."""
+    options = parse_arguments(arguments)
+    if options.answer is not None:
+        sys.stdout.write(__doc__ + "\n" if options.answer == HELP else options.answer)
+        return 0
+    config = load_config(options)
+    holders = {pid for directory in all_directories(config) if (pid := lock_holder(directory)) is not None}
+    if not holders:
+        raise OperatorError(f"No headrace server to stop: nobody holds {', '.join(all_directories(config))}")
+    for pid in holders:
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while any(lock_holder(directory) in holders for directory in all_directories(config)):
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"process {', '.join(map(str, sorted(holders)))} did not stop within {STOP_TIMEOUT_S:.0f} s"
+            )
+        time.sleep(POLL_S)
+    return 0
+
+
+def lock_holder(directory: str) -> int | None:
+    """The process that holds the lock of a log directory, or None."""
+    try:
+        with open(os.path.join(directory, ".lock"), "rb") as file:
+            asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            told = fcntl.fcntl(file.fileno(), fcntl.F_GETLK, asked)
+    except OSError:
+        return None
+    kind, _, _, _, pid = struct.unpack("hhqqi", told)
+    return None if kind == fcntl.F_UNLCK else pid

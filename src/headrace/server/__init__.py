@@ -1,0 +1,1 @@
+"""The asyncio driver: does effects in order, decides nothing."""
