@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from headrace.client.cluster_view import NodeView, TopicView
 from headrace.client.retry import Attempts, error_of
-from headrace.client.routing import refresh, unsupported
+from headrace.client.routing import MISSING_TRIES, no_leader, refresh, unsupported
 from headrace.client.session import Session
 from headrace.client.talk import Address, Ask, Call, Conversation, Lost, Outcome, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
@@ -192,12 +192,9 @@ def fetch_one(
             found = yield from refresh(session, [where.topic], attempts=attempts)
             by_leader, unknown = split_positions(session, positions)
         if unknown:
-            view = found.get(where.topic)
-            why = (
-                view
-                if isinstance(view, PeerError)
-                else PeerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition} has no leader")
-            )
+            why = no_leader(where, found)
+            if why.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and attempts.count >= MISSING_TRIES:
+                raise why
         else:
             (leader,) = by_leader
             request = fetch_request(

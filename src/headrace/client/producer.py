@@ -230,7 +230,9 @@ class ProduceMachine:
     def _request(self, batches: dict[TopicPartition, _Queued]) -> Call:
         topics: dict[str, list[PartitionProduceData]] = {}
         for where, queued in batches.items():
-            topics.setdefault(where.topic, []).append(PartitionProduceData(index=where.partition, records=memoryview(queued.batch)))
+            topics.setdefault(where.topic, []).append(
+                PartitionProduceData(index=where.partition, records=memoryview(queued.batch))
+            )
         views = self._session.cluster.topics
 
         def build(version: int) -> ProduceRequest:

@@ -30,6 +30,11 @@ class Attempts:
         self._attempt = 0
 
     @property
+    def count(self) -> int:
+        """How many tries have failed."""
+        return self._attempt
+
+    @property
     def left_ms(self) -> int:
         """Time left for the whole call, never negative."""
         return max(self._deadline_ms - self._session.now_ms, 0)

@@ -262,25 +262,28 @@ def leaders_of(
     missing = {
         where.topic for where in every if session.cluster.leaders.get(where, (-1, -1))[0] not in session.cluster.nodes
     }
-    errors: dict[str, PeerError] = {}
+    found: dict[str, TopicView | PeerError] = {}
     if missing:
         found = yield from refresh(session, sorted(missing), attempts=attempts)
-        errors = {name: view for name, view in found.items() if isinstance(view, PeerError)}
     by_leader: dict[int, list[TopicPartition]] = {}
     lost: dict[TopicPartition, PeerError] = {}
     for where in every:
         leader = session.cluster.leaders.get(where, (-1, -1))[0]
         if leader in session.cluster.nodes:
             by_leader.setdefault(leader, []).append(where)
-        elif where.topic in errors:
-            lost[where] = errors[where.topic]
-        elif where in session.cluster.leaders:
-            lost[where] = PeerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition} has no leader")
         else:
-            lost[where] = PeerError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where.topic}-{where.partition}"
-            )
+            lost[where] = no_leader(where, found)
     return by_leader, lost
+
+
+def no_leader(where: TopicPartition, found: Mapping[str, TopicView | PeerError]) -> PeerError:
+    """Why fresh metadata names no leader for a partition."""
+    view = found.get(where.topic)
+    if isinstance(view, PeerError):
+        return view
+    if view is not None and any(part.partition == where.partition for part in view.partitions):
+        return PeerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition} has no leader")
+    return PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where.topic}-{where.partition}")
 
 
 def ask_leaders(

@@ -1,0 +1,34 @@
+"""In which form is a result shown: a table for a person, Kafka's plain lines for a script, or JSON?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def is_terminal() -> bool:
+    """True if a person looks at standard output."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def show_json(value: Any) -> None:
+    """Print a value as one JSON document."""
+    print(json.dumps(value, indent=2 if is_terminal() else None, default=str))
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[int] = ()) -> None:
+    """Print a table with `rich`; the columns in `right` hold numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = set(right)
+    table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    Console(highlight=False).print(table)

@@ -1,0 +1,115 @@
+"""How does a command made with click fit into ours: options shared by all, errors in one line, Kafka's exit codes?"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from headrace.client.blocking import BlockingClient
+from headrace.core.errors import OperatorError
+from headrace.core.properties import MalformedProperties, decode_properties, parse_properties
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
+    """Run a click command; a mistake on the command line is one line and exit code 1, as with Kafka's tools."""
+    try:
+        result = command.main(args=arguments, prog_name=f"headrace {name}", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 1
+    except click.ClickException as error:
+        print(" ".join(error.format_message().split()), file=sys.stderr)
+        return 1
+    except click.Abort:
+        return 130
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def connection_options(*, controller: bool = False, config_name: str = "--command-config") -> Callable[[F], F]:
+    """`--bootstrap-server`, the properties file, and `--bootstrap-controller` where a command may ask the quorum."""
+
+    def decorate(function: F) -> F:
+        function = click.option(
+            config_name, "command_config", metavar="FILE", help="A properties file with settings of the client."
+        )(function)
+        if controller:
+            function = click.option(
+                "--bootstrap-controller", metavar="HOST:PORT,...", help="The controllers to connect to."
+            )(function)
+        return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The brokers to connect to.")(function)
+
+    return decorate
+
+
+def json_option(function: F) -> F:
+    """`--json` for machine-readable output."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The properties in a file. Raises OperatorError when it cannot be read."""
+    try:
+        return parse_properties(decode_properties(Path(path).read_bytes()))
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror}") from None
+    except (MalformedProperties, ValueError) as error:
+        raise OperatorError(f"{path}: {error}") from None
+
+
+def pairs(texts: tuple[str, ...], what: str = "property") -> dict[str, str]:
+    """`key=value` texts as a mapping. Raises OperatorError for one without `=`."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise OperatorError(f"Invalid {what} {text!r}: expected key=value")
+        found[key.strip()] = value
+    return found
+
+
+def connect(
+    bootstrap_server: str | None,
+    command_config: str | None = None,
+    *,
+    bootstrap_controller: str | None = None,
+    overrides: dict[str, str] | None = None,
+    client_id: str = "headrace-tools",
+) -> BlockingClient:
+    """A client of the cluster named on the command line. Raises OperatorError unless exactly one kind of address is given."""
+    properties = read_properties(command_config) if command_config else {}
+    properties.update(overrides or {})
+    if bootstrap_server and bootstrap_controller:
+        raise OperatorError("You cannot specify both --bootstrap-server and --bootstrap-controller.")
+    if not bootstrap_server and not bootstrap_controller:
+        bootstrap_server = properties.get("bootstrap.servers")
+        if not bootstrap_server:
+            raise OperatorError("Missing required argument: --bootstrap-server")
+    name = properties.get("client.id", client_id)
+    if bootstrap_controller:
+        return BlockingClient(bootstrap_controller, properties=properties, client_id=name, is_controller=True)
+    return BlockingClient(bootstrap_server or "", properties=properties, client_id=name)
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A topic pattern as Kafka's tools take it: commas separate alternatives. Raises OperatorError for a bad one."""
+    try:
+        return re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", ""))
+    except re.error as error:
+        raise OperatorError(f"{pattern} is an invalid regex: {error}") from None
+
+
+def exactly_one(actions: dict[str, bool], said: str) -> str:
+    """The one action that was chosen. Raises OperatorError otherwise."""
+    chosen = [name for name, is_set in actions.items() if is_set]
+    if len(chosen) != 1:
+        raise OperatorError(f"Command must include exactly one action: {said}")
+    return chosen[0]
