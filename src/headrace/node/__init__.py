@@ -1,0 +1,1 @@
+"""One process: its roles wired together, still pure."""

@@ -1,0 +1,1 @@
+"""Who answers on a controller listener: one module a kind of API."""

@@ -1,0 +1,15 @@
+"""What does a controller listener serve? (ApiVersions)"""
+
+from __future__ import annotations
+
+from headrace.broker.context import RequestContext
+from headrace.broker.handlers.api_versions import api_versions
+from headrace.broker.reply import Reply
+from headrace.node.controller_apis import CONTROLLER_APIS
+from headrace.node.controller_side import ControllerSide
+from headrace.wire.messages.api_versions import ApiVersionsRequest
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext, side: ControllerSide) -> Reply:
+    """The rows of this listener and the cluster's features."""
+    return Reply(api_versions(request, context, rows=CONTROLLER_APIS, image=side.image()))

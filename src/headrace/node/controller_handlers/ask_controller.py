@@ -1,0 +1,14 @@
+"""Requests that the controller machine decides."""
+
+from __future__ import annotations
+
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Deferred
+from headrace.node.controller_side import ControllerSide
+
+
+def handle(request: object, context: RequestContext, side: ControllerSide) -> Deferred:
+    """Answered when the decision is committed; a standby answers NOT_CONTROLLER."""
+    asked = getattr(request, "timeout_ms", None)
+    wait_ms = asked if isinstance(asked, int) and asked > 0 else side.config.request_timeout_ms
+    return side.local.ask(request, context, deadline_ms=context.now_ms + wait_ms)

@@ -1,0 +1,303 @@
+"""Through which states does the broker of this node go, and what does it tell the controller on the way? (KIP-631)
+
+    NOT_RUNNING -> STARTING -> RECOVERY -> RUNNING -> PENDING_CONTROLLED_SHUTDOWN -> SHUTTING_DOWN
+
+STARTING        registers, then heartbeats until the controller says that the metadata is caught up
+RECOVERY        strays are put aside, logs are loaded, listeners open (`recovered` ends it), then it asks to be unfenced
+RUNNING         unfenced; a heartbeat every `broker.heartbeat.interval.ms`
+PENDING_...     asks the controller to move leaders away; ends when that says so or after the shutdown timeout
+SHUTTING_DOWN   the driver closes everything
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from headrace.broker.context import RequestContext
+from headrace.broker.ports import ControllerChannel
+from headrace.broker.reply import AnyReply, Reply
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.core.listener import Listener
+from headrace.core.node_config import NodeConfig
+from headrace.core.ports import Rng
+from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.wire.messages import broker_registration
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+_REGISTRATION, _HEARTBEAT = 62, 63
+_FIRST_BACKOFF_MS = 100
+_SECOND_SHUTDOWN_HEARTBEAT_MS = 50
+_CAUGHT_UP_RETRY_MS = 10
+SHUTDOWN_TIMEOUT_MS = 300_000
+
+
+class BrokerState(IntEnum):
+    """Kafka's numbers of the gauge `kafka.server:type=KafkaServer,name=BrokerState` (B-K01)."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """The broker is in another state; with SHUTTING_DOWN the driver closes everything."""
+
+    state: BrokerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverLogs:
+    """The metadata is at hand: put strays aside and load the logs, then call `NodeMachine.recovered`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFailed:
+    """The broker gave up (S1-13): the process ends with a status other than 0."""
+
+    reason: str
+
+
+LifecycleEffect = StateChanged | RecoverLogs | StartFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What a registration says. `listeners` are the advertised ones with the ports that are really bound."""
+
+    cluster_id: str
+    incarnation_id: Uuid
+    listeners: tuple[Listener, ...]
+    directory_ids: tuple[Uuid, ...]
+    previous_broker_epoch: int = -1
+
+
+class BrokerLifecycle:
+    """Registers, heartbeats and stops one broker. Driven by `node.machine`: `start`, `tick`, `recovered`, `begin_shutdown`.
+
+    `emit` takes its effects; `metadata_offset` says how far the broker has applied the metadata.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        identity: BrokerIdentity,
+        controller: ControllerChannel,
+        rng: Rng,
+        metadata_offset: Callable[[], int],
+        emit: Callable[[LifecycleEffect], None],
+    ) -> None:
+        self.state = BrokerState.NOT_RUNNING
+        self.broker_epoch = -1
+        self.is_fenced = True
+        self.offline_directories: tuple[Uuid, ...] = ()
+        self._config = config
+        self._identity = identity
+        self._controller = controller
+        self._rng = rng
+        self._metadata_offset = metadata_offset
+        self._emit = emit
+        self._now_ms = 0
+        self._give_up_at_ms = 0
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        self._next_at_ms: int | None = None
+        self._is_asking = False
+        self._is_ready = False
+        self._shutdown_heartbeats = 0
+        self._shutdown_at_ms: int | None = None
+
+    # --- the node's calls ---
+
+    def start(self, now_ms: int) -> None:
+        """Begin with the registration."""
+        self._now_ms = now_ms
+        self._give_up_at_ms = now_ms + self._config.initial_broker_registration_timeout_ms
+        self._enter(BrokerState.STARTING)
+        self._register()
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        self._now_ms = now_ms
+        if self._shutdown_at_ms is not None and now_ms >= self._shutdown_at_ms:
+            self._shut_down()
+            return
+        if self.state is BrokerState.STARTING and now_ms >= self._give_up_at_ms:
+            self._fail("no controller accepted the registration within initial.broker.registration.timeout.ms")
+            return
+        if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
+            self._next_at_ms = None
+            if self.broker_epoch < 0:
+                self._register()
+            else:
+                self._heartbeat()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        parts = [self._next_at_ms, self._shutdown_at_ms]
+        if self.state is BrokerState.STARTING:
+            parts.append(self._give_up_at_ms)
+        return min((at for at in parts if at is not None), default=None)
+
+    def recovered(self, now_ms: int) -> None:
+        """Logs are loaded and listeners are open: ask to be unfenced, at once."""
+        self._now_ms = now_ms
+        self._is_ready = True
+        self._soon(0)
+
+    def metadata_advanced(self, now_ms: int) -> None:
+        """More metadata was applied: when that is waited for, say so at once."""
+        self._now_ms = now_ms
+        if self.broker_epoch >= 0 and self.state is BrokerState.STARTING:
+            self._soon(0)
+
+    def begin_shutdown(self, now_ms: int) -> None:
+        """The operator wants it to stop (B-K03); a second call changes nothing."""
+        self._now_ms = now_ms
+        if self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN):
+            return
+        if self.state is not BrokerState.RUNNING or not self._config.controlled_shutdown_enable:
+            self._shut_down()
+            return
+        self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+        self._shutdown_at_ms = now_ms + SHUTDOWN_TIMEOUT_MS
+        self._soon(0)
+
+    # --- registration (B-K09) ---
+
+    def _register(self) -> None:
+        identity = self._identity
+        request = broker_registration.BrokerRegistrationRequest(
+            broker_id=self._config.node_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=identity.incarnation_id,
+            listeners=tuple(
+                broker_registration.Listener(
+                    name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                )
+                for one in identity.listeners
+            ),
+            features=tuple(
+                broker_registration.Feature(name=name, min_supported_version=levels[0], max_supported_version=levels[1])
+                for name, levels in sorted(SUPPORTED_FEATURES.items())
+            ),
+            rack=self._config.broker_rack,
+            log_dirs=tuple(sorted(identity.directory_ids)),
+            previous_broker_epoch=identity.previous_broker_epoch,
+        )
+        self._ask(request, _REGISTRATION, 4, self._registered)
+
+    def _registered(self, reply: AnyReply) -> None:
+        assert isinstance(reply, Reply), "the controller answers with a message"
+        response = reply.message
+        assert isinstance(response, broker_registration.BrokerRegistrationResponse), "the api's own response"
+        self._is_asking = False
+        if self.state is not BrokerState.STARTING:
+            return
+        error = ErrorCode(response.error_code)
+        if error is ErrorCode.NONE:
+            self.broker_epoch = response.broker_epoch
+            self._soon(0)
+        elif error in _RETRIED:
+            jitter = 1 + 0.02 * (2 * self._rng.random() - 1)
+            self._soon(int(self._backoff_ms * jitter))
+            self._backoff_ms = min(2 * self._backoff_ms, self._config.broker_session_timeout_ms)
+        else:
+            self._fail(f"the controller refused the registration: {error.name}")
+
+    # --- heartbeats ---
+
+    def _heartbeat(self) -> None:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=not self._is_ready,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=self.offline_directories,
+        )
+        self._ask(request, _HEARTBEAT, 1, self._heard)
+
+    def _heard(self, reply: AnyReply) -> None:
+        assert isinstance(reply, Reply), "the controller answers with a message"
+        response = reply.message
+        assert isinstance(response, BrokerHeartbeatResponse), "the api's own response"
+        self._is_asking = False
+        error = ErrorCode(response.error_code)
+        if error is not ErrorCode.NONE:
+            self._soon(_FIRST_BACKOFF_MS)
+            return
+        self.is_fenced = response.is_fenced
+        if self.state is BrokerState.STARTING:
+            if response.is_caught_up:
+                self._enter(BrokerState.RECOVERY)
+                self._emit(RecoverLogs())
+                self._later()
+            else:
+                self._soon(_CAUGHT_UP_RETRY_MS)
+        elif self.state is BrokerState.RECOVERY:
+            if self._is_ready and not response.is_fenced:
+                self._enter(BrokerState.RUNNING)
+                self._later()
+            else:
+                self._soon(_CAUGHT_UP_RETRY_MS if self._is_ready else self._config.broker_heartbeat_interval_ms)
+        elif self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            if response.should_shut_down:
+                self._shut_down()
+                return
+            self._shutdown_heartbeats += 1
+            if self._shutdown_heartbeats == 1:
+                self._soon(_SECOND_SHUTDOWN_HEARTBEAT_MS)
+            else:
+                self._later()
+        else:
+            self._later()
+
+    # --- inside ---
+
+    def _ask(self, request: object, api_key: int, version: int, on_answer: Callable[[AnyReply], None]) -> None:
+        self._is_asking = True
+        context = RequestContext(api_key=api_key, api_version=version, now_ms=self._now_ms, is_internal=True)
+        deadline_ms = self._now_ms + self._config.broker_session_timeout_ms
+        self._controller.send(request, context, deadline_ms=deadline_ms).when_done(on_answer)
+
+    def _soon(self, wait_ms: int) -> None:
+        at = self._now_ms + wait_ms
+        self._next_at_ms = at if self._next_at_ms is None else min(self._next_at_ms, at)
+
+    def _later(self) -> None:
+        if self._next_at_ms is None:
+            self._next_at_ms = self._now_ms + self._config.broker_heartbeat_interval_ms
+
+    def _enter(self, state: BrokerState) -> None:
+        self.state = state
+        self._emit(StateChanged(state=state))
+
+    def _shut_down(self) -> None:
+        self._shutdown_at_ms = None
+        self._next_at_ms = None
+        if self.state is not BrokerState.SHUTTING_DOWN:
+            self._enter(BrokerState.SHUTTING_DOWN)
+
+    def _fail(self, reason: str) -> None:
+        self._emit(StartFailed(reason=reason))
+        self._shut_down()
+
+
+_RETRIED = frozenset(
+    {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)

@@ -1,0 +1,255 @@
+"""What does one process do next: its quorum node, its controller and its broker together?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.broker.broker import Broker
+from headrace.broker.ports import Clock
+from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.controller import events as controller_events
+from headrace.core.errors import StorageFault
+from headrace.core.ids import Uuid
+from headrace.core.node_config import NodeConfig
+from headrace.core.ports import Rng
+from headrace.log.ports import LogStorePort
+from headrace.metadata.compare import compare_images
+from headrace.metadata.delta import MetadataDelta
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.node.controller_channel import LocalController
+from headrace.node.controller_side import ControllerSide
+from headrace.node.lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycle,
+    BrokerState,
+    LifecycleEffect,
+    RecoverLogs,
+    StartFailed,
+    StateChanged,
+)
+from headrace.node.metadata_plane import (
+    MetadataPlane,
+    PlaneEffect,
+    PlaneEvent,
+    Publish,
+    WriteSnapshot,
+)
+from headrace.raft import events as raft_events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryFailed:
+    """A log directory cannot be used any more; its partitions are offline (D-disk, B-K08)."""
+
+    directory: str
+    reason: str
+
+
+NodeEffect = (
+    raft_events.StoreQuorumState
+    | raft_events.FlushLog
+    | WriteSnapshot
+    | RecoverLogs
+    | StateChanged
+    | StartFailed
+    | DirectoryFailed
+)
+"""What the driver does. The first two and `WriteSnapshot` answer with the plane's own events, `RecoverLogs` with `NodeMachine.recovered`."""
+
+
+class NodeMachine:
+    """Routes events and effects between the parts of one process. Driven by `server.node_server`.
+
+    Every outside call may lead to effects; they are given to `do` in order, after the step that made them is over.
+    Metadata reaches the broker only from RECOVERY on (S1-40): until then the newest image is kept, and all of it is published at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        plane: MetadataPlane,
+        clock: Clock,
+        rng: Rng,
+        do: Callable[[NodeEffect], None],
+    ) -> None:
+        self._config = config
+        self._plane = plane
+        self._clock = clock
+        self._rng = rng
+        self._do = do
+        self._events: deque[PlaneEvent] = deque()
+        self._is_running = False
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.leader_id = -1
+        self.leader_epoch = 0
+        self.broker: Broker | None = None
+        self.lifecycle: BrokerLifecycle | None = None
+        self._publisher: PartitionPublisher | None = None
+        self._is_publishing = False
+        self._shrink_at_ms = 0
+        self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
+
+    # --- composition ---
+
+    def add_broker(self, *, identity: BrokerIdentity, logs: LogStorePort) -> Broker:
+        """This process is a broker too."""
+        broker = Broker(
+            config=self._config,
+            cluster_id=identity.cluster_id,
+            logs=logs,
+            controller=self.local,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        broker.on_storage_fault = self._storage_fault
+        self.broker = broker
+        self._publisher = PartitionPublisher(broker)
+        self.lifecycle = BrokerLifecycle(
+            config=self._config,
+            identity=identity,
+            controller=self.local,
+            rng=self._rng,
+            metadata_offset=lambda: self.image.provenance.last_contained_offset,
+            emit=self._lifecycle_effect,
+        )
+        return broker
+
+    def controller_side(self, *, cluster_id: str, bound: tuple[object, ...]) -> ControllerSide:
+        """What the controller listeners' handlers are given."""
+        return ControllerSide(
+            config=self._config,
+            cluster_id=cluster_id,
+            local=self.local,
+            image=lambda: self.image,
+            leader_id=lambda: self.leader_id,
+            bound_listeners=bound,  # type: ignore[arg-type]
+        )
+
+    # --- the driver's calls ---
+
+    def start(self) -> None:
+        """Begin: the quorum node first, then the broker's registration."""
+        now_ms = self._clock.now_ms()
+        self._run(self._plane.start(now_ms))
+        self._drain()
+        if self.lifecycle is not None:
+            self.lifecycle.start(now_ms)
+
+    def step(self, event: PlaneEvent) -> None:
+        """An effect of the metadata plane is done, or a peer asks it something."""
+        self._take(event)
+
+    def recovered(self) -> None:
+        """The logs are loaded: publish all metadata to the broker, then ask to be unfenced."""
+        assert self.broker is not None, "only a broker recovers"
+        assert self.lifecycle is not None, "only a broker recovers"
+        self._is_publishing = True
+        self.broker.broker_epoch = self.lifecycle.broker_epoch
+        self.broker.producer_ids.broker_epoch = self.lifecycle.broker_epoch
+        self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
+        self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image))
+        self.lifecycle.recovered(self._clock.now_ms())
+        self.tick()
+
+    def begin_shutdown(self) -> None:
+        """The operator wants the process to stop: the broker first (B-K12)."""
+        if self.broker is not None:
+            self.broker.is_stopping = True
+        if self.lifecycle is None:
+            self._do(StateChanged(state=BrokerState.SHUTTING_DOWN))
+        else:
+            self.lifecycle.begin_shutdown(self._clock.now_ms())
+            self.tick()
+
+    def resign(self) -> None:
+        """The last step of a shutdown: give up the quorum's leadership."""
+        self._take(raft_events.ShutdownBegan(now_ms=self._clock.now_ms()))
+
+    def tick(self) -> None:
+        """Time has passed: do what is due in every part."""
+        now_ms = self._clock.now_ms()
+        self.local.tick(now_ms)
+        due = self._plane.next_deadline_ms()
+        if due is not None and due <= now_ms:
+            self._take(raft_events.TimeAdvanced(now_ms=now_ms))
+        if self.lifecycle is not None:
+            self.lifecycle.tick(now_ms)
+        broker = self.broker
+        if broker is not None:
+            broker.tick(now_ms)
+            if now_ms >= self._shrink_at_ms:
+                self._shrink_at_ms = now_ms + self._config.replica_lag_time_max_ms // 2
+                broker.shrink_isrs(now_ms)
+
+    # --- routing ---
+
+    def _take(self, event: PlaneEvent) -> None:
+        """One event for the metadata plane; those that come while one is handled wait their turn."""
+        self._events.append(event)
+        self._drain()
+
+    def _drain(self) -> None:
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._events:
+                self._run(self._plane.step(self._events.popleft()))
+        finally:
+            self._is_running = False
+
+    def _run(self, effects: list[PlaneEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case controller_events.Answer() | raft_events.AnswerRaftRequest():
+                    self.local.answered(effect.token, effect.response)
+                case Publish():
+                    self._publish(effect.delta)
+                case raft_events.LeaderChanged():
+                    self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
+                    if self.broker is not None:
+                        self.broker.controller_id = effect.leader_id
+                case _:
+                    self._do(effect)
+        self.local.activity_changed()
+
+    def _publish(self, delta: MetadataDelta) -> None:
+        """New metadata: the image first, then what it changes here."""
+        self.image = delta.image
+        if self._is_publishing:
+            self._publish_to_broker(delta)
+        elif self.broker is not None:
+            self.broker.image = delta.image
+        if self.lifecycle is not None:
+            self.lifecycle.metadata_advanced(self._clock.now_ms())
+
+    def _publish_to_broker(self, delta: MetadataDelta) -> None:
+        assert self.broker is not None, "published to a broker only"
+        assert self._publisher is not None, "a broker has its publisher"
+        self.broker.image = delta.image
+        if not delta.is_empty:
+            self._publisher.publish(delta)
+
+    def _lifecycle_effect(self, effect: LifecycleEffect) -> None:
+        self._do(effect)
+
+    def _storage_fault(self, fault: StorageFault) -> None:
+        """A log directory failed: its partitions go offline here, the controller hears it with the next heartbeat."""
+        broker = self.broker
+        assert broker is not None, "only a broker's logs report here"
+        directories = {info.path: info.directory_id for info in broker.logs.directories()}
+        for name in broker.logs.fail_directory(fault.directory):
+            hosted = broker.partitions.get(*name)
+            if hosted is not None:
+                hosted.log = None
+                hosted.leader = None
+                broker.purgatory.moved(hosted)
+        failed: Uuid | None = directories.get(fault.directory)
+        if failed is not None and self.lifecycle is not None:
+            known = self.lifecycle.offline_directories
+            if failed not in known:
+                self.lifecycle.offline_directories = (*known, failed)
+        self._do(DirectoryFailed(directory=fault.directory, reason=str(fault)))

@@ -1,0 +1,284 @@
+"""What of a node lies on its disks, and in which order is it opened and closed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.log_settings import log_config
+from headrace.controller.machine import ControllerConfig, ControllerMachine
+from headrace.core.errors import OperatorError
+from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.listener import Listener
+from headrace.core.node_config import NodeConfig
+from headrace.core.topic_config import topic_config, topic_defaults
+from headrace.log.config import NO_LIMIT, LogConfig
+from headrace.metadata.bootstrap import read_bootstrap_records
+from headrace.metadata.image import EndPoint, MetadataImage
+from headrace.metadata.loader import MetadataLoader
+from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, SnapshotJob
+from headrace.raft.events import QuorumState
+from headrace.raft.history import check_single_voter, find_voters
+from headrace.raft.machine import RaftConfig, RaftNode
+from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
+from headrace.raft.snapshots import read_snapshot
+from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
+from headrace.server.directories import NodeDirectories, all_directories, check_directories
+from headrace.storage.log_store import LogStore
+from headrace.storage.os_files import OsFiles
+from headrace.storage.snapshot_files import (
+    METADATA_PARTITION_DIRECTORY,
+    SnapshotFiles,
+    read_bootstrap_checkpoint,
+    read_quorum_state,
+    write_quorum_state,
+)
+from headrace.storage.stored_log import StoredLog
+
+if TYPE_CHECKING:
+    from headrace.core.ports import FileLock, Rng
+    from headrace.server.clock import ProcessClock
+
+_METADATA = TopicPartition("__cluster_metadata", 0)
+
+
+class NodeDisk:
+    """The directories of one node: locked, checked, opened, closed. Calls that may block long are for a thread: `recover`, `close_*`."""
+
+    def __init__(self, config: NodeConfig, clock: ProcessClock) -> None:
+        self._config = config
+        self._clock = clock
+        self._files = OsFiles()
+        self._locks: list[FileLock] = []
+        self._directories: NodeDirectories | None = None
+        self._store: LogStore | None = None
+        self._metadata: StoredLog | None = None
+        self._plane: MetadataPlane | None = None
+        self._voters = VoterSet(voters=())
+        self._checkpoint_at_ms = 0
+        self.is_loaded = False
+        self.previous_broker_epoch = -1
+
+    # --- opening ---
+
+    def open(self) -> None:
+        """Check whose the directories are, and lock them (B-K06, B-K07). Raises OperatorError."""
+        for directory in all_directories(self._config):
+            if self._files.exists(directory):
+                lock = self._files.lock(f"{directory}/.lock")
+                if lock is None:
+                    raise OperatorError(
+                        f"{directory} is in use by another process: stop it, or choose another log.dirs"
+                    )
+                self._locks.append(lock)
+        self._directories = check_directories(self._config, self._files)
+        self._store = LogStore(
+            self._files, {path: self._directories.directory_ids[path] for path in self._config.log_dirs}
+        )
+
+    @property
+    def cluster_id(self) -> str:
+        """From `meta.properties`."""
+        assert self._directories is not None, "open comes first"
+        return self._directories.cluster_id
+
+    @property
+    def directory_ids(self) -> tuple[Uuid, ...]:
+        """Of the broker's log directories, as far as they have ids."""
+        assert self._directories is not None, "open comes first"
+        ids = self._directories.directory_ids
+        return tuple(ids[path] for path in self._config.log_dirs if path in ids)
+
+    @property
+    def logs(self) -> LogStore:
+        """The broker's logs."""
+        assert self._store is not None, "open comes first"
+        return self._store
+
+    @property
+    def plane(self) -> MetadataPlane:
+        """The metadata side."""
+        assert self._plane is not None, "open_metadata comes first"
+        return self._plane
+
+    def new_uuid(self, rng: Rng) -> Uuid:
+        """A random id for this process."""
+        raw = bytearray(rng.randbytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return Uuid(bytes(raw))
+
+    def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
+        """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
+        config, files = self._config, self._files
+        directory = f"{config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+        files.mkdir(directory)
+        snapshots = SnapshotFiles(files, directory)
+        snapshots.delete_leftovers()
+        log = self._metadata = StoredLog.open(
+            files,
+            _METADATA,
+            directory=config.metadata_log_dir,
+            config=_metadata_log_config(config),
+            now_ms=self._clock.wall_ms(),
+        )
+        stored = read_quorum_state(files, directory)
+        state = QuorumState() if stored is None else decode_quorum_state(stored, path=f"{directory}/quorum-state")
+        assert self._directories is not None, "open comes first"
+        directory_id = self._directories.directory_ids[config.metadata_log_dir]
+        listener = config.controller_listener_names[0]
+        configured = {voter.node_id: (voter.host, voter.port) for voter in config.controller_quorum_voters}
+        found = find_voters(log, snapshots, static_voters(configured, listener))
+        check_single_voter(found.voters, node_id=config.node_id, directory_id=directory_id)
+        self._voters = found.voters
+        end_points = tuple(
+            EndPoint(one.name, one.host or "localhost", one.port, int(one.security_protocol))
+            for one in bound
+            if one.name in config.controller_listener_names
+        )
+        raft = RaftNode(
+            config=RaftConfig(
+                node_id=config.node_id,
+                directory_id=directory_id,
+                cluster_id=self.cluster_id,
+                voters=found.voters,
+                end_points=tuple(VoterEndPoint(one.name, one.host, one.port) for one in end_points),
+                write_voters=found.only_in_zero_snapshot,
+                append_linger_ms=config.controller_quorum_append_linger_ms,
+                election_timeout_ms=config.controller_quorum_election_timeout_ms,
+                max_batch_bytes=config.internal_metadata_max_batch_size_in_bytes,
+                fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+                retention_bytes=config.metadata_max_retention_bytes,
+                retention_ms=config.metadata_max_retention_ms,
+            ),
+            log=log,
+            snapshots=snapshots,
+            state=state,
+            rng=rng,
+        )
+        self._plane = MetadataPlane(
+            config=PlaneConfig(
+                node_id=config.node_id,
+                incarnation_id=self.new_uuid(rng),
+                controller_end_points=end_points,
+                snapshot_max_new_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+                snapshot_max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            ),
+            raft=raft,
+            loader=MetadataLoader(),
+            controller=self._controller(rng),
+            snapshots=snapshots,
+        )
+        return self._plane
+
+    def _controller(self, rng: Rng) -> ControllerMachine:
+        data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
+        records = () if data is None else read_snapshot(data, name="bootstrap.checkpoint").records
+        return ControllerMachine(
+            config=ControllerConfig(node=self._config, cluster_id=self.cluster_id),
+            rng=rng,
+            bootstrap=read_bootstrap_records(records),
+        )
+
+    def recover(self, image: MetadataImage) -> None:
+        """Put strays aside before any log is loaded for use (S1-40), then load the others. Blocks."""
+        store = self.logs
+        node_id = self._config.node_id
+        for found in store.found():
+            topic = image.topics.by_id.get(found.topic_id)
+            registered = None if topic is None else topic.partitions.get(found.partition.partition)
+            is_ours = topic is not None and topic.name == found.partition.topic
+            if not is_ours or registered is None or node_id not in registered.replicas:
+                store.mark_stray(found.partition)
+        defaults = topic_defaults(self._config)
+
+        def settings(topic: str) -> LogConfig:
+            return log_config(topic_config(image.configs.of_topic(topic), defaults), self._config)
+
+        store.load(settings, now_ms=self._clock.wall_ms())
+        self.is_loaded = True
+
+    # --- the metadata log's effects ---
+
+    def store_quorum_state(self, state: QuorumState) -> None:
+        """Replace `quorum-state` durably (B-R03)."""
+        directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+        data = encode_quorum_state(state, kraft_version=self._voters.kraft_version, voter_ids=self._voters.ids)
+        write_quorum_state(self._files, directory, data)
+
+    def metadata_flush(self) -> Callable[[], int]:
+        """Work for a thread: sync the metadata log; gives the end of what is durable."""
+        assert self._metadata is not None, "open_metadata comes first"
+        job = self._metadata.prepare_flush()
+        if job is None:
+            return partial(int, self._metadata.durable_end_offset)
+
+        def run() -> int:
+            job.run()
+            return job.upto
+
+        return run
+
+    def metadata_flushed(self, upto: int) -> None:
+        """Everything below `upto` of the metadata log is durable."""
+        assert self._metadata is not None, "open_metadata comes first"
+        self._metadata.flushed(upto)
+
+    def write_snapshot(self, job: SnapshotJob) -> None:
+        """Write a snapshot of the metadata. Blocks."""
+        directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+        SnapshotFiles(self._files, directory).write(job.snapshot_id, job.batches())
+
+    # --- while running ---
+
+    def are_checkpoints_due(self) -> bool:
+        """Every `replica.high.watermark.checkpoint.interval.ms`."""
+        now_ms = self._clock.now_ms()
+        if now_ms < self._checkpoint_at_ms:
+            return False
+        self._checkpoint_at_ms = now_ms + self._config.replica_high_watermark_checkpoint_interval_ms
+        return True
+
+    def has_online_directory(self) -> bool:
+        """Some log directory still works."""
+        return any(one.is_online for one in self.logs.directories())
+
+    # --- closing ---
+
+    def close_logs(self, *, is_clean: bool, broker_epoch: int) -> None:
+        """Close the broker's logs; cleanly: flushed, with `.kafka_cleanshutdown` last (B-K04). Blocks."""
+        if self.is_loaded:
+            self.is_loaded = False
+            self.logs.close(clean=is_clean, broker_epoch=broker_epoch)
+
+    def close_metadata(self, *, is_clean: bool) -> None:
+        """Flush and close the metadata log. Blocks."""
+        log, self._metadata = self._metadata, None
+        if log is None:
+            return
+        if is_clean:
+            job = log.prepare_flush()
+            if job is not None:
+                job.run()
+                log.flushed(job.upto)
+        log.close(clean=is_clean)
+
+    def unlock(self) -> None:
+        """Let another process have the directories."""
+        locks, self._locks = self._locks, []
+        for lock in locks:
+            lock.release()
+
+
+def _metadata_log_config(config: NodeConfig) -> LogConfig:
+    """The metadata log keeps everything until a snapshot covers it; `raft` decides what goes."""
+    return LogConfig(
+        segment_bytes=config.metadata_log_segment_bytes,
+        segment_ms=config.metadata_log_segment_ms,
+        retention_bytes=-1,
+        retention_ms=-1,
+        max_message_bytes=config.internal_metadata_max_batch_size_in_bytes,
+        flush_messages=NO_LIMIT,
+        flush_ms=NO_LIMIT,
+    )

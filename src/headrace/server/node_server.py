@@ -1,0 +1,301 @@
+"""How does one node come up, stay up and go down? The driver of `node.machine`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import assert_never
+
+from headrace.broker.api_table import BROKER_APIS
+from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.listener import Listener
+from headrace.core.node_config import NodeConfig
+from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
+from headrace.node.lifecycle import BrokerIdentity, BrokerState, RecoverLogs, StartFailed, StateChanged
+from headrace.node.machine import DirectoryFailed, NodeEffect, NodeMachine
+from headrace.node.metadata_plane import WriteSnapshot
+from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, SnapshotCreated, StoreQuorumState
+from headrace.server.clock import ProcessClock
+from headrace.server.disk import NodeDisk
+from headrace.server.listeners import NodeListeners, advertised
+from headrace.server.run import ReadyInfo, refuse_optimised_python
+
+_LOG = logging.getLogger("headrace.server")
+_TICK_S = 0.01
+_MAINTAIN_S = 1.0
+_THREADS = 4
+
+
+class NodeServer:
+    """Composes and runs one node on the running event loop. `start`, then `wait_stopped`; `begin_stop` at any time.
+
+    The order of a start: directories checked and locked, addresses taken, metadata log read, controller listeners open,
+    registration, logs recovered, broker listeners open, unfenced. A stop goes the other way, the broker first (B-K12).
+    """
+
+    def __init__(self, config: NodeConfig, *, started_at: float) -> None:
+        self.config = config
+        self.failure: str | None = None
+        self.states: list[BrokerState] = []
+        self._started_at = started_at
+        self._clock = ProcessClock()
+        self._rng = random.SystemRandom()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
+        self._disk = NodeDisk(config, self._clock)
+        self._listeners = NodeListeners(config, self._clock.now_ms)
+        self._machine: NodeMachine | None = None
+        self._bound: tuple[Listener, ...] = ()
+        self._is_ready: asyncio.Event = asyncio.Event()
+        self._is_stopped: asyncio.Event = asyncio.Event()
+        self._wants_stop = False
+        self._closing: asyncio.Task[None] | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._ticker: asyncio.TimerHandle | None = None
+        self._maintain_at = 0.0
+        self._is_compacting = False
+
+    @property
+    def machine(self) -> NodeMachine:
+        """The node's logic; there is one once `start` got that far."""
+        assert self._machine is not None, "the node was started"
+        return self._machine
+
+    # --- life ---
+
+    async def start(self) -> ReadyInfo:
+        """Come up; returns when the broker is unfenced. Raises OperatorError with the reason when it cannot."""
+        refuse_optimised_python()
+        if not self.config.is_controller:
+            raise OperatorError(
+                "process.roles without controller needs a quorum of other nodes, which is not supported yet"
+            )
+        try:
+            self._disk.open()
+            self._bound = tuple([await self._listeners.bind(one) for one in self.config.listeners])
+            self._compose()
+            await self._open_controller_listeners()
+            self.machine.start()
+            self._tick()
+        except (OperatorError, StorageFault):
+            await self._close_everything(is_clean=False)
+            raise
+        await self._is_ready.wait()
+        if self.failure is not None:
+            await self.wait_stopped()
+            raise OperatorError(self.failure)
+        return ReadyInfo(
+            node_id=self.config.node_id,
+            cluster_id=self._disk.cluster_id,
+            listeners=self._bound,
+            data_dir=self.config.log_dirs[0],
+            seconds=time.monotonic() - self._started_at,
+        )
+
+    def begin_stop(self) -> None:
+        """Stop cleanly; asked twice, without waiting for the controller's leave."""
+        if self._machine is None or self._wants_stop:
+            self._close_soon(is_clean=self._machine is not None)
+        else:
+            self._wants_stop = True
+            self.machine.begin_shutdown()
+
+    async def wait_stopped(self) -> None:
+        """Return when everything is closed."""
+        await self._is_stopped.wait()
+
+    def _compose(self) -> None:
+        plane = self._disk.open_metadata(self._bound, self._rng)
+        machine = NodeMachine(config=self.config, plane=plane, clock=self._clock, rng=self._rng, do=self._do)
+        self._machine = machine
+        if self.config.is_broker:
+            identity = BrokerIdentity(
+                cluster_id=self._disk.cluster_id,
+                incarnation_id=self._disk.new_uuid(self._rng),
+                listeners=advertised(self.config, self._bound),
+                directory_ids=self._disk.directory_ids,
+                previous_broker_epoch=self._disk.previous_broker_epoch,
+            )
+            machine.add_broker(identity=identity, logs=self._disk.logs)
+
+    async def _open_controller_listeners(self) -> None:
+        side = self.machine.controller_side(cluster_id=self._disk.cluster_id, bound=self._bound)
+        for one in self._bound:
+            if one.name in self.config.controller_listener_names:
+                await self._listeners.serve(one.name, CONTROLLER_APIS, side)
+        if not self.config.is_broker:
+            self._is_ready.set()
+
+    # --- effects ---
+
+    def _do(self, effect: NodeEffect) -> None:
+        """Do one effect, or begin it; its outcome goes back into the machine."""
+        match effect:
+            case StoreQuorumState():
+                self._guarded(lambda: self._disk.store_quorum_state(effect.state))
+                self.machine.step(QuorumStateStored(state=effect.state, now_ms=self._clock.now_ms()))
+            case FlushLog():
+                self._begin(self._flush_metadata())
+            case WriteSnapshot():
+                self._begin(self._write_snapshot(effect))
+            case RecoverLogs():
+                self._begin(self._recover())
+            case StateChanged():
+                self._state_changed(effect.state)
+            case StartFailed():
+                self.failure = effect.reason
+            case DirectoryFailed():
+                self._directory_failed(effect)
+            case _:
+                assert_never(effect)
+
+    def _state_changed(self, state: BrokerState) -> None:
+        self.states.append(state)
+        _LOG.info("broker state: %s", state.name)
+        if state is BrokerState.RUNNING:
+            self._is_ready.set()
+        elif state is BrokerState.SHUTTING_DOWN:
+            self._close_soon(is_clean=True)
+
+    def _directory_failed(self, effect: DirectoryFailed) -> None:
+        """B-K08: with no directory left, or the metadata's gone, the process stops."""
+        _LOG.error("log directory %s is offline: %s", effect.directory, effect.reason)
+        if effect.directory == self.config.metadata_log_dir or not self._disk.has_online_directory():
+            self._fail(f"log directory {effect.directory} failed: {effect.reason}")
+
+    async def _flush_metadata(self) -> None:
+        upto = await self._in_thread(self._disk.metadata_flush())
+        self._disk.metadata_flushed(upto)
+        self.machine.step(LogFlushed(upto=upto, now_ms=self._clock.now_ms()))
+
+    async def _write_snapshot(self, effect: WriteSnapshot) -> None:
+        """A snapshot that cannot be written is tried again later; the log stays meanwhile."""
+        try:
+            await self._in_thread(lambda: self._disk.write_snapshot(effect.job))
+        except StorageFault as fault:
+            self._disk.plane.snapshot_failed(fault)
+            return
+        name = effect.job.snapshot_id
+        self.machine.step(SnapshotCreated(end_offset=name.offset, epoch=name.epoch, now_ms=self._clock.now_ms()))
+
+    async def _recover(self) -> None:
+        """RECOVERY (B-K02): strays aside, logs loaded in a thread, then the broker's listeners."""
+        image = self.machine.image
+        await self._in_thread(lambda: self._disk.recover(image))
+        broker = self.machine.broker
+        assert broker is not None, "only a broker recovers"
+        for one in self._bound:
+            if one.name not in self.config.controller_listener_names:
+                await self._listeners.serve(one.name, BROKER_APIS, broker, refuses=NOT_CONTROLLER_APIS)
+        self.machine.recovered()
+
+    # --- time ---
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ticker = loop.call_later(_TICK_S, self._tick)
+        if self._closing is None or not self._is_stopped.is_set():
+            self.machine.tick()
+        now = loop.time()
+        if now >= self._maintain_at and self._disk.is_loaded and self._closing is None:
+            self._maintain_at = now + _MAINTAIN_S
+            self._guarded(self._maintain)
+
+    def _maintain(self) -> None:
+        """Once a second: retention, flushes, checkpoints, compaction."""
+        now_ms = self._clock.wall_ms()
+        self._disk.logs.maintain(now_ms)
+        for log, job in self._disk.logs.flush_jobs_due(now_ms):
+            self._begin(self._flush(job.run, lambda log=log, upto=job.upto: log.flushed(upto)))  # type: ignore[misc]
+        if self._disk.are_checkpoints_due():
+            self._begin(self._flush(self._disk.logs.write_checkpoints, lambda: None))
+        if not self._is_compacting and self.config.log_cleaner_enable:
+            compaction = self._disk.logs.next_compaction(now_ms)
+            if compaction is not None:
+                self._is_compacting = True
+                self._begin(self._compact(compaction.run, compaction.finish))
+
+    async def _flush(self, job: Callable[[], None], after: Callable[[], None]) -> None:
+        await self._in_thread(job)
+        after()
+
+    async def _compact(self, job: Callable[[], None], finish: Callable[[int], int]) -> None:
+        try:
+            await self._in_thread(job)
+        finally:
+            self._is_compacting = False
+            finish(self._clock.wall_ms())
+
+    # --- work in threads, and what it may break ---
+
+    async def _in_thread[T](self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+
+    def _begin(self, job: object) -> None:
+        task = asyncio.get_running_loop().create_task(self._watched(job))  # type: ignore[arg-type]
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    async def _watched(self, job: object) -> None:
+        try:
+            await job  # type: ignore[misc]
+        except StorageFault as fault:
+            self._storage_fault(fault)
+        except Exception as fault:
+            _LOG.exception("the node cannot go on")
+            self._fail(f"an error inside the node: {fault!r}")
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except StorageFault as fault:
+            self._storage_fault(fault)
+
+    def _storage_fault(self, fault: StorageFault) -> None:
+        broker = None if self._machine is None else self._machine.broker
+        if broker is None or not self._disk.is_loaded or not fault.directory:
+            self._fail(f"the disk failed: {fault}")
+        else:
+            broker.on_storage_fault(fault)
+
+    def _fail(self, reason: str) -> None:
+        self.failure = self.failure or reason
+        self._close_soon(is_clean=False)
+
+    # --- the end ---
+
+    def _close_soon(self, *, is_clean: bool) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close_everything(is_clean=is_clean))
+
+    async def _close_everything(self, *, is_clean: bool) -> None:
+        """The broker first: stop accepting, finish, flush, `.kafka_cleanshutdown`; then the quorum node (B-K04, B-K12)."""
+        controllers = self.config.controller_listener_names
+        await self._listeners.close(tuple(name for name in self._listeners.names() if name not in controllers))
+        machine = self._machine
+        try:
+            if machine is not None and machine.broker is not None:
+                machine.broker.groups.shut_down()
+                epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
+                await self._in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
+            if machine is not None and is_clean:
+                machine.resign()
+            await self._listeners.close(self._listeners.names())
+            if self._ticker is not None:
+                self._ticker.cancel()
+            pending = [task for task in self._jobs if task is not asyncio.current_task()]
+            if pending:
+                await asyncio.wait(pending, timeout=5)
+            await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
+        except StorageFault as fault:
+            self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
+        finally:
+            if self._ticker is not None:
+                self._ticker.cancel()
+            self._disk.unlock()
+            self._threads.shutdown(wait=False)
+            self._is_ready.set()
+            self._is_stopped.set()

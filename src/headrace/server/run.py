@@ -1,0 +1,143 @@
+"""How is one node run: as a process of its own, or in a thread of another?"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.core.errors import OperatorError
+from headrace.core.listener import Listener
+from headrace.core.node_config import NodeConfig
+
+_LOG = logging.getLogger("headrace.server")
+_GC_THRESHOLDS = (20_000, 20, 50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyInfo:
+    """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took."""
+
+    node_id: int
+    cluster_id: str
+    listeners: tuple[Listener, ...]
+    data_dir: str
+    seconds: float
+
+
+def run(config: NodeConfig, *, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """Run a node in this process until SIGTERM or SIGINT; the exit code.
+
+    `started_at` is on the clock of `time.monotonic`. Raises OperatorError when it cannot start as configured.
+    """
+    loop = new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(_run_until_signal(config, started_at, on_ready))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it installs, asyncio's own otherwise."""
+    try:
+        import uvloop  # a choice of the platform, made once
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
+    from headrace.server.node_server import NodeServer  # the heavy half, after the configuration was found good
+
+    server = NodeServer(config, started_at=started_at)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.begin_stop)
+    try:
+        ready = await server.start()
+    except asyncio.CancelledError:
+        return 0
+    tune_garbage_collection()
+    on_ready(ready)
+    await server.wait_stopped()
+    if server.failure is not None:
+        _LOG.error("the node stopped: %s", server.failure)
+        return 1
+    return 0
+
+
+def tune_garbage_collection() -> None:
+    """What was made at the start stays: leave it out of collections, and collect less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+class NodeThread:
+    """A node on an event loop of its own in a thread of this process: for tests. It installs no signal handlers."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._thread = threading.Thread(target=self._main, name=f"headrace-node-{config.node_id}", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: Callable[[], None] = lambda: None
+        self._is_ready = threading.Event()
+        self._ready: ReadyInfo | None = None
+        self._error: BaseException | None = None
+
+    def start(self, timeout_s: float = 30.0) -> ReadyInfo:
+        """Start the thread and wait until the node is ready. Raises what kept it from starting."""
+        self._thread.start()
+        if not self._is_ready.wait(timeout_s):
+            self.stop()
+            raise OperatorError(f"the node was not ready after {timeout_s:.0f} s")
+        if self._error is not None:
+            self._thread.join()
+            raise self._error
+        assert self._ready is not None, "ready or failed"
+        return self._ready
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Stop it cleanly and wait for the thread's end."""
+        loop = self._loop
+        if loop is not None and self._thread.is_alive():
+            try:
+                loop.call_soon_threadsafe(self._stop)
+            except RuntimeError:
+                _LOG.debug("the node's loop has ended already")
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise OperatorError(f"the node did not stop within {timeout_s:.0f} s")
+
+    def _main(self) -> None:
+        loop = self._loop = new_event_loop()
+        try:
+            loop.run_until_complete(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits in `start`
+            self._error = error
+        finally:
+            self._is_ready.set()
+            loop.close()
+
+    async def _serve(self) -> None:
+        from headrace.server.node_server import NodeServer  # as in `_run_until_signal`
+
+        server = NodeServer(self._config, started_at=time.monotonic())
+        self._stop = server.begin_stop
+        self._ready = await server.start()
+        self._is_ready.set()
+        await server.wait_stopped()
+
+
+def refuse_optimised_python() -> None:
+    """Failed asserts are how our own bugs stop the process. Raises OperatorError under `python -O`."""
+    if sys.flags.optimize:
+        raise OperatorError("python -O leaves out the checks that the node relies on: run it without -O")
