@@ -42,9 +42,19 @@ def all_versions() -> Iterator[tuple[type[Message], int]]:
             yield cls, version
 
 
-def sample(cls: type[Message], version: int, rng: random.Random, *, depth_limit: int = 3) -> Any:
-    """A message whose fields have arbitrary values that this version can carry; the others are at their defaults."""
-    return _struct(Layout(cls, version), cls, rng, depth_limit)
+def sample(cls: type[Message], version: int, rng: random.Random, *, depth_limit: int = 3, tame: bool = False) -> Any:
+    """A message whose fields have arbitrary values that this version can carry; the others are at their defaults.
+
+    With `tame` all numbers are from 0 to 100, so that they are known error codes and sane times, too.
+    """
+    return _struct(Layout(cls, version), cls, _Tame(rng.random()) if tame else rng, depth_limit)
+
+
+class _Tame(random.Random):
+    """Draws small numbers only."""
+
+    def choice(self, seq: Any) -> Any:
+        return self.randint(0, 100) if all(type(value) is int for value in seq) else super().choice(seq)
 
 
 def _struct(layout: Layout, cls: type[Struct], rng: random.Random, room: int) -> Struct:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from headrace.core.errors import DecodeError
 from headrace.core.ids import Uuid
@@ -21,9 +21,17 @@ from headrace.wire.varint import Buffer, continue_uvarint
 
 Reader = Callable[[Buffer, int], tuple[Any, int]]
 
+MAX_PARTS: Final = 1 << 22
+"""How many structs and strings the arrays of one message may hold in all: a part takes more memory than the two bytes that
+may stand for it on the wire. Source: M2, B25."""
+
 
 def _bad_length(name: str, length: int) -> DecodeError:
     return DecodeError(f"{name}: a length or count of {length} does not fit")
+
+
+def _too_many(name: str) -> DecodeError:
+    return DecodeError(f"{name}: the message has more than {MAX_PARTS} parts")
 
 
 def _null(name: str) -> DecodeError:
@@ -52,6 +60,7 @@ class _ReaderCompiler:
             bad_length=_bad_length,
             null=_null,
             bad_tag=_bad_tag,
+            too_many=_too_many,
             unpack_from=struct.unpack_from,
             make_uuid=partial(bytes.__new__, Uuid),
         )
@@ -63,6 +72,7 @@ class _ReaderCompiler:
             with source.block(f"if type(buf) is not {wanted}:"):
                 source.line(f"buf = {wanted}(buf)")
             source.line("end = len(buf)")
+            source.line(f"room = {MAX_PARTS}")
             self._struct(layout.message, "m")
             source.line("return m, pos")
         reader: Reader = source.compiled("read", f"reader of {layout.message.__name__} v{layout.version}")
@@ -178,6 +188,9 @@ class _ReaderCompiler:
     def _loop(self, spec: FieldSpec, target: str, count: str) -> None:
         source = self._source
         found, element = source.fresh("l"), source.fresh("e")
+        source.line(f"room -= {count}")
+        with source.block("if room < 0:"):
+            source.line(f"raise too_many({spec.name!r})")
         source.line(f"{found} = []")
         with source.block(f"for _ in range({count}):"):
             if spec.struct is not None:
