@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.context import RequestContext
 from headrace.broker.groups import GroupService
 from headrace.broker.internal_topics import creatable_topic
@@ -13,11 +14,11 @@ from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.purgatory import Purgatory
 from headrace.broker.reply import NO_REPLY, AnyReply, Deferred, Reply
+from headrace.core.dynamic_config import effective_config
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import OperatorError, PeerError, StorageFault
+from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import parse_node_config
 from headrace.core.ports import Rng
 from headrace.core.topic_config import TopicConfig, topic_config, topic_defaults
 from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
@@ -46,7 +47,8 @@ class Broker:
         rng: Rng,
     ) -> None:
         self.config = config
-        self._started_with = config
+        self.started_with = config
+        self.log_levels: LogLevels = NoLogLevels()
         self.node_id = config.node_id
         self.cluster_id = cluster_id
         self.logs = logs
@@ -273,11 +275,7 @@ class Broker:
     def update_dynamic_settings(self) -> None:
         """The broker's settings of the image changed: those of the file, then of the whole cluster, then of this broker."""
         configs = self.image.configs
-        changed = {**self._started_with.originals, **configs.of_all_brokers(), **configs.of_broker(self.node_id)}
-        try:
-            self.config = parse_node_config(changed)
-        except OperatorError:
-            return
+        self.config = effective_config(self.started_with, configs.of_all_brokers(), configs.of_broker(self.node_id))
         self.topic_defaults = topic_defaults(self.config)
 
 

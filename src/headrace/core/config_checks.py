@@ -5,9 +5,14 @@ Each check is a callable that raises InvalidConfigValue, in Kafka's words; `str(
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from headrace.core.config_key import ConfigValue, InvalidConfigValue
+
+_DURATION = re.compile(
+    r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +157,13 @@ class OffsetReset:
 
     def __call__(self, name: str, value: ConfigValue) -> None:
         text = str(value)
-        if text in ("latest", "earliest") or (text.startswith("by_duration:P") and len(text) > len("by_duration:P")):
-            return
-        raise InvalidConfigValue(name, value, f"Unknown auto offset reset strategy: {text}")
+        if text not in ("latest", "earliest") and not _DURATION.fullmatch(text):
+            raise InvalidConfigValue(
+                name,
+                value,
+                f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
+                "format 'by_duration:<PnDTnHnMn.nS>'.",
+            )
 
     def __str__(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"

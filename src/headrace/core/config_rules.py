@@ -74,7 +74,7 @@ def apply_operation(
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
     if operation == Operation.SET:
         return value
-    key = keys_of(resource_type).get(name)
+    key = None if resource_type == ResourceType.CLIENT_METRICS else keys_of(resource_type).get(name)
     if key is None or key.type is not Type.LIST:
         verb = Operation(operation).name
         raise PeerError(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {name} because its type is not LIST.")

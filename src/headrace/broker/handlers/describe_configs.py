@@ -1,0 +1,99 @@
+"""Which settings do topics, brokers, groups and others have? (DescribeConfigs, KIP-133, KIP-226, KIP-569)"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.config_changes import parse_node_id
+from headrace.broker.config_view import ConfigView, Source
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Reply
+from headrace.core.config_rules import ResourceType, check_topic_name
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Broker) -> Reply:
+    """Answer for each resource apart."""
+    view = ConfigView(
+        started_with=broker.started_with,
+        current=broker.config,
+        configs=broker.image.configs,
+        shows_synonyms=request.include_synonyms,
+        shows_documentation=request.include_documentation,
+    )
+    return Reply(DescribeConfigsResponse(results=tuple(_result(one, view, broker) for one in request.resources)))
+
+
+def _result(resource: DescribeConfigsResource, view: ConfigView, broker: Broker) -> DescribeConfigsResult:
+    try:
+        configs = _configs(resource, view, broker)
+    except PeerError as refusal:
+        return DescribeConfigsResult(
+            error_code=refusal.code,
+            error_message=refusal.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=configs
+    )
+
+
+def _configs(
+    resource: DescribeConfigsResource, view: ConfigView, broker: Broker
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    name, wanted = resource.resource_name, resource.configuration_keys
+    if not name and resource.resource_type in _WHEN_EMPTY:
+        raise PeerError(ErrorCode.INVALID_REQUEST, _WHEN_EMPTY[resource.resource_type])
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in broker.image.topics.by_name:
+                raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            return view.topic(name, wanted)
+        case ResourceType.BROKER if not name:
+            return view.all_brokers(wanted)
+        case ResourceType.BROKER:
+            _check_is_me(
+                name, f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}", broker
+            )
+            return view.broker(wanted)
+        case ResourceType.BROKER_LOGGER:
+            _check_is_me(name, f"Unexpected broker id, expected {broker.node_id} but received {name}", broker)
+            return _loggers(broker, wanted)
+        case ResourceType.CLIENT_METRICS:
+            return view.client_metrics(name, wanted)
+        case ResourceType.GROUP:
+            return view.group(name, wanted)
+        case other:
+            raise PeerError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {other}")
+
+
+_WHEN_EMPTY: dict[int, str] = {
+    ResourceType.BROKER_LOGGER: "Broker id must not be empty",
+    ResourceType.CLIENT_METRICS: "Client metrics subscription name must not be empty",
+    ResourceType.GROUP: "Group name must not be empty",
+}
+
+
+def _check_is_me(name: str, otherwise: str, broker: Broker) -> None:
+    number = parse_node_id(name)
+    if number is None:
+        raise PeerError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if number != broker.node_id:
+        raise PeerError(ErrorCode.INVALID_REQUEST, otherwise)
+
+
+def _loggers(broker: Broker, wanted: tuple[str, ...] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    return tuple(
+        DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
+        for name, level in sorted(broker.log_levels.levels().items())
+        if not wanted or name in wanted
+    )

@@ -1,0 +1,101 @@
+"""Which settings are in force on a broker: those it started with, under those of the whole cluster, under its own? (KIP-226)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.core.config_key import InvalidConfigValue
+from headrace.core.config_rules import ResourceType, is_dynamic, keys_of, refuse_static_keys
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import OperatorError, PeerError
+from headrace.core.node_config import NodeConfig
+from headrace.core.node_settings import KEYS, parse_node_config
+
+_THREAD_COUNTS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+_FIXED_HERE = ("cordoned.log.dirs", "listener.security.protocol.map", "listeners", "metric.reporters")
+"""Keys that Kafka can change while a broker runs and Headrace cannot; setting one is refused, not ignored."""
+
+
+def effective_config(started_with: NodeConfig, cluster: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
+    """`started_with` under the dynamic settings. What is stored and cannot be applied is left out: it was refused when it
+    was made, or a newer node made it."""
+    for dynamic in ({**cluster, **own}, cluster):
+        usable = _usable(dynamic)
+        if not usable:
+            continue
+        try:
+            return parse_node_config({**started_with.originals, **usable})
+        except OperatorError:
+            continue
+    return started_with
+
+
+def _usable(dynamic: Mapping[str, str]) -> dict[str, str]:
+    """The dynamic keys among them, each with a value that it takes."""
+    found: dict[str, str] = {}
+    for name, text in dynamic.items():
+        key = KEYS.get(name)
+        if key is None or not is_dynamic(key) or name in _FIXED_HERE:
+            continue
+        try:
+            key.parse(text)
+        except InvalidConfigValue:
+            continue
+        found[name] = text
+    return found
+
+
+def check_broker_settings(
+    started_with: NodeConfig,
+    current: NodeConfig,
+    *,
+    cluster: Mapping[str, str],
+    own: Mapping[str, str],
+    is_default: bool,
+) -> None:
+    """May these be the cluster's and this broker's dynamic settings? For the broker, before it forwards a change.
+
+    Raises PeerError(INVALID_REQUEST), as Kafka answers (KAFKA-13609): a key that cannot change, a bad value, a contradiction.
+    """
+    changed = cluster if is_default else own
+    refuse_static_keys(list(changed), is_default=is_default)
+    keys = keys_of(ResourceType.BROKER)
+    for name, text in changed.items():
+        if name in _FIXED_HERE:
+            raise PeerError(
+                ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs: set it in its file"
+            )
+        if name in keys:
+            try:
+                keys[name].parse(text)
+            except InvalidConfigValue as refusal:
+                raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
+    try:
+        after = parse_node_config({**started_with.originals, **_usable({**cluster, **own})})
+    except OperatorError as refusal:
+        raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
+    _check_thread_counts(current, after)
+
+
+def _check_thread_counts(before: NodeConfig, after: NodeConfig) -> None:
+    """A count may at most double or halve at once."""
+    for name in _THREAD_COUNTS:
+        old, new = before.values.get(name), after.values[name]
+        if not isinstance(old, int) or not isinstance(new, int) or old == new:
+            continue
+        reason = None
+        if new > old * 2:
+            reason = f"value should not be greater than double the current value {old}"
+        elif new < old // 2:
+            reason = f"value should be at least half the current value {old}"
+        if reason is not None:
+            raise PeerError(
+                ErrorCode.INVALID_REQUEST, f"Dynamic thread count update validation failed for {name}={new}, {reason}"
+            )
