@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from headrace.broker.reply import HandlerResult
+from headrace.broker.reply import HotResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ ROW_BY_KEY: dict[int, ApiRow] = {row.key: row for row in BROKER_APIS}
 
 
 @cache
-def handler_of(row: ApiRow) -> Callable[[Any, Any, Any], HandlerResult]:
+def handler_of(row: ApiRow) -> Callable[[Any, Any, Any], HotResult]:
     """The handler, imported when its API is first asked for."""
     module = import_module(row.handler_module or f"headrace.broker.handlers.{row.name}")
-    handle: Callable[[Any, Any, Any], HandlerResult] = module.handle
+    handle: Callable[[Any, Any, Any], HotResult] = module.handle
     return handle
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from headrace.broker.api_table import ApiRow, handler_of, request_class_of
 from headrace.broker.context import ANONYMOUS, RequestContext
-from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedReply, NoReply, Reply
+from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
 from headrace.core.errors import DecodeError
 from headrace.wire.codec import decode, encode_into
 
@@ -23,6 +23,7 @@ _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
 _SET_LENGTH = Struct(">i").pack_into
 _API_VERSIONS = 18
 _PRODUCE = 0
+_FIRST_WITH_SOFTWARE = 3
 MAX_IN_FLIGHT = 1000
 _MAX_CLIENT_ID = 32_767
 
@@ -72,6 +73,23 @@ class _Slot:
         self.deferred: Deferred | None = None
 
 
+class _Hot:
+    """A header that was seen on this connection, understood once: everything but the correlation id.
+
+    `context.now_ms` and `context.correlation_id` are those of the first such request.
+    """
+
+    __slots__ = ("context", "end", "flexible", "handle", "header", "row")
+
+    def __init__(self, row: ApiRow, context: RequestContext, header: bytes, end: int, *, flexible: bool) -> None:
+        self.row = row
+        self.context = context
+        self.header = header
+        self.end = end
+        self.flexible = flexible
+        self.handle = handler_of(row)
+
+
 class Connection:
     """One connection's requests and replies. Driven by `net.protocol` (`frame`, `closed`) and by deferred replies.
 
@@ -86,6 +104,7 @@ class Connection:
         self._host = client_host
         self._id = connection_id
         self._slots: deque[_Slot] = deque()
+        self._hot: dict[tuple[int, int], _Hot] = {}
         self._client_ids: dict[bytes, str] = {}
         self._closed = False
         self.principal = ANONYMOUS
@@ -100,50 +119,81 @@ class Connection:
             self._out.close(f"a request of {len(view)} bytes is shorter than a header")
             return
         api_key, version, correlation_id, id_length = _HEAD(view)
-        row = self._rows.get(api_key)
+        hot = self._hot.get((api_key, version))
+        if hot is not None and view[8 : hot.end] == hot.header:
+            self._hot_frame(hot, view, correlation_id)
+            return
+        row = self._row(api_key, version, correlation_id)
+        if row is not None:
+            try:
+                self._begin_request(row, view, version, correlation_id, id_length)
+            except DecodeError as refused:
+                self._out.close(f"{row.name} version {version}: {refused}")
+
+    def _row(self, api_key: int, version: int, correlation_id: int) -> ApiRow | None:
+        """The API asked for; None when it was answered or refused here."""
+        row = self._rows.get(api_key) or self._surface.refuses.get(api_key)
         if row is None:
-            row = self._surface.refuses.get(api_key)
-            if row is None:
-                self._out.close(f"api key {api_key} is not served on listener {self._surface.listener}")
-                return
-        if not row.min_version <= version <= row.max_version:
-            if api_key != _API_VERSIONS:
-                self._out.close(
-                    f"version {version} of {row.name} is not served ({row.min_version} to {row.max_version} are)"
-                )
-                return
+            self._out.close(f"api key {api_key} is not served on listener {self._surface.listener}")
+            return None
+        if row.min_version <= version <= row.max_version:
+            return row
+        if api_key == _API_VERSIONS:
             self._begin(row, 0, correlation_id, self._unsupported_api_versions(correlation_id), flexible=False)
-            return
+        else:
+            served = f"{row.min_version} to {row.max_version}"
+            self._out.close(f"version {version} of {row.name} is not served ({served} are)")
+        return None
+
+    def _begin_request(self, row: ApiRow, view: memoryview, version: int, correlation_id: int, id_length: int) -> None:
+        """Read header and body, ask the handler. Raises DecodeError."""
         flexible = version >= row.flexible_from
+        client_id, at = self._client_id(view, id_length)
+        if flexible:
+            at = skip_tagged_fields(view, at)
+        context = self._context(row, version, correlation_id, client_id)
+        if row.reads_raw:
+            self._hot[row.key, version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
+            result = handler_of(row)(view[at:], context, self._surface.target)
+        else:
+            request = decode(request_class_of(row), view[at:], version)
+            if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
+                self._note_software(request)
+            result = handler_of(row)(request, context, self._surface.target)
+        self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)
+
+    def _context(self, row: ApiRow, version: int, correlation_id: int, client_id: str | None) -> RequestContext:
+        surface = self._surface
+        return RequestContext(
+            api_key=row.key,
+            api_version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+            principal=self.principal,
+            client_host=self._host,
+            listener=surface.listener,
+            connection_id=self._id,
+            now_ms=surface.now_ms(),
+            is_controller_listener=surface.is_controller_listener,
+            client_software_name=self.software_name,
+            client_software_version=self.software_version,
+        )
+
+    def _hot_frame(self, hot: _Hot, view: memoryview, correlation_id: int) -> None:
+        """A Produce or Fetch whose header, but for the correlation id, is that of one before."""
         try:
-            client_id, at = self._client_id(view, id_length)
-            if flexible:
-                at = skip_tagged_fields(view, at)
-            context = RequestContext(
-                api_key=api_key,
-                api_version=version,
-                correlation_id=correlation_id,
-                client_id=client_id,
-                principal=self.principal,
-                client_host=self._host,
-                listener=self._surface.listener,
-                connection_id=self._id,
-                now_ms=self._surface.now_ms(),
-                is_controller_listener=self._surface.is_controller_listener,
-                client_software_name=self.software_name,
-                client_software_version=self.software_version,
-            )
-            if row.reads_raw:
-                result = handler_of(row)(view[at:], context, self._surface.target)
-            else:
-                request = decode(request_class_of(row), view[at:], version)
-                if api_key == _API_VERSIONS and version >= 3:
-                    self._note_software(request)
-                result = handler_of(row)(request, context, self._surface.target)
+            result = hot.handle(view[hot.end :], hot.context, self._surface.target)
         except DecodeError as refused:
-            self._out.close(f"{row.name} version {version}: {refused}")
+            self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
             return
-        self._begin(row, version, correlation_id, result, flexible=flexible and api_key != _API_VERSIONS)
+        if type(result) is bytes and not self._slots:
+            size = len(result) + 4
+            if hot.flexible:
+                self._out.pieces.append(_FRAME_HEAD_FLEXIBLE(size + 1, correlation_id, 0) + result)
+            else:
+                self._out.pieces.append(_FRAME_HEAD(size, correlation_id) + result)
+            return
+        self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
 
     def closed(self) -> None:
         """The socket is gone: nobody waits for replies any more."""
@@ -155,10 +205,10 @@ class Connection:
 
     # --- replies ---
 
-    def _begin(
-        self, row: ApiRow, version: int, correlation_id: int, result: AnyReply | Deferred, *, flexible: bool
-    ) -> None:
+    def _begin(self, row: ApiRow, version: int, correlation_id: int, result: HotResult, *, flexible: bool) -> None:
         """Send the reply, or keep its place in the row."""
+        if isinstance(result, bytes):
+            result = EncodedReply((result,))
         if not self._slots and not isinstance(result, Deferred):
             self._write(row, version, correlation_id, result, flexible=flexible)
             return
@@ -232,21 +282,11 @@ class Connection:
                 self._client_ids[raw] = known
         return known, end
 
-    def _unsupported_api_versions(self, correlation_id: int) -> AnyReply | Deferred:
+    def _unsupported_api_versions(self, correlation_id: int) -> HotResult:
         """KIP-511: an ApiVersions version that we do not know is answered in version 0, code 35, with what we do know."""
         row = self._rows[_API_VERSIONS]
-        context = RequestContext(
-            api_key=_API_VERSIONS,
-            api_version=-1,
-            correlation_id=correlation_id,
-            client_host=self._host,
-            listener=self._surface.listener,
-            connection_id=self._id,
-            now_ms=self._surface.now_ms(),
-            is_controller_listener=self._surface.is_controller_listener,
-        )
-        result: AnyReply | Deferred = handler_of(row)(request_class_of(row)(), context, self._surface.target)
-        return result
+        context = self._context(row, -1, correlation_id, None)
+        return handler_of(row)(request_class_of(row)(), context, self._surface.target)
 
     def _note_software(self, request: Any) -> None:
         """KIP-511: who the client says it is."""

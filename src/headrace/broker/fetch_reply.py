@@ -6,82 +6,75 @@ from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.fetch_reading import PartitionRead
 from headrace.broker.leader_hints import leader_hint, node_hint
-from headrace.broker.reply import AnyReply, Reply
+from headrace.broker.reply import EncodedReply
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
-from headrace.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from headrace.wire.fetch import FetchResult, encode_fetch_response
+from headrace.wire.leader_hints import Endpoint, LeaderHint
 
 _FIRST_BY_ID = 13
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_STORAGE_ERROR = 6
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_DIVERGENCE = EpochEndOffset()
 
 
-def top_level_error(version: int, error: ErrorCode) -> AnyReply:
+def top_level_error(version: int, error: ErrorCode) -> EncodedReply:
     """The whole fetch failed (its session is unknown)."""
-    return Reply(FetchResponse(error_code=error))
+    return EncodedReply(tuple(encode_fetch_response(version, (), error_code=error)))
 
 
-def fetch_reply(reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int) -> AnyReply:
-    """Topics in the order read; neighbours of one topic come together."""
-    nodes: dict[int, NodeEndpoint] = {}
-    topics: list[FetchableTopicResponse] = []
-    at = 0
-    while at < len(reads):
-        topic, topic_id = reads[at].asked.topic, reads[at].asked.topic_id
-        partitions = []
-        while at < len(reads) and reads[at].asked.topic_id == topic_id and reads[at].asked.topic == topic:
-            partitions.append(_partition(reads[at], context, broker, nodes))
-            at += 1
-        topics.append(FetchableTopicResponse(topic=topic or "", topic_id=Uuid(topic_id), partitions=tuple(partitions)))
-    return Reply(FetchResponse(session_id=session_id, responses=tuple(topics), node_endpoints=tuple(nodes.values())))
+def fetch_reply(
+    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int
+) -> EncodedReply:
+    """Topics in the order read, the partitions of each together."""
+    nodes: dict[int, Endpoint] = {}
+    by_id = context.api_version >= _FIRST_BY_ID
+    results = [_result(read, context, broker, nodes, by_id=by_id) for read in reads]
+    if len(results) > 1:
+        places: dict[object, int] = {}
+        for result in results:
+            places.setdefault(result.topic, len(places))
+        results.sort(key=lambda result: places[result.topic])
+    return EncodedReply(
+        tuple(
+            encode_fetch_response(context.api_version, results, session_id=session_id, endpoints=list(nodes.values()))
+        )
+    )
 
 
-def _partition(
-    read: PartitionRead, context: RequestContext, broker: Broker, nodes: dict[int, NodeEndpoint]
-) -> PartitionData:
+def _result(
+    read: PartitionRead, context: RequestContext, broker: Broker, nodes: dict[int, Endpoint], *, by_id: bool
+) -> FetchResult:
     error = read.error
+    asked = read.asked
+    topic = Uuid(asked.topic_id) if by_id else asked.topic or ""
+    if error is ErrorCode.NONE:
+        return FetchResult(
+            topic,
+            asked.partition,
+            0,
+            read.high_watermark,
+            read.last_stable_offset,
+            read.log_start_offset,
+            b"" if read.data is None else read.data,
+            read.aborted,
+            diverging_epoch=read.diverging_epoch,
+        )
     if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version < _FIRST_WITH_STORAGE_ERROR:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return PartitionData(
-        partition_index=read.asked.partition,
-        error_code=error,
-        high_watermark=read.high_watermark,
-        last_stable_offset=read.last_stable_offset,
-        log_start_offset=read.log_start_offset,
-        diverging_epoch=(
-            _NO_DIVERGENCE
-            if read.diverging_epoch is None
-            else EpochEndOffset(epoch=read.diverging_epoch[0], end_offset=read.diverging_epoch[1])
-        ),
-        current_leader=_leader(read, context, broker, nodes),
-        aborted_transactions=(
-            None
-            if read.aborted is None
-            else tuple(AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in read.aborted)
-        ),
-        records=b"" if read.data is None else read.data.read(),
+    return FetchResult(
+        topic, asked.partition, error, aborted_transactions=(), current_leader=_leader(read, context, broker, nodes)
     )
 
 
 def _leader(
-    read: PartitionRead, context: RequestContext, broker: Broker, nodes: dict[int, NodeEndpoint]
-) -> LeaderIdAndEpoch:
+    read: PartitionRead, context: RequestContext, broker: Broker, nodes: dict[int, Endpoint]
+) -> LeaderHint | None:
     """KIP-951: who leads, for a client that came to the wrong broker or with an old epoch."""
     wrong = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
     if read.error not in wrong or context.api_version < _FIRST_WITH_HINTS:
-        return _NO_LEADER
+        return None
     hint = leader_hint(broker, read.asked.topic or "", read.asked.partition)
     node = node_hint(broker, hint.leader_id, context.listener)
     if node is not None:
-        nodes[node.node_id] = NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-    return LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+        nodes[node.node_id] = node
+    return hint

@@ -14,9 +14,6 @@ class ReadableSlice(Protocol):
     def size(self) -> int:
         """Length in bytes."""
 
-    def read(self) -> bytes:
-        """The bytes themselves; raises StorageFault when the file cannot give them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -74,7 +71,7 @@ class Deferred:
         self.on_timeout = on_timeout
         self.on_abandoned = on_abandoned
         self._reply: AnyReply | None = None
-        self._on_done: Callable[[AnyReply], None] | None = None
+        self._on_done: Callable[[AnyReply], object] | None = None
         self._abandoned = False
 
     @property
@@ -111,7 +108,7 @@ class Deferred:
             if self.on_abandoned is not None:
                 self.on_abandoned()
 
-    def when_done(self, callback: Callable[[AnyReply], None]) -> None:
+    def when_done(self, callback: Callable[[AnyReply], object]) -> None:
         """Call `callback` with the reply, at once when it is there already. One callback at most."""
         assert self._on_done is None, "a deferred has one listener"
         if self._reply is not None:
@@ -121,3 +118,5 @@ class Deferred:
 
 
 HandlerResult = AnyReply | Deferred
+HotResult = bytes | HandlerResult
+"""What a handler that reads raw bytes may give: also the encoded body itself."""

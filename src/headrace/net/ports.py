@@ -6,6 +6,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 
+class ReadableFile(Protocol):
+    """An open file."""
+
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """Up to `size` bytes from `offset`."""
+
+
 class FileBytes(Protocol):
     """Bytes in a file, to be sent as they are."""
 
@@ -13,8 +20,13 @@ class FileBytes(Protocol):
     def size(self) -> int:
         """Length in bytes."""
 
-    def read_part(self, start: int, length: int) -> bytes:
-        """Bytes `start` .. `start + length` of the slice."""
+    @property
+    def position(self) -> int:
+        """Where they begin in the file."""
+
+    @property
+    def file(self) -> ReadableFile | None:
+        """The file; None when there is nothing to read."""
 
 
 class FrameHandler(Protocol):

@@ -10,6 +10,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
+from headrace.core.errors import StorageFault
 from headrace.net.hints import hint_for
 from headrace.net.ports import FileBytes, FrameHandler
 
@@ -319,7 +320,13 @@ class _Rest:
 
     def next(self) -> bytes | None:
         """The next part, or None when the file ended early."""
+        file = self._slice.file
+        if file is None:
+            return None
         length = min(self._slice.size - self._at, _FILE_PART_BYTES)
-        part = self._slice.read_part(self._at, length)
+        try:
+            part = file.pread(length, self._slice.position + self._at)
+        except StorageFault:
+            return None
         self._at += length
         return part if len(part) == length else None

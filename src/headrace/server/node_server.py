@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
 from headrace.core.errors import OperatorError, StorageFault
@@ -28,6 +28,7 @@ _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
 _MAINTAIN_S = 1.0
 _THREADS = 4
+_T = TypeVar("_T")
 
 
 class NodeServer:
@@ -231,7 +232,7 @@ class NodeServer:
 
     # --- work in threads, and what it may break ---
 
-    async def _in_thread[T](self, job: Callable[[], T]) -> T:
+    async def _in_thread(self, job: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, job)
 
     def _begin(self, job: object) -> None:
@@ -244,7 +245,7 @@ class NodeServer:
             await job  # type: ignore[misc]
         except StorageFault as fault:
             self._storage_fault(fault)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - the process's edge: it stops
             _LOG.exception("the node cannot go on")
             self._fail(f"an error inside the node: {fault!r}")
 

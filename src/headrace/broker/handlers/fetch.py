@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 
 from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
@@ -10,32 +10,31 @@ from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, r
 from headrace.broker.fetch_reply import fetch_reply, top_level_error
 from headrace.broker.reply import AnyReply, Deferred, HandlerResult
 from headrace.core.error_code import ErrorCode
+from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
-from headrace.wire.codec import decode
-from headrace.wire.messages.fetch import FetchRequest
+from headrace.wire.fetch import ParsedFetch, parse_fetch
 
 _FIRST_BY_ID = 13
-_FIRST_WITH_REPLICA_STATE = 15
 
 Asked = list[tuple[Hashable, SessionPartition]]
 
 
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HandlerResult:
     """Read now; answer when there is enough, something failed, or the caller does not wait."""
-    request = decode(FetchRequest, body, context.api_version)
+    request = parse_fetch(body, 0, context.api_version)
     call = _open(request, context, broker)
     if isinstance(call, ErrorCode):
         return top_level_error(context.api_version, call)
     return call.answer_or_wait(request.max_wait_ms)
 
 
-def _open(request: FetchRequest, context: RequestContext, broker: Broker) -> _Call | ErrorCode:
+def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Call | ErrorCode:
     """The partitions to read: those of the request, or those of its session."""
     by_id = context.api_version >= _FIRST_BY_ID
-    follower = context.api_version >= _FIRST_WITH_REPLICA_STATE
+    now_ms = broker.now_ms()
     terms = FetchTerms(
-        replica_id=request.replica_state.replica_id if follower else request.replica_id,
-        replica_epoch=request.replica_state.replica_epoch if follower else -1,
+        replica_id=request.replica_id,
+        replica_epoch=request.replica_epoch,
         max_bytes=request.max_bytes
         if request.replica_id >= 0
         else min(request.max_bytes, broker.config.fetch_max_bytes),
@@ -50,15 +49,15 @@ def _open(request: FetchRequest, context: RequestContext, broker: Broker) -> _Ca
             sessions.remove(request.session_id)
         session = None
         if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7 and asked:
-            session = sessions.create(asked, is_privileged=terms.is_follower, by_id=by_id, now_ms=context.now_ms)
+            session = sessions.create(asked, is_privileged=terms.is_follower, by_id=by_id, now_ms=now_ms)
             asked = asked if session is None else list(session.partitions.items())
         return _Call(terms, context, broker, asked=asked, session=session, is_incremental=False)
-    found = sessions.resume(request.session_id, request.session_epoch, now_ms=context.now_ms)
+    found = sessions.resume(request.session_id, request.session_epoch, now_ms=now_ms)
     if isinstance(found, ErrorCode):
         return found
     if found.by_id != by_id:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    found.update(asked, _forgotten(request, by_id=by_id))
+    found.update(asked, request.forgotten)
     if not found.partitions:
         sessions.remove(found.id)
         return _Call(terms, context, broker, asked=[], session=None, is_incremental=False)
@@ -66,33 +65,28 @@ def _open(request: FetchRequest, context: RequestContext, broker: Broker) -> _Ca
     return _Call(terms, context, broker, asked=list(found.partitions.items()), session=found, is_incremental=True)
 
 
-def _asked(request: FetchRequest, broker: Broker, *, by_id: bool) -> Asked:
+def _asked(request: ParsedFetch, broker: Broker, *, by_id: bool) -> Asked:
     """The request's partitions by the key that its session uses; a repeated one counts once, the last wins."""
     asked: dict[Hashable, SessionPartition] = {}
-    for topic in request.topics:
-        name: str | None = topic.topic
+    names = broker.image.topics.by_id
+    for ask in request.asks:
+        topic = ask.topic
         if by_id:
-            known = broker.image.topics.by_id.get(topic.topic_id)
+            known = names.get(topic)  # type: ignore[arg-type]
             name = None if known is None else known.name
-        for partition in topic.partitions:
-            key = (topic.topic_id if by_id else topic.topic, partition.partition)
-            asked[key] = SessionPartition(
-                topic=name,
-                topic_id=topic.topic_id,
-                partition=partition.partition,
-                fetch_offset=partition.fetch_offset,
-                max_bytes=partition.partition_max_bytes,
-                current_leader_epoch=partition.current_leader_epoch,
-                log_start_offset=partition.log_start_offset,
-                last_fetched_epoch=partition.last_fetched_epoch,
-            )
+        else:
+            name = str(topic)
+        asked[topic, ask.partition] = SessionPartition(
+            topic=name,
+            topic_id=topic if isinstance(topic, Uuid) else ZERO_UUID,
+            partition=ask.partition,
+            fetch_offset=ask.fetch_offset,
+            max_bytes=ask.max_bytes,
+            current_leader_epoch=ask.current_leader_epoch,
+            log_start_offset=ask.log_start_offset,
+            last_fetched_epoch=ask.last_fetched_epoch,
+        )
     return list(asked.items())
-
-
-def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[Hashable]:
-    for topic in request.forgotten_topics_data:
-        for partition in topic.partitions:
-            yield (topic.topic_id if by_id else topic.topic, partition)
 
 
 class _Call:
@@ -122,7 +116,7 @@ class _Call:
         """Now, when that is enough; else when something has moved or the time is up."""
         if self._read() or max_wait_ms <= 0 or not self._asked:
             return self._reply()
-        deferred = Deferred(deadline_ms=self._context.now_ms + max_wait_ms, on_timeout=self._timed_out)
+        deferred = Deferred(deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out)
         keys = [read.hosted for read in self._reads if read.hosted is not None]
 
         def attempt() -> bool:
@@ -157,7 +151,7 @@ class _Call:
                 broker_epoch=self._terms.replica_epoch,
                 fetch_offset=read.asked.fetch_offset,
                 log_start_offset=read.asked.log_start_offset,
-                now_ms=self._context.now_ms,
+                now_ms=broker.now_ms(),
             ):
                 broker.follower_fetched(hosted, self._terms.replica_id)
 
