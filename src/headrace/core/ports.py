@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from headrace.core.errors import StorageFault
+
 BytesLike = bytes | bytearray | memoryview
 
 
@@ -22,6 +24,10 @@ class Rng(Protocol):
 
     def randbytes(self, n: int, /) -> bytes:
         """`n` random bytes."""
+
+
+class DiskFull(StorageFault):
+    """There is no room for a write (or a quota forbids it). Unlike other faults it may pass: the caller undoes the write (D10)."""
 
 
 class FileStat(NamedTuple):

@@ -1,0 +1,137 @@
+"""What do the small text files say, and how are they replaced? Source: D1, D8, K30, K32.
+
+Readers return None for a file that is missing *or* damaged: each of these files is a lower bound or a cache, and what stands in
+for it is always safe (recover all, start at the first segment, rebuild the epoch table).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.ports import Files
+from headrace.storage.atomic import replace_file
+from headrace.storage.layout import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA
+
+_VERSION = "0"
+
+
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint: version, count, then `topic partition offset` a line."""
+    lines = [_VERSION, str(len(offsets))]
+    lines += [f"{partition.topic} {partition.partition} {offset}" for partition, offset in offsets.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
+    """The offsets of a checkpoint; None if it is missing or damaged."""
+    rows = _rows(data, 3)
+    if rows is None:
+        return None
+    try:
+        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except ValueError:
+        return None
+
+
+def epochs_text(entries: Iterable[OffsetAndEpoch]) -> bytes:
+    """`leader-epoch-checkpoint`: version, count, then `epoch start-offset` a line."""
+    lines = [f"{entry.epoch} {entry.offset}" for entry in entries]
+    return ("\n".join([_VERSION, str(len(lines)), *lines]) + "\n").encode()
+
+
+def parse_epochs(data: bytes | None) -> list[OffsetAndEpoch] | None:
+    """The entries, both rising; None if the file is missing or damaged."""
+    rows = _rows(data, 2)
+    if rows is None:
+        return None
+    try:
+        entries = [OffsetAndEpoch(int(offset), int(epoch)) for epoch, offset in rows]
+    except ValueError:
+        return None
+    pairs = itertools.pairwise(entries)
+    if all(a.epoch < b.epoch and a.offset < b.offset for a, b in pairs) and all(min(e) >= 0 for e in entries):
+        return entries
+    return None
+
+
+def _rows(data: bytes | None, columns: int) -> list[list[str]] | None:
+    if data is None:
+        return None
+    try:
+        lines = data.decode().splitlines()
+        if len(lines) < 2 or lines[0].strip() != _VERSION or int(lines[1]) != len(lines) - 2:
+            return None
+    except ValueError:
+        return None
+    rows = [line.split() for line in lines[2:]]
+    return rows if all(len(row) == columns for row in rows) else None
+
+
+def read_offsets(files: Files, directory: str, name: str) -> dict[TopicPartition, int] | None:
+    """The offset checkpoint `name` of a log directory."""
+    return parse_offsets(files.read_file(f"{directory}/{name}"))
+
+
+def write_offsets(files: Files, directory: str, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace the offset checkpoint `name` durably."""
+    replace_file(files, directory, name, offsets_text(offsets))
+
+
+def read_epochs(files: Files, path: str) -> list[OffsetAndEpoch] | None:
+    """The epoch table stored beside a log's segments."""
+    return parse_epochs(files.read_file(f"{path}/{LEADER_EPOCHS}"))
+
+
+def write_epochs(files: Files, path: str, entries: Iterable[OffsetAndEpoch]) -> None:
+    """Replace a log's stored epoch table durably."""
+    replace_file(files, path, LEADER_EPOCHS, epochs_text(entries))
+
+
+def read_topic_id(files: Files, path: str) -> Uuid | None:
+    """The topic id in `partition.metadata`; None if there is no such file. StorageFault if it is damaged."""
+    data = files.read_file(f"{path}/{PARTITION_METADATA}")
+    if data is None:
+        return None
+    try:
+        values = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
+        if values["version"] == _VERSION:
+            return Uuid.parse(values["topic_id"])
+    except (KeyError, ValueError):
+        pass
+    raise StorageFault(f"{path}/{PARTITION_METADATA} is damaged: expected version 0 and a topic id")
+
+
+def write_topic_id(files: Files, path: str, topic_id: Uuid) -> None:
+    """Write `partition.metadata` durably."""
+    replace_file(files, path, PARTITION_METADATA, f"version: {_VERSION}\ntopic_id: {topic_id}".encode())
+
+
+def read_clean_shutdown(files: Files, directory: str) -> int | None:
+    """The broker epoch in the mark of a clean stop (-1 if it names none); None if there is no mark."""
+    data = files.read_file(f"{directory}/{CLEAN_SHUTDOWN}")
+    if data is None:
+        return None
+    try:
+        content = json.loads(data)
+        epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
+    except ValueError:
+        return -1
+    return epoch if isinstance(epoch, int) else -1
+
+
+def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
+    """Leave the mark of a clean stop, last of all, durably (D4)."""
+    replace_file(files, directory, CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
+
+
+def remove_clean_shutdown(files: Files, directory: str) -> None:
+    """Remove the mark durably: the first thing at start, before anything is loaded (D4, K29)."""
+    path = f"{directory}/{CLEAN_SHUTDOWN}"
+    if files.exists(path):
+        files.unlink(path)
+        files.fsync_dir(directory)

@@ -1,0 +1,222 @@
+"""Where in a segment is an offset or a time? Kafka's sparse `.index` and `.timeindex`, and the list of `.txnindex`.
+
+The first two are kept in memory once used and written behind: entries reach the file when the segment is flushed, rolled or closed.
+They are caches (D7): after an unclean stop those of segments that may be unsynced are rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from headrace.core.ports import Files
+from headrace.log.ports import AbortedTransaction
+from headrace.log.segments import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+
+_OFFSET_ENTRY = Struct(">iI")
+_TIME_ENTRY = Struct(">qi")
+_TXN_ENTRY = Struct(">hqqqq")
+_TXN_VERSION = 0
+
+
+class EntryFile:
+    """Fixed-size entries in memory, and their file. `data` is everything; the file has the first `stored` bytes of it."""
+
+    __slots__ = ("_files", "data", "path", "stored")
+
+    def __init__(self, files: Files, path: str, data: bytes = b"") -> None:
+        self._files = files
+        self.path = path
+        self.data = bytearray(data)
+        self.stored = len(data)
+
+    def store(self) -> bool:
+        """Write new entries to the page cache; creates the file. True if anything was written."""
+        if self.stored == len(self.data) and self._files.exists(self.path):
+            return False
+        file = self._files.open(self.path, create=True)
+        try:
+            if file.size() != self.stored:
+                file.truncate(self.stored)
+            file.pwrite(memoryview(self.data)[self.stored :], self.stored)
+        finally:
+            file.close()
+        self.stored = len(self.data)
+        return True
+
+    def cut(self, size: int) -> None:
+        """Keep the first `size` bytes, in the file too."""
+        if size >= len(self.data):
+            return
+        del self.data[size:]
+        if self.stored > size:
+            file = self._files.open(self.path, create=True)
+            try:
+                file.truncate(size)
+            finally:
+                file.close()
+            self.stored = size
+
+
+class OffsetIndex:
+    """(last offset of a batch, position of that batch) about every `index.interval.bytes`."""
+
+    __slots__ = ("_base", "file")
+
+    def __init__(self, file: EntryFile, base_offset: int) -> None:
+        self.file = file
+        self._base = base_offset
+
+    def __len__(self) -> int:
+        return len(self.file.data) // OFFSET_ENTRY_BYTES
+
+    def append(self, last_offset: int, position: int) -> None:
+        """The batch at `position` ends at `last_offset` (inclusive)."""
+        self.file.data += _OFFSET_ENTRY.pack(last_offset - self._base, position)
+
+    def last(self) -> tuple[int, int] | None:
+        """(last offset, position) of the last entry, None if there is none."""
+        data = self.file.data
+        if not data:
+            return None
+        relative, position = _OFFSET_ENTRY.unpack_from(data, len(data) - OFFSET_ENTRY_BYTES)
+        return self._base + relative, position
+
+    def position_for(self, offset: int) -> int:
+        """A position at or before the batch that holds `offset`, 0 if no entry is that low."""
+        data = self.file.data
+        low, high = 0, len(data) // OFFSET_ENTRY_BYTES
+        if not high:
+            return 0
+        target = offset - self._base
+        found: int
+        relative, found = _OFFSET_ENTRY.unpack_from(data, (high - 1) * OFFSET_ENTRY_BYTES)
+        if relative <= target:
+            return found
+        found = 0
+        while low < high:
+            middle = (low + high) // 2
+            relative, at = _OFFSET_ENTRY.unpack_from(data, middle * OFFSET_ENTRY_BYTES)
+            if relative <= target:
+                low, found = middle + 1, at
+            else:
+                high = middle
+        return found
+
+    def cut_at(self, end_position: int) -> None:
+        """Drop entries of batches at or behind `end_position`."""
+        data = self.file.data
+        size = len(data)
+        while size and _OFFSET_ENTRY.unpack_from(data, size - OFFSET_ENTRY_BYTES)[1] >= end_position:
+            size -= OFFSET_ENTRY_BYTES
+        self.file.cut(size)
+
+    def is_sane(self, log_size: int) -> bool:
+        """True if entries rise and point into a log of `log_size` bytes (K33)."""
+        data = self.file.data
+        if len(data) % OFFSET_ENTRY_BYTES:
+            return False
+        previous, before = -1, -1
+        for relative, position in _OFFSET_ENTRY.iter_unpack(data):
+            if relative <= previous or position <= before or position >= log_size:
+                return False
+            previous, before = relative, position
+        return True
+
+
+class TimeIndex:
+    """(highest timestamp so far, last offset of the batch that had it first); both rise."""
+
+    __slots__ = ("_base", "file")
+
+    def __init__(self, file: EntryFile, base_offset: int) -> None:
+        self.file = file
+        self._base = base_offset
+
+    def __len__(self) -> int:
+        return len(self.file.data) // TIME_ENTRY_BYTES
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Note the highest timestamp so far, if it is higher than the last one noted."""
+        if timestamp >= 0:
+            last = self.last()
+            if last is None or timestamp > last[0]:
+                self.file.data += _TIME_ENTRY.pack(timestamp, offset - self._base)
+
+    def last(self) -> tuple[int, int] | None:
+        """(timestamp in ms, offset) of the last entry, None if there is none."""
+        data = self.file.data
+        if not data:
+            return None
+        timestamp, relative = _TIME_ENTRY.unpack_from(data, len(data) - TIME_ENTRY_BYTES)
+        return timestamp, self._base + relative
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset below which no record has a timestamp of at least `timestamp`, as far as the index knows."""
+        data = self.file.data
+        low, high = 0, len(data) // TIME_ENTRY_BYTES
+        found = self._base
+        while low < high:
+            middle = (low + high) // 2
+            at, relative = _TIME_ENTRY.unpack_from(data, middle * TIME_ENTRY_BYTES)
+            if at < timestamp:
+                low, found = middle + 1, self._base + relative
+            else:
+                high = middle
+        return found
+
+    def cut_at(self, end_offset: int) -> None:
+        """Drop entries of batches at or above `end_offset`."""
+        data = self.file.data
+        size = len(data)
+        while size and _TIME_ENTRY.unpack_from(data, size - TIME_ENTRY_BYTES)[1] + self._base >= end_offset:
+            size -= TIME_ENTRY_BYTES
+        self.file.cut(size)
+
+    def is_sane(self) -> bool:
+        """True if timestamps and offsets rise and no offset is below the segment's base."""
+        data = self.file.data
+        if len(data) % TIME_ENTRY_BYTES:
+            return False
+        before, previous = -1, -1
+        for timestamp, relative in _TIME_ENTRY.iter_unpack(data):
+            if timestamp <= before or relative < 0 or relative < previous:
+                return False
+            before, previous = timestamp, relative
+        return True
+
+
+class TransactionIndex:
+    """The aborted transactions whose marker lies in one segment. There is no file while there are none."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: EntryFile) -> None:
+        self.file = file
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Note an aborted transaction; they come in the order of their markers."""
+        self.file.data += _TXN_ENTRY.pack(_TXN_VERSION, *aborted)
+
+    def entries(self) -> list[AbortedTransaction]:
+        """All of them, in the order of their markers."""
+        return [AbortedTransaction(*fields) for _, *fields in _TXN_ENTRY.iter_unpack(self.file.data)]
+
+    def store(self) -> None:
+        """Write new entries to the page cache."""
+        if self.file.data or self.file.stored:
+            self.file.store()
+
+    def cut_at(self, end_offset: int) -> None:
+        """Drop transactions whose marker is at or above `end_offset`."""
+        kept = sum(1 for entry in self.entries() if entry.last_offset < end_offset)
+        self.file.cut(kept * _TXN_ENTRY.size)
+
+    def is_sane(self, base_offset: int) -> bool:
+        """True if every entry is whole, of the known version, and its marker lies in the segment."""
+        data = self.file.data
+        if len(data) % _TXN_ENTRY.size:
+            return False
+        return all(
+            version == _TXN_VERSION and first <= last and last >= base_offset
+            for version, _, first, last, _ in _TXN_ENTRY.iter_unpack(data)
+        )

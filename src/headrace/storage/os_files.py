@@ -1,0 +1,222 @@
+"""The real disk: `Files` on the operating system. The only module here that may import `os`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.core.errors import StorageFault
+from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
+
+_locked_here: set[str] = set()
+_sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+@contextmanager
+def _faults(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _fault(error, action, path) from error
+
+
+def _fault(error: OSError, action: str, path: str) -> StorageFault:
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFault
+    return kind(f"cannot {action} {path}: {error.strerror or error}")
+
+
+class OsFile:
+    """An open file of the operating system. Closing it twice is fine; a garbage one closes itself."""
+
+    __slots__ = ("fd", "path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path
+
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        try:
+            data = os.pread(self.fd, size, offset)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            while (size := size - len(data)) and (data := os.pread(self.fd, size, offset := offset + len(data))):
+                parts.append(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise _fault(error, "read", self.path) from error
+
+    def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
+        """Fill `buffer` from `offset`; the number of bytes read."""
+        try:
+            done = os.preadv(self.fd, (buffer,), offset)
+            if done < len(buffer):
+                view = memoryview(buffer)
+                while done < len(view) and (more := os.preadv(self.fd, (view[done:],), offset + done)):
+                    done += more
+            return done
+        except OSError as error:
+            raise _fault(error, "read", self.path) from error
+
+    def pwrite(self, data: BytesLike, offset: int, /) -> None:
+        """Write all of `data` at `offset`, to the page cache."""
+        try:
+            done = os.pwrite(self.fd, data, offset)
+            if done != len(data):
+                view = memoryview(data)
+                while done < len(view):
+                    done += os.pwrite(self.fd, view[done:], offset + done)
+        except OSError as error:
+            raise _fault(error, "write", self.path) from error
+
+    def truncate(self, size: int, /) -> None:
+        """Make the file exactly `size` bytes long."""
+        with _faults("truncate", self.path):
+            os.ftruncate(self.fd, size)
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        with _faults("examine", self.path):
+            return os.fstat(self.fd).st_size
+
+    def fsync(self) -> None:
+        """Return when bytes and size are durable."""
+        with _faults("sync", self.path):
+            _sync_data(self.fd)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsFileLock:
+    """A POSIX lock, as Java's `FileChannel.lock` takes it, so Kafka and Headrace keep each other out of a directory."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+
+    def release(self) -> None:
+        """Let another process take the lock."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _locked_here.discard(self._path)
+            os.close(fd)
+
+
+class OsFiles:
+    """The file system of this machine."""
+
+    __slots__ = ()
+
+    def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> OsFile:
+        """Open a file for reading and writing; with `create`, make it if there is none."""
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        if create:
+            flags |= os.O_CREAT
+        if truncate:
+            flags |= os.O_TRUNC
+        with _faults("open", path):
+            return OsFile(os.open(path, flags, 0o644), path)
+
+    def read_file(self, path: str, /) -> bytes | None:
+        """The whole file, or None if there is none."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _fault(error, "open", path) from error
+        file = OsFile(fd, path)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
+
+    def exists(self, path: str, /) -> bool:
+        """True if a file or directory has this name."""
+        return os.path.exists(path)
+
+    def stat(self, path: str, /) -> FileStat | None:
+        """Size and time of a name, or None if there is none."""
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _fault(error, "examine", path) from error
+        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, os.path.isdir(path))
+
+    def listdir(self, path: str, /) -> list[str]:
+        """Names in a directory, sorted."""
+        with _faults("list", path):
+            return sorted(os.listdir(path))
+
+    def mkdir(self, path: str, /) -> None:
+        """Make a directory and its missing parents."""
+        with _faults("create", path):
+            os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str, /) -> None:
+        """Give `source` the name `target`, replacing a file there."""
+        with _faults("rename", source):
+            os.replace(source, target)
+
+    def unlink(self, path: str, /) -> None:
+        """Remove a file; nothing happens if there is none."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _fault(error, "remove", path) from error
+
+    def rmdir(self, path: str, /) -> None:
+        """Remove an empty directory; nothing happens if there is none."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _fault(error, "remove", path) from error
+
+    def fsync_dir(self, path: str, /) -> None:
+        """Return when the names in this directory are durable."""
+        with _faults("sync", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def lock(self, path: str, /) -> OsFileLock | None:
+        """Take the lock file at `path`, or None when another process (or another node in this one) holds it."""
+        real = os.path.realpath(path)
+        if real in _locked_here:
+            return None
+        with _faults("lock", path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                os.close(fd)
+                return None
+        _locked_here.add(real)
+        return OsFileLock(fd, real)
+
+    def disk_space(self, path: str, /) -> DiskSpace:
+        """Room on the file system of `path`."""
+        with _faults("examine", path):
+            found = os.statvfs(path)
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)

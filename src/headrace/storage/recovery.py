@@ -1,0 +1,281 @@
+"""What does a log's directory hold after a clean or an unclean stop? Source: D5-D8, D11, K33, K35.
+
+After a clean stop only the end of the last segment is read. After an unclean one every batch of the segments from the recovery point
+on is checked; the log is cut at the first bad one, and indexes, epoch table and producer state follow from what is left. Running it
+again, or crashing in it and running it again, gives the same log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.core.errors import StorageFault
+from headrace.core.ports import Files
+from headrace.log.config import LogConfig
+from headrace.log.epochs import EpochTable
+from headrace.log.partition_log import PartitionLog
+from headrace.log.producers import ProducerStates
+from headrace.records.batch import HEADER_SIZE, batch_is_sound
+from headrace.storage.checkpoints import read_epochs
+from headrace.storage.layout import LOG, SEGMENT_SUFFIXES, SNAPSHOT, offset_file, parse_offset_file
+from headrace.storage.producer_snapshot import read_snapshot
+from headrace.storage.segment_file import Segment
+from headrace.storage.swapping import finish_swaps
+
+RECOVERY_SCAN_BYTES = 1024 * 1024
+
+
+class RottenLog(StorageFault):
+    """A part of a log that was synced is damaged (D6): it is no torn write, so it is not cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadHints:
+    """What is known of a log before it is read.
+
+    `max_unsynced_bytes` bounds what a crash can leave torn at the end of a log whose recovery point is not kept (the metadata log).
+    """
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    is_clean: bool = False
+    now_ms: int = 0
+    is_contiguous: bool = False
+    max_unsynced_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A log that was read: its state, its segments in order, and what was found amiss, a line each."""
+
+    state: PartitionLog
+    segments: list[Segment]
+    notes: list[str] = field(default_factory=list)
+    epochs_stored: bool = False
+
+
+def load(files: Files, path: str, config: LogConfig, hints: LoadHints) -> Loaded:
+    """Read the log in directory `path`. Raises StorageFault, or RottenLog for damage below the recovery point."""
+    return _Loader(files, path, config, hints).load()
+
+
+class _Loader:
+    """One reading of one directory, step by step."""
+
+    def __init__(self, files: Files, path: str, config: LogConfig, hints: LoadHints) -> None:
+        self._files = files
+        self._path = path
+        self._config = config
+        self._hints = hints
+        self._notes: list[str] = []
+        self._snapshots: list[int] = []
+        self._scanned_from: int | None = None
+
+    def load(self) -> Loaded:
+        hints = self._hints
+        segments = self._segments()
+        state = PartitionLog(self._config, is_contiguous=hints.is_contiguous)
+        stored = read_epochs(self._files, self._path)
+        state.epochs = EpochTable(stored or ())
+        if stored is None and any(segment.size for segment in segments):
+            self._notes.append("leader epochs rebuilt from the log")
+            self._assign_epochs(segments, state.epochs)
+        end = self._clean_end(segments[-1]) if hints.is_clean else None
+        if end is None:
+            end = self._recover(segments, state.epochs)
+        state.log_end_offset = end
+        state.log_start_offset = min(max(hints.log_start_offset, segments[0].base_offset), end)
+        if hints.recovery_point > end or hints.log_start_offset > end:
+            self._notes.append(f"a checkpoint was above the log's end {end}")
+        state.durable_end_offset = min(hints.recovery_point, end)
+        state.high_watermark = state.log_start_offset
+        state.epochs.truncate_from_end(end)
+        state.epochs.truncate_from_start(state.log_start_offset)
+        self._rebuild_producers(segments, state)
+        return Loaded(state, segments, self._notes, stored == state.epochs.entries())
+
+    # -- segments ----------------------------------------------------------------------------------------------
+
+    def _segments(self) -> list[Segment]:
+        """The segments in order, after unfinished work was finished and leftovers were removed; at least one."""
+        files, path = self._files, self._path
+        names = finish_swaps(files, path)
+        parsed = [found for name in names if (found := parse_offset_file(name)) is not None]
+        bases = sorted(found.offset for found in parsed if found.suffix == LOG)
+        while len(bases) > 1 and bases[1] <= self._hints.log_start_offset:
+            bases.pop(0)
+        kept = set(bases)
+        for found in parsed:
+            if found.suffix == SNAPSHOT:
+                self._snapshots.append(found.offset)
+            elif found.offset not in kept:
+                files.unlink(offset_file(path, found.offset, found.suffix))
+        segments = []
+        for base in bases:
+            found_stat = files.stat(offset_file(path, base, LOG))
+            segment = Segment(files, path, base, size=found_stat.size if found_stat else 0)
+            segment.created_ms = found_stat.mtime_ms if found_stat else self._hints.now_ms
+            segments.append(segment)
+        if not segments:
+            segments.append(Segment.create(files, path, self._hints.log_start_offset, now_ms=self._hints.now_ms))
+        return segments
+
+    def _clean_end(self, last: Segment) -> int | None:
+        """The end offset of a log that was closed well, or None if its last segment does not end with a whole batch."""
+        entry = last.index.last()
+        position = entry[1] if entry else 0
+        end = last.base_offset
+        for at, header in last.batches(position):
+            end = header.next_offset
+            position = at + header.size
+        if position == last.size:
+            return end
+        self._notes.append("the last segment ends with bytes that are no batch")
+        return None
+
+    # -- recovery ----------------------------------------------------------------------------------------------
+
+    def _recover(self, segments: list[Segment], epochs: EpochTable) -> int:
+        """Check all batches from the recovery point on and cut at the first bad one; the log's end offset."""
+        point = self._hints.recovery_point
+        index = len(segments) - 1
+        while index > 0 and segments[index].base_offset > point:
+            index -= 1
+        self._scanned_from = end = segments[index].base_offset
+        epochs.truncate_from_end(end)
+        while index < len(segments):
+            segment = segments[index]
+            if segment.base_offset != end:
+                self._refuse_rot(end, segments[index:], 0)
+                self._drop(segments, index)
+                break
+            end, position = self._check(segment, epochs)
+            if position < segment.size:
+                self._refuse_rot(end, segments[index:], position)
+                self._notes.append(
+                    f"cut at offset {end}: {segment.size - position} bytes of {segment.base_offset:020d}.log"
+                )
+                self._drop(segments, index + 1)
+                segment.log.truncate(position)
+                segment.log.fsync()
+                segment.size = position
+                break
+            index += 1
+        for segment in segments:
+            if segment.base_offset >= self._scanned_from:
+                segment.rebuild_indexes(self._config.index_interval_bytes)
+        return end
+
+    def _check(self, segment: Segment, epochs: EpochTable) -> tuple[int, int]:
+        """(offset, position) where the sound part of a segment ends; its epochs are noted."""
+        end, position = segment.base_offset, 0
+        log, size = segment.log, segment.size
+        chunk, start = b"", 0
+        for at, header in segment.batches(scan_bytes=RECOVERY_SCAN_BYTES):
+            total = header.size
+            if at < start or at + total > start + len(chunk):
+                chunk, start = log.pread(min(max(total, RECOVERY_SCAN_BYTES), size - at), at), at
+            if header.base_offset < end or not batch_is_sound(chunk, header, at - start):
+                break
+            if header.leader_epoch != epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            end, position = header.next_offset, at + total
+        return end, position
+
+    def _refuse_rot(self, end: int, rest: list[Segment], position: int) -> None:
+        """Tell rot from a torn write (D6): below the recovery point, or larger than what can have been unsynced."""
+        bound = self._hints.max_unsynced_bytes
+        behind = sum(segment.size for segment in rest) - position
+        if end < self._hints.recovery_point or (bound is not None and behind > bound):
+            raise RottenLog(
+                f"{self._path}: damaged at offset {end}, byte {position} of {rest[0].base_offset:020d}.log, in a part that was"
+                " synced: this replica cannot be used any more"
+            )
+
+    def _drop(self, segments: list[Segment], index: int) -> None:
+        """Remove the segments from `index` on, durably."""
+        if index >= len(segments):
+            return
+        for segment in reversed(segments[index:]):
+            self._notes.append(f"dropped segment {segment.base_offset:020d}.log behind the cut")
+            for suffix in SEGMENT_SUFFIXES:
+                self._files.unlink(offset_file(self._path, segment.base_offset, suffix))
+        self._files.fsync_dir(self._path)
+        del segments[index:]
+
+    @staticmethod
+    def _assign_epochs(segments: list[Segment], epochs: EpochTable) -> None:
+        for segment in segments:
+            for _, header in segment.batches(scan_bytes=RECOVERY_SCAN_BYTES):
+                if header.leader_epoch != epochs.latest:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+
+    # -- producers ---------------------------------------------------------------------------------------------
+
+    def _rebuild_producers(self, segments: list[Segment], state: PartitionLog) -> None:
+        """Producer state at the log's end: the best snapshot, and the batches after it (E4)."""
+        end = state.log_end_offset
+        highest = end if self._scanned_from is None else min(end, self._scanned_from)
+        stale = [offset for offset in self._snapshots if offset > end]
+        for offset in stale:
+            self._files.unlink(offset_file(self._path, offset, SNAPSHOT))
+        if stale:
+            self._files.fsync_dir(self._path)
+        usable = [offset for offset in self._snapshots if offset <= highest]
+        rebuilt = {
+            s.base_offset for s in segments if self._scanned_from is not None and s.base_offset >= self._scanned_from
+        }
+        replay_producers(
+            self._files, self._path, state, segments, snapshots=usable, note_aborted=lambda s: s.base_offset in rebuilt
+        )
+        state.producers.expire(self._hints.now_ms, self._config.producer_id_expiration_ms)
+
+
+def replay_producers(
+    files: Files,
+    path: str,
+    state: PartitionLog,
+    segments: list[Segment],
+    *,
+    snapshots: list[int],
+    note_aborted: Callable[[Segment], bool],
+) -> None:
+    """Set `state.producers` to what the log up to its end says, from the highest readable of `snapshots` on.
+
+    Aborted transactions met in segments for which `note_aborted` is true go into their `.txnindex`, which was emptied before.
+    """
+    start, entries = segments[0].base_offset, None
+    for offset in sorted(snapshots, reverse=True):
+        entries = read_snapshot(files, path, offset)
+        if entries is not None:
+            start = offset
+            break
+    state.producers = ProducerStates(entries or (), end_offset=start)
+    for segment in segments:
+        if note_aborted(segment):
+            segment.clear_txn_index()
+    if start >= state.log_end_offset:
+        return
+    for index, segment in enumerate(segments):
+        if index + 1 == len(segments) or segments[index + 1].base_offset > start:
+            _replay_segment(state, segment, start, keeps_aborted=note_aborted(segment))
+    state.producers.end_offset = state.log_end_offset
+
+
+def _replay_segment(state: PartitionLog, segment: Segment, start: int, *, keeps_aborted: bool) -> None:
+    """Show the producers every batch of `segment` from offset `start` on."""
+    first = 0
+    if start > segment.base_offset:
+        found = segment.find(start)
+        if found is None:
+            return
+        first = found[0]
+    for position, header in segment.batches(first, scan_bytes=RECOVERY_SCAN_BYTES):
+        if header.base_offset < start:
+            continue
+        needs_bytes = header.is_control and header.has_producer_id and header.size > HEADER_SIZE
+        data = segment.read_batch(position, header) if needs_bytes else b""
+        aborted = state.replay_producer(data, 0, header)
+        if aborted is not None and keeps_aborted:
+            segment.txn_index.append(aborted)

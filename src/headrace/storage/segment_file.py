@@ -1,0 +1,325 @@
+"""One segment of a log on disk: batches from a base offset on, with its indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.core.errors import PeerError, StorageFault
+from headrace.core.ports import BytesLike, File, Files
+from headrace.log.partition_log import PlannedBatch
+from headrace.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+)
+from headrace.records.record import read_records
+from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
+from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_file
+
+SCAN_BYTES = 16 * 1024
+_UNKNOWN = -2
+
+
+class Segment:
+    """The file of one segment and its indexes; `headrace.storage.stored_log.StoredLog` drives it.
+
+    Indexes are read on first use; one that does not fit its log is built anew (K33). `size` is bytes in the log file.
+    `max_timestamp` is ms since 1970, -1 if no record has one, and `offset_of_max_timestamp` the last offset of its batch.
+    """
+
+    __slots__ = (
+        "_files",
+        "_first_timestamp",
+        "_index",
+        "_log",
+        "_max_timestamp",
+        "_offset_of_max_timestamp",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "bytes_since_entry",
+        "created_ms",
+        "jitter_ms",
+        "names_changed",
+        "path",
+        "size",
+    )
+
+    def __init__(self, files: Files, path: str, base_offset: int, *, size: int = 0) -> None:
+        self._files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = 0
+        self.jitter_ms = 0
+        self.bytes_since_entry = 0
+        self.names_changed = False
+        self._log: File | None = None
+        self._index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+        self._max_timestamp = _UNKNOWN if size else NO_TIMESTAMP
+        self._offset_of_max_timestamp = -1
+        self._first_timestamp = _UNKNOWN if size else NO_TIMESTAMP
+
+    @classmethod
+    def create(cls, files: Files, path: str, base_offset: int, *, now_ms: int, jitter_ms: int = 0) -> Segment:
+        """A new, empty segment; leftovers of an abandoned one are emptied."""
+        segment = cls(files, path, base_offset)
+        segment._log = files.open(offset_file(path, base_offset, LOG), create=True, truncate=True)
+        segment.created_ms = now_ms
+        segment.jitter_ms = jitter_ms
+        segment.names_changed = True
+        segment._start_indexes()
+        return segment
+
+    @classmethod
+    def over(cls, files: Files, path: str, base_offset: int, file: File) -> Segment:
+        """A segment for reading batches out of `file`, whatever its name."""
+        segment = cls(files, path, base_offset, size=file.size())
+        segment._log = file
+        return segment
+
+    def _start_indexes(self) -> None:
+        """Begin with empty indexes; files of the same names are removed."""
+        files = []
+        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
+            name = offset_file(self.path, self.base_offset, suffix)
+            self._files.unlink(name)
+            files.append(EntryFile(self._files, name))
+        self._index = OffsetIndex(files[0], self.base_offset)
+        self._time_index = TimeIndex(files[1], self.base_offset)
+        self._txn_index = TransactionIndex(files[2])
+        self.names_changed = True
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> File:
+        """The log file, opened on first use."""
+        if self._log is None:
+            self._log = self._files.open(offset_file(self.path, self.base_offset, LOG))
+        return self._log
+
+    @property
+    def index(self) -> OffsetIndex:
+        """The offset index; rebuilt if it is missing or does not fit the log."""
+        if self._index is None:
+            self._load_indexes()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index, likewise."""
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The aborted transactions that end in this segment."""
+        if self._txn_index is None:
+            name = offset_file(self.path, self.base_offset, TXN_INDEX)
+            loaded = TransactionIndex(EntryFile(self._files, name, self._files.read_file(name) or b""))
+            if not loaded.is_sane(self.base_offset):
+                raise StorageFault(f"{name} is damaged")
+            self._txn_index = loaded
+        return self._txn_index
+
+    def clear_txn_index(self) -> None:
+        """Begin with no aborted transactions; their file goes."""
+        name = offset_file(self.path, self.base_offset, TXN_INDEX)
+        self._files.unlink(name)
+        self._txn_index = TransactionIndex(EntryFile(self._files, name))
+
+    def _load_indexes(self) -> None:
+        names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)]
+        data = [self._files.read_file(name) for name in names]
+        if data[0] is not None and data[1] is not None:
+            index = OffsetIndex(EntryFile(self._files, names[0], data[0]), self.base_offset)
+            time_index = TimeIndex(EntryFile(self._files, names[1], data[1]), self.base_offset)
+            if index.is_sane(self.size) and time_index.is_sane():
+                self._index, self._time_index = index, time_index
+                return
+        self.rebuild_indexes()
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+        """Make the offset and time index anew from the batch headers."""
+        for suffix in (INDEX, TIME_INDEX):
+            self._files.unlink(offset_file(self.path, self.base_offset, suffix))
+        names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)]
+        self._index = OffsetIndex(EntryFile(self._files, names[0]), self.base_offset)
+        self._time_index = TimeIndex(EntryFile(self._files, names[1]), self.base_offset)
+        self._max_timestamp = self._first_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = -1
+        self.bytes_since_entry = 0
+        self.names_changed = True
+        for position, header in self.batches():
+            self.note_batch(position, header.base_offset, header, index_interval_bytes)
+        self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def append(self, data: BytesLike, batches: tuple[PlannedBatch, ...], index_interval_bytes: int) -> None:
+        """Write batches at the end. On a fault the file is cut back to what it was (D10)."""
+        start = self.size
+        log = self._log or self.log
+        try:
+            log.pwrite(data, start)
+        except StorageFault:
+            log.truncate(start)
+            raise
+        if self._index is None or self._max_timestamp == _UNKNOWN:
+            self._learn_tail()
+        for position, base_offset, _, header in batches:
+            self.note_batch(start + position, base_offset, header, index_interval_bytes)
+        self.size = start + len(data)
+
+    def note_batch(self, position: int, base_offset: int, header: BatchHeader, index_interval_bytes: int) -> None:
+        """Keep indexes and timestamps in step with a batch that is in the file at `position`."""
+        timestamp = header.max_timestamp
+        last_offset = base_offset + header.last_offset_delta
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+            self._offset_of_max_timestamp = last_offset
+        if position == 0:
+            self._first_timestamp = timestamp
+        elif self.bytes_since_entry > index_interval_bytes:
+            self.index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += header.length + LOG_OVERHEAD
+
+    def _learn_tail(self) -> None:
+        """Load what an append needs to know about batches written before this process started."""
+        last = self.time_index.last()
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._offset_of_max_timestamp = last or (NO_TIMESTAMP, -1)
+        entry = self.index.last()
+        self.bytes_since_entry = self.size - (entry[1] if entry else 0)
+
+    def become_inactive(self) -> None:
+        """No more batches come: note the highest timestamp and write the indexes to the page cache."""
+        if self.size:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.store_indexes()
+
+    def store_indexes(self) -> None:
+        """Write new index entries to the page cache."""
+        if self._index is not None and self._index.file.store():
+            self.names_changed = True
+        if self._time_index is not None:
+            self._time_index.file.store()
+        if self._txn_index is not None:
+            self._txn_index.store()
+
+    def cut(self, position: int, end_offset: int) -> None:
+        """Drop everything from `position` on, which is where offset `end_offset` would be; synced before it returns.
+
+        Synced, because a cut that a crash undoes could let old batches stand between new ones.
+        """
+        indexes = (self.index, self.time_index)
+        self.log.truncate(position)
+        self.size = position
+        indexes[0].cut_at(position)
+        indexes[1].cut_at(end_offset)
+        self.txn_index.cut_at(end_offset)
+        self.log.fsync()
+        self._max_timestamp, self._offset_of_max_timestamp = indexes[1].last() or (NO_TIMESTAMP, -1)
+        entry = indexes[0].last()
+        start = entry[1] if entry else 0
+        self.bytes_since_entry = position - start
+        if position == 0:
+            self._first_timestamp = NO_TIMESTAMP
+        for _, header in self.batches(start):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def batches(self, position: int = 0, *, scan_bytes: int = SCAN_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position` on; ends before the first that is cut off or is none."""
+        log, size = self.log, self.size
+        chunk, start = b"", 0
+        while position + HEADER_SIZE <= size:
+            if position < start or position + HEADER_SIZE > start + len(chunk):
+                chunk, start = log.pread(min(scan_bytes, size - position), position), position
+                if len(chunk) < HEADER_SIZE:
+                    return
+            header = read_header(chunk, position - start)
+            total = header.length + LOG_OVERHEAD
+            if header.magic != MAGIC or total < HEADER_SIZE or position + total > size:
+                return
+            yield position, header
+            position += total
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the batch that holds `offset`, or of the next one; None if the segment ends before."""
+        for position, header in self.batches(self.index.position_for(offset)):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """The bytes of a batch."""
+        return self.log.pread(header.length + LOG_OVERHEAD, position)
+
+    def record_at_timestamp(self, timestamp: int, start_offset: int, max_bytes: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record from `start_offset` on with at least this timestamp.
+
+        A batch that cannot be opened (B53) is answered by its header alone.
+        """
+        low = max(self.time_index.offset_before(timestamp), start_offset)
+        for position, header in self.batches(self.index.position_for(low)):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset or header.record_count <= 0:
+                continue
+            try:
+                records = read_records(self.read_batch(position, header), max_bytes=max_bytes)
+            except PeerError:
+                return header.max_timestamp, max(header.base_offset, start_offset), header.leader_epoch
+            for record in records:
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return record.timestamp, record.offset, header.leader_epoch
+        return None
+
+    @property
+    def max_timestamp(self) -> int:
+        """Highest timestamp in ms, -1 if there is none."""
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last() or (NO_TIMESTAMP, -1)
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """Last offset of the first batch with the highest timestamp."""
+        return self._offset_of_max_timestamp if self.max_timestamp >= 0 else -1
+
+    @property
+    def first_timestamp(self) -> int:
+        """Highest timestamp of the first batch, -1 if there is none: the time since then decides when to roll."""
+        if self._first_timestamp == _UNKNOWN:
+            first = next(self.batches(scan_bytes=HEADER_SIZE), None)
+            self._first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        return self._first_timestamp
+
+    def largest_timestamp(self) -> int:
+        """For retention: the highest timestamp, or the file's time of change if no record has one."""
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        found = self._files.stat(offset_file(self.path, self.base_offset, LOG))
+        return found.mtime_ms if found else self.created_ms
+
+    def forget_indexes(self) -> None:
+        """Give memory back; they are read again on the next use. For segments that are no longer written."""
+        self.store_indexes()
+        self._index = self._time_index = None
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._log is not None:
+            self._log.close()

@@ -1,0 +1,85 @@
+"""How are old segments replaced by cleaned ones so that a crash at any point leaves each record once? Source: D11.
+
+1. The cleaned segment is written as `.log.cleaned` (and `.txnindex.cleaned`) and synced.
+2. It is renamed to `.log.swap`, and the directory is synced: from here on the swap counts as decided.
+3. The old segments it replaces are removed, all but the one of the same name; the directory is synced.
+4. `.swap` is renamed away, over the old segment of that name; the directory is synced.
+
+At start, what is before step 2 is thrown away and what is behind it is finished. Indexes of a swapped segment are built anew. An old
+`.txnindex` may outlive its segment's swap: it names transactions whose records are gone, which harms no reader.
+"""
+
+from __future__ import annotations
+
+from headrace.core.ports import Files
+from headrace.storage.layout import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    OffsetFile,
+    offset_file,
+    parse_offset_file,
+)
+from headrace.storage.segment_file import Segment
+
+
+def finish_swaps(files: Files, path: str) -> list[str]:
+    """Remove what is going or unfinished in a partition's directory and finish decided swaps; the names left."""
+    names = files.listdir(path)
+    found = {name: parsed for name in names if (parsed := parse_offset_file(name)) is not None and parsed.state}
+    if not found:
+        return names
+    unfinished = [parsed.offset for parsed in found.values() if parsed.state == CLEANED and parsed.suffix == LOG]
+    abandoned_from = min(unfinished, default=None)
+    swaps = []
+    for name, parsed in found.items():
+        if parsed.state == SWAP and parsed.suffix == LOG and (abandoned_from is None or parsed.offset < abandoned_from):
+            swaps.append(parsed)
+        elif parsed.state in (DELETED, CLEANED) or _has_no_log(parsed, found, abandoned_from):
+            files.unlink(f"{path}/{name}")
+    for swap in swaps:
+        apply_swap(files, path, swap.offset, _swap_end(files, path, swap.offset))
+    return files.listdir(path)
+
+
+def _has_no_log(parsed: OffsetFile, found: dict[str, OffsetFile], abandoned_from: int | None) -> bool:
+    """True for a `.swap` file that belongs to no decided swap."""
+    if abandoned_from is not None and parsed.offset >= abandoned_from:
+        return True
+    return OffsetFile(parsed.offset, LOG, SWAP) not in found.values()
+
+
+def _swap_end(files: Files, path: str, base_offset: int) -> int:
+    """End offset of the batches in a `.log.swap`."""
+    file = files.open(offset_file(path, base_offset, LOG, SWAP), read_only=True)
+    try:
+        end = base_offset
+        for _, header in Segment.over(files, path, base_offset, file).batches():
+            end = header.next_offset
+        return end
+    finally:
+        file.close()
+
+
+def apply_swap(files: Files, path: str, base_offset: int, end_offset: int) -> None:
+    """Steps 3 and 4 for the segment at `base_offset`, whose batches end at `end_offset` (exclusive)."""
+    for name in files.listdir(path):
+        parsed = parse_offset_file(name)
+        if parsed is None or parsed.state or parsed.suffix not in SEGMENT_SUFFIXES:
+            continue
+        if base_offset < parsed.offset < end_offset:
+            files.unlink(f"{path}/{name}")
+    for suffix in (INDEX, TIME_INDEX):
+        files.unlink(offset_file(path, base_offset, suffix))
+        files.unlink(offset_file(path, base_offset, suffix, SWAP))
+    files.fsync_dir(path)
+    for suffix in (TXN_INDEX, LOG):
+        source = offset_file(path, base_offset, suffix, SWAP)
+        if files.exists(source):
+            files.rename(source, offset_file(path, base_offset, suffix))
+    files.fsync_dir(path)
