@@ -57,10 +57,16 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     return frozenset(topics)
 
 
-def _read(kind: type[Read], data: bytes, highest_version: int) -> Read:
+def read_version(data: bytes, *, highest_version: int = _HIGHEST_VERSION) -> tuple[int, bytes]:
+    """The version to read an embedded message by, and the bytes behind its version; raises DecodeError."""
     if len(data) < _VERSION_BYTES:
         raise DecodeError("a consumer protocol message has a version in its first two bytes")
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if version < 0:
         raise DecodeError(f"consumer protocol version {version} is negative")
-    return decode(kind, data[_VERSION_BYTES:], min(version, highest_version), allow_trailing=True)
+    return min(version, highest_version), data[_VERSION_BYTES:]
+
+
+def _read(kind: type[Read], data: bytes, highest_version: int) -> Read:
+    version, body = read_version(data, highest_version=highest_version)
+    return decode(kind, body, version, allow_trailing=True)

@@ -17,13 +17,12 @@ def handle(request: JoinGroupRequest, context: RequestContext, broker: Broker) -
     """Wait for the group, unless the coordinator answers at once."""
 
     def fit(response: JoinGroupResponse) -> JoinGroupResponse:
-        """Before version 7 a missing protocol is an empty name."""
-        if response.protocol_name is None and context.api_version < _FIRST_WITHOUT_PROTOCOL:
-            return replace(response, protocol_name="")
-        return response
+        """Before version 7 a missing protocol is an empty name, then null."""
+        missing = None if context.api_version >= _FIRST_WITHOUT_PROTOCOL else ""
+        return response if response.protocol_name else replace(response, protocol_name=missing)
 
     if not request.group_id:
-        return Reply(JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id))
+        return Reply(fit(JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id)))
     return broker.groups.ask(
-        request.group_id, request, context, refused=lambda error: JoinGroupResponse(error_code=error), shape=fit
+        request.group_id, request, context, refused=lambda error: fit(JoinGroupResponse(error_code=error)), shape=fit
     )
