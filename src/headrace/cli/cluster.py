@@ -1,0 +1,215 @@
+"""Which cluster is this, where are its nodes, and how does a broker leave it for good?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from headrace.cli.output import is_terminal, show_json, show_table
+from headrace.cli.shell import connect, json_option
+from headrace.client import admin_cluster, routing
+from headrace.client.blocking import BlockingClient
+from headrace.client.cluster_view import TopicView
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import OperatorError, PeerError
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN_PARTITIONS = 10
+
+
+class _Aliases(click.Group):
+    """Knows `id` as another word for `cluster-id` (S1-74)."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a word, or None."""
+        return super().get_command(ctx, "cluster-id" if cmd_name == "id" else cmd_name)
+
+
+def target_options(function: F) -> F:
+    """Where the cluster is: brokers or controllers, and a file of client settings."""
+    function = click.option(
+        "--command-config", "-c", "--config", "command_config", metavar="FILE", help="Settings of the client."
+    )(function)
+    function = click.option(
+        "--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="The controllers to connect to."
+    )(function)
+    function = click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="The brokers to connect to.")(
+        function
+    )
+    return json_option(function)
+
+
+def broker_option(function: F) -> F:
+    """Which broker is meant."""
+    return click.option("--id", "-i", "broker_id", type=int, required=True, metavar="ID", help="The id of the broker.")(
+        function
+    )
+
+
+def _target(
+    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: str | None
+) -> BlockingClient:
+    return connect(bootstrap_server, command_config, bootstrap_controller=bootstrap_controller)
+
+
+@click.command(
+    cls=_Aliases,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Identify a cluster and manage its brokers.",
+)
+def command() -> None:
+    """The group of the commands below."""
+
+
+@command.command("cluster-id", help="Print the cluster's id (also: id).")
+@target_options
+def cluster_id(
+    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: str | None, as_json: bool
+) -> int:
+    """S1-75."""
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
+        client.run(routing.refresh)
+        found = client.session.cluster.cluster_id
+    if as_json:
+        show_json({"clusterId": found})
+    elif found is None:
+        print("No cluster ID found. The Kafka version is probably too old.")
+    else:
+        print(f"Cluster ID: {found}")
+    return 0
+
+
+@command.command("list-endpoints", help="List where the brokers (or controllers) listen.")
+@target_options
+@click.option("--include-fenced-brokers", is_flag=True, help="List fenced brokers too.")
+def list_endpoints(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: str | None,
+    as_json: bool,
+    include_fenced_brokers: bool,
+) -> int:
+    """KIP-1073: DescribeCluster, of the nodes asked."""
+    if bootstrap_controller and include_fenced_brokers:
+        raise OperatorError("The option --include-fenced-brokers is only supported with --bootstrap-server option")
+    kind = "controller" if bootstrap_controller else "broker"
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
+        found = client.run(admin_cluster.describe_cluster, is_with_fenced=include_fenced_brokers)
+    nodes = sorted(found.end_points, key=lambda node: node.node_id)
+    if as_json:
+        show_json([
+            {"id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack, "fenced": node.is_fenced, "type": kind}
+            for node in nodes
+        ])  # fmt: skip
+        return 0
+    states = {None: "unknown", True: "fenced", False: "unfenced"}
+    state_of = [] if kind == "controller" else [states[node.is_fenced] for node in nodes]
+    rows = [
+        [str(node.node_id), node.host, str(node.port), str(node.rack or "null"), *state_of[index : index + 1], kind]
+        for index, node in enumerate(nodes)
+    ]
+    columns = ["ID", "HOST", "PORT", "RACK", *(["STATE"] if kind == "broker" else []), "ENDPOINT_TYPE"]
+    if is_terminal():
+        show_table("", [column.lower() for column in columns], rows, right=(0, 2))
+    else:
+        print("\n".join(padded(columns, rows)))
+    return 0
+
+
+def padded(columns: list[str], rows: list[list[str]]) -> list[str]:
+    """Kafka's columns: ID, PORT and RACK are 10 wide, HOST as wide as the longest, the others 15 or less."""
+    host = max([len(row[1]) for row in rows] + [4])
+    widths = {
+        "ID": 10,
+        "HOST": host,
+        "PORT": 10,
+        "RACK": max([len(row[3]) for row in rows] + [10]),
+        "STATE": 10,
+        "ENDPOINT_TYPE": 15,
+    }
+    return [
+        " ".join(cell.ljust(widths[column]) for cell, column in zip(row, columns, strict=True))
+        for row in [columns, *rows]
+    ]
+
+
+@command.command("unregister", help="Take a broker that is gone for good out of the cluster's register.")
+@target_options
+@broker_option
+def unregister(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: str | None,
+    as_json: bool,
+    broker_id: int,
+) -> int:
+    """S1-76: the assignments keep the broker."""
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
+        _unregister(client, broker_id, is_decommission=False, is_forced=False)
+    _done(f"Broker {broker_id} is no longer registered.", broker_id, as_json=as_json)
+    return 0
+
+
+@command.command("decommission", help="Take a broker out of the register and out of every replica assignment.")
+@target_options
+@broker_option
+@click.option(
+    "--force",
+    "-f",
+    "is_forced",
+    is_flag=True,
+    help="Go on though partitions lose their only replica, and with it their data.",
+)
+def decommission(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: str | None,
+    as_json: bool,
+    broker_id: int,
+    is_forced: bool,
+) -> int:
+    """S1-66, S1-76: what Headrace adds to UnregisterBroker; other clusters leave the assignments alone, which is told."""
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
+        _unregister(client, broker_id, is_decommission=True, is_forced=is_forced)
+        left = [] if bootstrap_controller else _still_assigned(client, broker_id)
+    if left:
+        shown = ", ".join(left[:_SHOWN_PARTITIONS]) + (
+            f" and {len(left) - _SHOWN_PARTITIONS} more" if len(left) > _SHOWN_PARTITIONS else ""
+        )
+        raise OperatorError(
+            f"Broker {broker_id} is no longer registered, but the cluster cannot decommission: these partitions are still assigned to it: {shown}"
+        )
+    _done(f"Broker {broker_id} is decommissioned.", broker_id, as_json=as_json)
+    return 0
+
+
+def _unregister(client: BlockingClient, broker_id: int, *, is_decommission: bool, is_forced: bool) -> None:
+    """Raises OperatorError whose message names the broker (S1-68, S1-69, S1-70)."""
+    try:
+        client.run(admin_cluster.unregister_broker, broker_id, is_decommission=is_decommission, is_forced=is_forced)
+    except PeerError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            raise OperatorError("The target cluster does not support the broker unregistration API.") from None
+        raise OperatorError(
+            f"Broker {broker_id} was not {'decommissioned' if is_decommission else 'unregistered'}: {error}"
+        ) from None
+
+
+def _still_assigned(client: BlockingClient, broker_id: int) -> list[str]:
+    views = client.run(routing.refresh, None)
+    return [
+        f"{name}-{part.partition}"
+        for name, view in sorted(views.items())
+        if isinstance(view, TopicView)
+        for part in view.partitions
+        if broker_id in part.replicas
+    ]
+
+
+def _done(line: str, broker_id: int, *, as_json: bool) -> None:
+    if as_json:
+        show_json({"broker": broker_id, "message": line})
+    else:
+        print(line)
