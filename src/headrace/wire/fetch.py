@@ -37,6 +37,9 @@ NO_HIGH_WATERMARK: Final = (1 << 63) - 1
 _HEAD = struct.Struct(">iiiibiiB")  # replica id, waits and sizes, isolation level, session id and epoch, topics
 _HEAD_NO_REPLICA = struct.Struct(">iiibiiB")
 _PARTITION = struct.Struct(">iiqiqiB")  # the fields of a partition and a count of no tags
+_OLD_HEAD = struct.Struct(">iiiibiii")
+_OLD_PARTITION = struct.Struct(">iiqqi")
+_OLD_TAIL: Final = bytes(6)  # nothing forgotten, an empty rack
 _TOPIC_ID = struct.Struct(">16sB")
 _FIXED_RESULT = struct.Struct(">ihqqq")
 _INT32 = struct.Struct(">i")
@@ -118,9 +121,9 @@ class FetchResult(NamedTuple):
 
 def parse_fetch(frame: Buffer, pos: int, version: int) -> ParsedFetch:
     """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
-    if version >= FIRST_FLEXIBLE:
+    if version >= FIRST_WITH_PREFERRED_REPLICA:
         try:
-            found = _parse_usual(frame, pos, version)
+            found = _parse_usual(frame, pos, version) if version >= FIRST_FLEXIBLE else _parse_v11_usual(frame, pos)
         except (struct.error, IndexError, UnicodeDecodeError):
             found = None
         if found is not None:
@@ -216,6 +219,33 @@ def _parse_topic(frame: Buffer, pos: int, asks: list[FetchAsk], *, by_id: bool) 
         pos += _PARTITION.size
         asks.append(_new_ask((topic, *fields, ZERO_UUID, NO_HIGH_WATERMARK)))
     return pos + 1 if frame[pos] == 0 else _NOT_USUAL
+
+
+def _parse_v11_usual(frame: Buffer, pos: int) -> ParsedFetch | None:
+    """As `_parse_usual`, of the last version that is not flexible, which many clients still speak."""
+    replica_id, *head, topics = _OLD_HEAD.unpack_from(frame, pos)
+    pos += _OLD_HEAD.size
+    if topics < 0:
+        return _NOT_USUAL
+    asks: list[FetchAsk] = []
+    for _ in range(topics):
+        length = (frame[pos] << 8) + frame[pos + 1]
+        end = pos + 2 + length
+        if end > len(frame):
+            return _NOT_USUAL
+        topic = str(frame[pos + 2 : end], "utf-8")
+        partitions = _INT32.unpack_from(frame, end)[0]
+        pos = end + 4
+        if partitions < 0:
+            return _NOT_USUAL
+        for _ in range(partitions):
+            partition, leader_epoch, offset, log_start, max_bytes = _OLD_PARTITION.unpack_from(frame, pos)
+            pos += _OLD_PARTITION.size
+            fields = (topic, partition, leader_epoch, offset, -1, log_start, max_bytes, ZERO_UUID, NO_HIGH_WATERMARK)
+            asks.append(_new_ask(fields))
+    if frame[pos:] != _OLD_TAIL:
+        return _NOT_USUAL
+    return _parsed((replica_id, -1, *head, asks, (), "", None))
 
 
 def encode_fetch_response(

@@ -21,6 +21,7 @@ from headrace.wire.schema import Records
 from headrace.wire.source import new_uuid
 from headrace.wire.varint import Buffer, append_uvarint, continue_uvarint
 
+FIRST_VERSION: Final = 3
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_HINTS: Final = 10
 FIRST_WITH_TOPIC_IDS: Final = 13
@@ -31,7 +32,14 @@ TopicName = str | Uuid
 _HEAD = struct.Struct(">xhiBB")  # no transactional id, acks, timeout, topics, length of the name
 _HEAD_BY_ID = struct.Struct(">xhiB16s")
 _PART = struct.Struct(">BiB")  # partitions, index, length of the records
+_OLD_HEAD = struct.Struct(">hhiih")  # length of the transactional id, acks, timeout, topics, length of the name
+_OLD_PART = struct.Struct(">iii")
 _RESULT = struct.Struct(">BihqqqBBxxix")  # one partition up to the end of the answer
+_OLD_RESULTS: Final = {  # the same in versions that are not flexible: their last version, and the layout up to the end
+    4: struct.Struct(">iihqqi"),
+    7: struct.Struct(">iihqqqi"),
+    8: struct.Struct(">iihqqqihi"),
+}
 _ONE = 2  # a count of one in a flexible version
 _NOT_USUAL = None
 
@@ -75,8 +83,11 @@ class ProduceResult(NamedTuple):
 def parse_produce(frame: Buffer, pos: int, version: int) -> ParsedProduce:
     """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
     view = frame if type(frame) is memoryview else memoryview(frame)
-    if version >= FIRST_FLEXIBLE and len(view) - pos > _HEAD_BY_ID.size + _PART.size:
-        found = _parse_usual(view, pos, by_id=version >= FIRST_WITH_TOPIC_IDS)
+    if len(view) - pos > _HEAD_BY_ID.size + _PART.size:
+        if version >= FIRST_FLEXIBLE:
+            found = _parse_usual(view, pos, by_id=version >= FIRST_WITH_TOPIC_IDS)
+        else:
+            found = _parse_old_usual(view, pos) if version >= FIRST_VERSION else None
         if found is not None:
             return found
     request, end = decode_from(messages.ProduceRequest, view, pos, version)
@@ -129,6 +140,24 @@ def _parse_usual(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | 
     return _parsed((None, acks, timeout_ms, [_new_batch((topic, index, view[pos:end]))]))
 
 
+def _parse_old_usual(view: memoryview, pos: int) -> ParsedProduce | None:
+    """One topic, one partition, no transaction, in a version that is not flexible; None for any other shape."""
+    no_id, acks, timeout_ms, topics, length = _OLD_HEAD.unpack_from(view, pos)
+    start = pos + _OLD_HEAD.size
+    pos = start + length
+    if no_id != -1 or topics != 1 or length < 0 or pos + _OLD_PART.size > len(view):
+        return _NOT_USUAL
+    partitions, index, size = _OLD_PART.unpack_from(view, pos)
+    pos += _OLD_PART.size
+    if partitions != 1 or size < 0 or pos + size != len(view):
+        return _NOT_USUAL
+    try:
+        topic = str(view[start : start + length], "utf-8")
+    except UnicodeDecodeError:
+        return _NOT_USUAL
+    return _parsed((None, acks, timeout_ms, [_new_batch((topic, index, view[pos:]))]))
+
+
 def encode_produce_response(
     version: int,
     results: Sequence[ProduceResult],
@@ -140,10 +169,11 @@ def encode_produce_response(
 
     Results of one topic that follow each other are written under one topic.
     """
-    if len(results) == 1 and version >= FIRST_FLEXIBLE and not endpoints:
+    if len(results) == 1 and not endpoints:
         result = results[0]
         if result.error_message is None and result.current_leader is None and not result.record_errors:
-            return _encode_usual(version, result, throttle_time_ms)
+            encode_usual = _encode_usual if version >= FIRST_FLEXIBLE else _encode_old_usual
+            return encode_usual(version, result, throttle_time_ms)
     response = messages.ProduceResponse(
         responses=tuple(_topic(version, topic, list(parts)) for topic, parts in groupby(results, lambda r: r.topic)),
         throttle_time_ms=throttle_time_ms,
@@ -172,6 +202,19 @@ def _encode_usual(version: int, result: ProduceResult, throttle_time_ms: int) ->
     return head + _RESULT.pack(
         _ONE, partition, error_code, base_offset, append_time, log_start_offset, 1, 0, throttle_time_ms
     )
+
+
+def _encode_old_usual(version: int, result: ProduceResult, throttle_time_ms: int) -> bytes:
+    topic, *values = result[:6]
+    assert type(topic) is str
+    name = topic.encode()
+    last = 4 if version <= 4 else 7 if version <= 7 else 8
+    if last == 4:
+        values.pop()  # no log start offset
+    if last == 8:
+        values += (0, -1)  # no record errors, no message
+    head = b"\0\0\0\1" + len(name).to_bytes(2, "big") + name
+    return head + _OLD_RESULTS[last].pack(1, *values, throttle_time_ms)
 
 
 def _topic(version: int, topic: TopicName, results: list[ProduceResult]) -> messages.TopicProduceResponse:
