@@ -1,0 +1,56 @@
+"""How does the shell learn to complete our commands and their options?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class, shell_complete
+
+from headrace.cli.main import COMMANDS
+from headrace.core.errors import OperatorError
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+class LazyGroup(click.Group):
+    """All commands of `headrace`, each imported when the shell asks about it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name; one that parses its arguments itself has no options to show."""
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            module: Any = import_module(f"headrace.cli.{cmd_name.replace('-', '_')}")
+        except ImportError:
+            return click.Command(cmd_name)
+        found = getattr(module, "command", None)
+        return found if isinstance(found, click.Command) else click.Command(cmd_name, help=COMMANDS[cmd_name])
+
+
+def answer_shell() -> None:
+    """Answer the shell's question in the environment variable `_HEADRACE_COMPLETE`, and leave the process."""
+    instruction = os.environ.pop("_HEADRACE_COMPLETE")
+    sys.exit(shell_complete(LazyGroup("headrace"), {}, "headrace", "_HEADRACE_COMPLETE", instruction))
+
+
+@click.command(
+    help='Print the completion script of a shell. For bash: eval "$(headrace completion bash)" in ~/.bashrc.'
+)
+@click.argument("shell", required=False, metavar="[bash|zsh|fish]")
+def command(shell: str | None) -> int:
+    """The shell in use when none is named."""
+    name = shell or os.path.basename(os.environ.get("SHELL", "bash"))
+    if name not in SHELLS:
+        raise OperatorError(f"no completion for {name}: one of {', '.join(SHELLS)}")
+    kind = get_completion_class(name)
+    assert kind is not None
+    print(kind(LazyGroup("headrace"), {}, "headrace", "_HEADRACE_COMPLETE").source())
+    return 0
