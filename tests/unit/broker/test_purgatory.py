@@ -1,0 +1,73 @@
+"""Does a waiting reply leave when what it waits for has moved, or when its time is up, and only once?"""
+
+from __future__ import annotations
+
+from headrace.broker.purgatory import Purgatory
+from headrace.broker.reply import NO_REPLY, Deferred, Reply
+
+
+def waiting(
+    purgatory: Purgatory, *, keys: tuple[str, ...] = ("a",), deadline_ms: int | None = None
+) -> tuple[Deferred, list[bool]]:
+    """A deferred that completes at the first attempt after `ready` was set."""
+    ready: list[bool] = []
+    deferred = Deferred(deadline_ms=deadline_ms, on_timeout=lambda: Reply("late"))
+    purgatory.watch(deferred, keys, lambda: bool(ready) and deferred.complete(Reply("done")))
+    return deferred, ready
+
+
+def test_a_reply_leaves_when_its_key_moves_and_it_is_complete() -> None:
+    purgatory = Purgatory()
+    deferred, ready = waiting(purgatory)
+    purgatory.moved("a")
+    assert not deferred.is_done
+    ready.append(True)
+    purgatory.moved("b")
+    assert not deferred.is_done
+    purgatory.moved("a")
+    assert deferred.reply == Reply("done")
+    assert len(purgatory) == 0
+
+
+def test_a_reply_with_two_keys_is_forgotten_under_both() -> None:
+    purgatory = Purgatory()
+    deferred, ready = waiting(purgatory, keys=("a", "b"))
+    ready.append(True)
+    purgatory.moved("b")
+    assert deferred.reply == Reply("done")
+    purgatory.moved("a")
+    assert len(purgatory) == 0
+    assert purgatory.next_deadline_ms() is None
+
+
+def test_at_the_deadline_the_timeout_reply_leaves() -> None:
+    purgatory = Purgatory()
+    deferred, ready = waiting(purgatory, deadline_ms=100)
+    assert purgatory.next_deadline_ms() == 100
+    purgatory.expire(99)
+    assert not deferred.is_done
+    purgatory.expire(100)
+    assert deferred.reply == Reply("late")
+    ready.append(True)
+    purgatory.moved("a")
+    assert deferred.reply == Reply("late")
+
+
+def test_an_abandoned_reply_is_not_kept() -> None:
+    """M5: a client that goes away leaves nothing behind."""
+    purgatory = Purgatory()
+    deferred, _ = waiting(purgatory, deadline_ms=100)
+    deferred.abandon()
+    assert len(purgatory) == 0
+    assert purgatory.next_deadline_ms() is None
+    purgatory.expire(200)
+    assert deferred.reply is None
+
+
+def test_a_reply_is_given_once() -> None:
+    deferred = Deferred()
+    seen: list[object] = []
+    assert deferred.complete(Reply(1))
+    assert not deferred.complete(NO_REPLY)
+    deferred.when_done(seen.append)
+    assert seen == [Reply(1)]

@@ -1,0 +1,193 @@
+"""Through which states does a broker go, and what does it say on the way?"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Deferred, Reply
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import ONE_UUID
+from headrace.core.node_config import NodeConfig
+from headrace.node.lifecycle import (
+    SHUTDOWN_TIMEOUT_MS,
+    BrokerIdentity,
+    BrokerLifecycle,
+    BrokerState,
+    LifecycleEffect,
+    RecoverLogs,
+    StartFailed,
+    StateChanged,
+)
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+
+class Controller:
+    """The controller's side of the port: keeps what was asked, answers when told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, Deferred]] = []
+
+    def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
+        """As the port's."""
+        deferred = Deferred()
+        self.asked.append((request, deferred))
+        return deferred
+
+    def answer(self, response: object) -> object:
+        """Answer the oldest question, and give it."""
+        request, deferred = self.asked.pop(0)
+        deferred.complete(Reply(response))
+        return request
+
+
+class Setting:
+    """A lifecycle with its controller and its effects."""
+
+    def __init__(self, **settings: int | bool) -> None:
+        self.controller = Controller()
+        self.effects: list[LifecycleEffect] = []
+        self.machine = BrokerLifecycle(
+            config=NodeConfig(node_id=4, log_dirs=("/data",), **settings),  # type: ignore[arg-type]
+            identity=BrokerIdentity(
+                cluster_id="c",
+                incarnation_id=ONE_UUID,
+                listeners=(),
+                directory_ids=(ONE_UUID,),
+                previous_broker_epoch=17,
+            ),
+            controller=self.controller,
+            rng=random.Random(1),
+            metadata_offset=lambda: 33,
+            emit=self.effects.append,
+        )
+
+    def heartbeat(self, *, now_ms: int, **answer: bool) -> BrokerHeartbeatRequest:
+        """Time passes, the heartbeat that is due is answered."""
+        self.machine.tick(now_ms)
+        request = self.controller.answer(BrokerHeartbeatResponse(**answer))
+        assert isinstance(request, BrokerHeartbeatRequest)
+        return request
+
+    def run_up(self) -> None:
+        """To RUNNING, at time 30."""
+        self.machine.start(0)
+        self.controller.answer(BrokerRegistrationResponse(broker_epoch=50))
+        self.heartbeat(now_ms=10, is_caught_up=True)
+        self.machine.recovered(20)
+        self.heartbeat(now_ms=30, is_caught_up=True, is_fenced=False)
+        assert self.machine.state is BrokerState.RUNNING
+
+
+def test_a_broker_comes_up_in_the_order_of_b_k02() -> None:
+    """B-K01, B-K02: STARTING 1, RECOVERY 2, RUNNING 3; fenced until its logs are loaded."""
+    setting = Setting()
+    setting.machine.start(0)
+    registration = setting.controller.answer(BrokerRegistrationResponse(broker_epoch=50))
+    assert isinstance(registration, BrokerRegistrationRequest)
+    assert (registration.broker_id, registration.previous_broker_epoch) == (4, 17)
+    first = setting.heartbeat(now_ms=10, is_caught_up=False)
+    assert (first.broker_epoch, first.want_fence, first.current_metadata_offset) == (50, True, 33)
+    setting.heartbeat(now_ms=30, is_caught_up=True)
+    assert setting.effects[-1] == RecoverLogs()
+    setting.machine.recovered(40)
+    ready = setting.heartbeat(now_ms=40, is_caught_up=True, is_fenced=False)
+    assert not ready.want_fence
+    states = [effect.state for effect in setting.effects if isinstance(effect, StateChanged)]
+    assert [int(state) for state in states] == [1, 2, 3]
+
+
+def test_a_broker_stays_in_recovery_until_it_is_unfenced() -> None:
+    setting = Setting()
+    setting.machine.start(0)
+    setting.controller.answer(BrokerRegistrationResponse(broker_epoch=50))
+    setting.heartbeat(now_ms=10, is_caught_up=True)
+    setting.machine.recovered(20)
+    setting.heartbeat(now_ms=20, is_caught_up=True, is_fenced=True)
+    assert setting.machine.state is BrokerState.RECOVERY
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ],
+)
+def test_a_registration_is_tried_again_with_growing_waits(error: ErrorCode) -> None:
+    """B-K09: 100 ms, doubled, jitter 2 %, up to the session timeout."""
+    setting = Setting(broker_session_timeout_ms=400)
+    setting.machine.start(0)
+    now_ms, waits = 0, []
+    for _ in range(4):
+        setting.controller.answer(BrokerRegistrationResponse(error_code=error))
+        due = setting.machine.next_deadline_ms()
+        assert due is not None
+        waits.append(due - now_ms)
+        now_ms = due
+        setting.machine.tick(now_ms)
+    assert [round(wait / 10) * 10 for wait in waits] == [100, 200, 400, 400]
+
+
+def test_a_refused_registration_ends_the_start() -> None:
+    """S1-28: a wrong cluster id is not tried again."""
+    setting = Setting()
+    setting.machine.start(0)
+    setting.controller.answer(BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+    assert setting.effects[-2] == StartFailed(reason="the controller refused the registration: INCONSISTENT_CLUSTER_ID")
+    assert setting.machine.state is BrokerState.SHUTTING_DOWN
+
+
+def test_without_a_controller_the_broker_gives_up() -> None:
+    """S1-13: after `initial.broker.registration.timeout.ms`."""
+    setting = Setting(initial_broker_registration_timeout_ms=2000)
+    setting.machine.start(0)
+    setting.machine.tick(1999)
+    assert setting.machine.state is BrokerState.STARTING
+    setting.machine.tick(2000)
+    assert any(isinstance(effect, StartFailed) for effect in setting.effects)
+
+
+def test_heartbeats_come_at_their_interval() -> None:
+    """S1-14: `broker.heartbeat.interval.ms`, 2000 by default."""
+    setting = Setting()
+    setting.run_up()
+    assert setting.machine.next_deadline_ms() == 2030
+    setting.heartbeat(now_ms=2030, is_caught_up=True, is_fenced=False)
+    assert setting.machine.next_deadline_ms() == 4030
+
+
+def test_a_shutdown_asks_at_once_then_after_50_ms_then_at_the_interval() -> None:
+    """B-K03: until the controller says that the broker may go."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.begin_shutdown(1000)
+    assert setting.machine.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    assert setting.heartbeat(now_ms=1000, is_caught_up=True).want_shut_down
+    assert setting.machine.next_deadline_ms() == 1050
+    setting.heartbeat(now_ms=1050, is_caught_up=True)
+    assert setting.machine.next_deadline_ms() == 3050
+    setting.heartbeat(now_ms=3050, is_caught_up=True, should_shut_down=True)
+    assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
+
+
+def test_a_shutdown_ends_without_any_controller() -> None:
+    """B-K03: bounded by the shutdown timeout."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.begin_shutdown(1000)
+    setting.machine.tick(1000)
+    setting.machine.tick(1000 + SHUTDOWN_TIMEOUT_MS)
+    assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
+
+
+def test_without_controlled_shutdown_it_stops_at_once() -> None:
+    setting = Setting(controlled_shutdown_enable=False)
+    setting.run_up()
+    setting.machine.begin_shutdown(1000)
+    assert setting.machine.state is BrokerState.SHUTTING_DOWN
