@@ -106,9 +106,9 @@ def read_topic_id(files: Files, path: str) -> Uuid | None:
     raise StorageFault(f"{path}/{PARTITION_METADATA} is damaged: expected version 0 and a topic id")
 
 
-def write_topic_id(files: Files, path: str, topic_id: Uuid) -> None:
-    """Write `partition.metadata` durably."""
-    replace_file(files, path, PARTITION_METADATA, f"version: {_VERSION}\ntopic_id: {topic_id}".encode())
+def topic_id_text(topic_id: Uuid) -> bytes:
+    """The content of `partition.metadata`."""
+    return f"version: {_VERSION}\ntopic_id: {topic_id}".encode()
 
 
 def read_clean_shutdown(files: Files, directory: str) -> int | None:

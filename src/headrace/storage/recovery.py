@@ -53,6 +53,7 @@ class Loaded:
     segments: list[Segment]
     notes: list[str] = field(default_factory=list)
     epochs_stored: bool = False
+    snapshots: list[int] = field(default_factory=list)
 
 
 def load(files: Files, path: str, config: LogConfig, hints: LoadHints) -> Loaded:
@@ -93,7 +94,8 @@ class _Loader:
         state.epochs.truncate_from_end(end)
         state.epochs.truncate_from_start(state.log_start_offset)
         self._rebuild_producers(segments, state)
-        return Loaded(state, segments, self._notes, stored == state.epochs.entries())
+        snapshots = self._tidy_snapshots(segments, end)
+        return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots)
 
     # -- segments ----------------------------------------------------------------------------------------------
 
@@ -213,15 +215,22 @@ class _Loader:
 
     # -- producers ---------------------------------------------------------------------------------------------
 
+    def _tidy_snapshots(self, segments: list[Segment], end: int) -> list[int]:
+        """Snapshots that stay: the latest, and those at the start of a segment. Those above the end go durably (K35)."""
+        bases = {segment.base_offset for segment in segments}
+        valid = sorted(offset for offset in self._snapshots if offset <= end)
+        kept = [offset for offset in valid if offset in bases or offset == valid[-1]]
+        gone = [offset for offset in self._snapshots if offset not in kept]
+        for offset in gone:
+            self._files.unlink(offset_file(self._path, offset, SNAPSHOT))
+        if any(offset > end for offset in gone):
+            self._files.fsync_dir(self._path)
+        return kept
+
     def _rebuild_producers(self, segments: list[Segment], state: PartitionLog) -> None:
         """Producer state at the log's end: the best snapshot, and the batches after it (E4)."""
         end = state.log_end_offset
         highest = end if self._scanned_from is None else min(end, self._scanned_from)
-        stale = [offset for offset in self._snapshots if offset > end]
-        for offset in stale:
-            self._files.unlink(offset_file(self._path, offset, SNAPSHOT))
-        if stale:
-            self._files.fsync_dir(self._path)
         usable = [offset for offset in self._snapshots if offset <= highest]
         rebuilt = {
             s.base_offset for s in segments if self._scanned_from is not None and s.base_offset >= self._scanned_from

@@ -1,0 +1,251 @@
+"""One of `log.dirs`: which partitions lie in it, and what do its checkpoints say?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from headrace.core.errors import StorageFault
+from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
+from headrace.core.ports import Files
+from headrace.log.config import LogConfig
+from headrace.log.ports import DirectoryInfo
+from headrace.storage.checkpoints import (
+    read_clean_shutdown,
+    read_offsets,
+    read_topic_id,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
+)
+from headrace.storage.layout import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    METADATA_TOPIC,
+    RECOVERY_POINTS,
+    parse_partition_directory,
+    parse_suffixed_directory,
+    partition_directory,
+    suffixed_directory,
+)
+from headrace.storage.recovery import LoadHints, RottenLog, load
+from headrace.storage.stored_log import StoredLog
+
+
+class Found(NamedTuple):
+    """A partition's directory, before its log is read; `topic_id` is all zeros if the directory does not say it."""
+
+    partition: TopicPartition
+    topic_id: Uuid
+    directory: str
+
+
+class LogDirectory:
+    """One log directory and its logs; `headrace.storage.log_store.LogStore` drives it.
+
+    A `StorageFault` in it makes it offline for as long as the process runs. Checkpoints may be written from a thread.
+    """
+
+    def __init__(self, files: Files, path: str, directory_id: Uuid) -> None:
+        self._files = files
+        self.path = path
+        self.directory_id = directory_id
+        self.is_online = True
+        self.logs: dict[TopicPartition, StoredLog] = {}
+        self.notes: list[str] = []
+        self._checkpointing = Lock()
+        self._written_points: frozenset[TopicPartition] = frozenset()
+        self._going: list[tuple[int, str]] = []
+        self._renames = 0
+
+    def info(self) -> DirectoryInfo:
+        """State and room."""
+        if self.is_online:
+            try:
+                space = self._files.disk_space(self.path)
+                return DirectoryInfo(
+                    self.path,
+                    self.directory_id,
+                    is_online=True,
+                    total_bytes=space.total_bytes,
+                    usable_bytes=space.usable_bytes,
+                )
+            except StorageFault:
+                pass
+        return DirectoryInfo(self.path, self.directory_id, is_online=False, total_bytes=-1, usable_bytes=-1)
+
+    def clean_epoch(self) -> int | None:
+        """The broker epoch of the mark of a clean stop, None if there is no mark."""
+        return read_clean_shutdown(self._files, self.path)
+
+    def found(self) -> list[Found]:
+        """The partitions that lie here; the metadata log is not one of them."""
+        found = []
+        for name in self._files.listdir(self.path):
+            partition = parse_partition_directory(name)
+            if partition is None or partition.topic == METADATA_TOPIC:
+                if parse_suffixed_directory(name) and name.endswith("-delete"):
+                    self._going.append((0, f"{self.path}/{name}"))
+                continue
+            try:
+                topic_id = read_topic_id(self._files, f"{self.path}/{name}") or ZERO_UUID
+            except StorageFault as fault:
+                self.notes.append(str(fault))
+                topic_id = ZERO_UUID
+            found.append(Found(partition, topic_id, self.path))
+        return found
+
+    # -- loading -----------------------------------------------------------------------------------------------
+
+    def start_loading(self) -> _Checkpoints:
+        """Remove the mark of a clean stop, durably, before anything is read (D4, K29); what the checkpoints say."""
+        is_clean = self.clean_epoch() is not None
+        remove_clean_shutdown(self._files, self.path)
+        points = self._read(RECOVERY_POINTS)
+        self._written_points = frozenset(points)
+        return _Checkpoints(is_clean, points, self._read(LOG_STARTS), self._read(HIGH_WATERMARKS))
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        found = read_offsets(self._files, self.path, name)
+        if found is None:
+            if self._files.exists(f"{self.path}/{name}"):
+                self.notes.append(f"{self.path}/{name} is damaged and was not used")
+            return {}
+        return found
+
+    def load(self, found: Found, config: LogConfig, checkpoints: _Checkpoints, now_ms: int) -> StoredLog | None:
+        """Read one log; None if a synced part of it is damaged: it is then set aside as a stray (D6)."""
+        partition = found.partition
+        path = f"{self.path}/{partition_directory(partition)}"
+        hints = LoadHints(
+            recovery_point=checkpoints.recovery_points.get(partition, 0),
+            log_start_offset=checkpoints.log_starts.get(partition, 0),
+            is_clean=checkpoints.is_clean,
+            now_ms=now_ms,
+        )
+        try:
+            loaded = load(self._files, path, config, hints)
+        except RottenLog as fault:
+            self.notes.append(f"{fault}; its directory was set aside as a stray")
+            self.rename(partition, "stray")
+            return None
+        log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id)
+        log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
+        self._adopt(log)
+        self.notes += [f"{path}: {note}" for note in log.notes]
+        return log
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int) -> StoredLog:
+        """A new, empty log."""
+        if partition in self._written_points:
+            self.write_checkpoints()
+        path = f"{self.path}/{partition_directory(partition)}"
+        self._files.mkdir(path)
+        log = StoredLog(
+            self._files,
+            partition,
+            load(self._files, path, config, LoadHints(now_ms=now_ms)),
+            directory=self.path,
+            topic_id=topic_id,
+        )
+        log.write_topic_id()
+        self._adopt(log)
+        return log
+
+    def _adopt(self, log: StoredLog) -> None:
+        log.retired.waits_for_checkpoint = True
+        log.persist_recovery_point = self.write_checkpoints
+        self.logs[log.topic_partition] = log
+
+    # -- checkpoints -------------------------------------------------------------------------------------------
+
+    def write_checkpoints(self, now_ms: int = 0) -> None:
+        """Replace the three checkpoints durably, then let go of segments that the new log starts exclude. May run in a thread."""
+        with self._checkpointing:
+            logs = [log for log in list(self.logs.values()) if not log.is_closed]
+            condemned = [(log, log.retired.take()) for log in logs]
+            points = {log.topic_partition: log.durable_end_offset for log in logs}
+            starts = {
+                log.topic_partition: log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.segments[0].base_offset or log.log_start_offset > 0
+            }
+            marks = {log.topic_partition: log.high_watermark for log in logs}
+            write_offsets(self._files, self.path, LOG_STARTS, starts)
+            write_offsets(self._files, self.path, RECOVERY_POINTS, points)
+            write_offsets(self._files, self.path, HIGH_WATERMARKS, marks)
+            self._written_points = frozenset(points)
+            for log, segments in condemned:
+                if segments:
+                    log.retired.rename(segments, now_ms + log.config.file_delete_delay_ms)
+
+    # -- removing ----------------------------------------------------------------------------------------------
+
+    def rename(self, partition: TopicPartition, suffix: str, *, now_ms: int = 0) -> str:
+        """Give a partition's directory its `-delete` or `-stray` name; the log, if it is open, is closed first."""
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            log.close(clean=False)
+        self._renames += 1
+        unique = f"{now_ms & 2**64 - 1:016x}{self._renames:016x}"
+        name = f"{self.path}/{suffixed_directory(partition, unique, suffix)}"
+        while self._files.exists(name):
+            self._renames += 1
+            unique = f"{now_ms & 2**64 - 1:016x}{self._renames:016x}"
+            name = f"{self.path}/{suffixed_directory(partition, unique, suffix)}"
+        self._files.rename(f"{self.path}/{partition_directory(partition)}", name)
+        return name
+
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        """Rename to `-delete`; the files go after `file.delete.delay.ms`."""
+        log = self.logs.get(partition)
+        delay = log.config.file_delete_delay_ms if log else 0
+        self._going.append((now_ms + delay, self.rename(partition, "delete", now_ms=now_ms)))
+
+    def remove_due(self, now_ms: int) -> None:
+        """Remove directories whose delay is over."""
+        due = [path for due_ms, path in self._going if due_ms <= now_ms]
+        if due:
+            self._going = [(due_ms, path) for due_ms, path in self._going if due_ms > now_ms]
+            for path in due:
+                remove_directory(self._files, path)
+
+    # -- closing -----------------------------------------------------------------------------------------------
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4)."""
+        logs: Iterable[StoredLog] = self.logs.values()
+        if clean and self.is_online:
+            for log in logs:
+                log.sync_all()
+            self.write_checkpoints()
+            write_clean_shutdown(self._files, self.path, broker_epoch)
+        for log in logs:
+            log.close(clean=False)
+
+    def fail(self) -> Sequence[TopicPartition]:
+        """Go offline; the partitions lost."""
+        self.is_online = False
+        lost = list(self.logs)
+        for log in self.logs.values():
+            log.close(clean=False)
+        self.logs.clear()
+        return lost
+
+
+class _Checkpoints(NamedTuple):
+    """What a log directory says about its logs before they are read."""
+
+    is_clean: bool
+    recovery_points: dict[TopicPartition, int]
+    log_starts: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+
+
+def remove_directory(files: Files, path: str) -> None:
+    """Remove a partition's directory and the files in it."""
+    if files.exists(path):
+        for name in files.listdir(path):
+            files.unlink(f"{path}/{name}")
+        files.rmdir(path)

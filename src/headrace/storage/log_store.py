@@ -1,0 +1,212 @@
+"""All partition logs of a node: where does each lie, and what is due for them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ports import Files
+from headrace.log.config import LogConfig
+from headrace.log.ports import CompactionJob, DirectoryInfo
+from headrace.storage.cleaning import LogCleaner
+from headrace.storage.flushing import SegmentFlush
+from headrace.storage.log_directory import Found, LogDirectory
+from headrace.storage.stored_log import StoredLog
+
+RETENTION_CHECK_INTERVAL_MS = 300_000
+FIRST_RETENTION_CHECK_MS = 30_000
+
+
+class LogStore:
+    """All logs over one or more log directories; implements `headrace.log.ports.LogStorePort`.
+
+    In this order: `found` (and `mark_stray`) before anything is read, `load`, then all else, `close`. The caller holds the
+    directories' locks. A directory that cannot be read is offline from the start.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directories: Mapping[str, Uuid],
+        *,
+        retention_check_interval_ms: int = RETENTION_CHECK_INTERVAL_MS,
+    ) -> None:
+        self._files = files
+        self._directories = [LogDirectory(files, path, one) for path, one in directories.items()]
+        self._by_partition: dict[TopicPartition, StoredLog] = {}
+        self._retention_interval_ms = retention_check_interval_ms
+        self._retention_at_ms: int | None = None
+        self._now_ms = 0
+        self._cleaner = LogCleaner(files)
+        self.previous_broker_epoch = self._previous_epoch()
+        self._found: list[Found] | None = None
+
+    def _previous_epoch(self) -> int:
+        """The broker epoch of the last run if every directory was closed well in it, else -1 (KIP-966)."""
+        epochs = set()
+        for directory in self._directories:
+            try:
+                epochs.add(directory.clean_epoch())
+            except StorageFault as fault:
+                self._fault(directory, fault)
+        epoch = epochs.pop() if len(epochs) == 1 else None
+        return -1 if epoch is None else epoch
+
+    @staticmethod
+    def _fault(directory: LogDirectory, fault: StorageFault) -> None:
+        directory.notes.append(str(fault))
+        directory.fail()
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self._directories if directory.is_online]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found amiss in the directories, a line each."""
+        return [note for directory in self._directories for note in directory.notes]
+
+    # -- starting ----------------------------------------------------------------------------------------------
+
+    def found(self) -> Sequence[Found]:
+        """The partitions on the disks, before any log is read."""
+        if self._found is None:
+            self._found = []
+            for directory in self._online():
+                try:
+                    self._found += directory.found()
+                except StorageFault as fault:
+                    self._fault(directory, fault)
+        return tuple(self._found)
+
+    def load(self, settings: Callable[[str], LogConfig], *, now_ms: int) -> None:
+        """Read every log found; `settings` gives those of a topic. Blocks: seconds after an unclean stop."""
+        self._now_ms = now_ms
+        found = self.found()
+        configs: dict[str, LogConfig] = {}
+        for directory in self._online():
+            try:
+                checkpoints = directory.start_loading()
+                for one in found:
+                    if one.directory != directory.path or one.partition in self._by_partition:
+                        continue
+                    topic = one.partition.topic
+                    if topic not in configs:
+                        configs[topic] = settings(topic)
+                    log = directory.load(one, configs[topic], checkpoints, now_ms)
+                    if log is not None:
+                        self._by_partition[one.partition] = log
+            except StorageFault as fault:
+                self._fault(directory, fault)
+        self._by_partition = {p: log for d in self._online() for p, log in d.logs.items()}
+
+    # -- logs --------------------------------------------------------------------------------------------------
+
+    def directories(self) -> Sequence[DirectoryInfo]:
+        """The log directories, in the order of `log.dirs`."""
+        return [directory.info() for directory in self._directories]
+
+    def get(self, partition: TopicPartition) -> StoredLog | None:
+        """The log of a partition, None if there is none here or its directory is offline."""
+        return self._by_partition.get(partition)
+
+    def logs(self) -> Mapping[TopicPartition, StoredLog]:
+        """All logs that are online."""
+        return self._by_partition
+
+    def create(
+        self, partition: TopicPartition, *, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
+    ) -> StoredLog:
+        """The log of a partition, made if there is none; a log of another topic of that name is set aside first."""
+        log = self._by_partition.get(partition)
+        if log is not None:
+            if log.topic_id == topic_id:
+                return log
+            self.mark_stray(partition)
+        online = self._online()
+        if not online:
+            raise StorageFault("no log directory is online")
+        wanted = [directory for directory in online if directory.directory_id == directory_id]
+        directory = (wanted or sorted(online, key=lambda one: len(one.logs)))[0]
+        try:
+            log = directory.create(partition, topic_id, config, self._now_ms)
+        except StorageFault as fault:
+            fault.directory = directory.path
+            raise
+        self._by_partition[partition] = log
+        return log
+
+    def _directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        for directory in self._online():
+            if partition in directory.logs:
+                return directory
+        for one in self._found or ():
+            if one.partition == partition:
+                return next((d for d in self._online() if d.path == one.directory), None)
+        return None
+
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        """Rename the directory to `-delete` and remove its files after `file.delete.delay.ms`."""
+        self._forget(partition, lambda directory: directory.delete(partition, now_ms))
+
+    def mark_stray(self, partition: TopicPartition) -> None:
+        """Rename the directory to `-stray`; also before it was loaded."""
+        self._forget(partition, lambda directory: directory.rename(partition, "stray", now_ms=self._now_ms))
+
+    def _forget(self, partition: TopicPartition, remove: Callable[[LogDirectory], object]) -> None:
+        directory = self._directory_of(partition)
+        if directory is not None:
+            self._by_partition.pop(partition, None)
+            self._found = [one for one in self._found or () if one.partition != partition]
+            remove(directory)
+
+    def fail_directory(self, path: str) -> Sequence[TopicPartition]:
+        """Take a log directory offline; the partitions lost with it."""
+        lost: list[TopicPartition] = []
+        for directory in self._online():
+            if directory.path == path:
+                lost += directory.fail()
+        for partition in lost:
+            self._by_partition.pop(partition, None)
+        return lost
+
+    # -- what is due -------------------------------------------------------------------------------------------
+
+    def write_checkpoints(self) -> None:
+        """Replace the checkpoints of all directories. May run in a thread beside appends."""
+        for directory in self._online():
+            directory.write_checkpoints(self._now_ms)
+
+    def maintain(self, now_ms: int) -> None:
+        """Retention, expired producers, delayed deletions. Call about once a second."""
+        self._now_ms = now_ms
+        first = min(FIRST_RETENTION_CHECK_MS, self._retention_interval_ms)
+        if self._retention_at_ms is None:
+            self._retention_at_ms = now_ms + first
+        checks_retention = now_ms >= self._retention_at_ms
+        if checks_retention:
+            self._retention_at_ms = now_ms + self._retention_interval_ms
+        for log in list(self._by_partition.values()):
+            log.maintain(now_ms)
+            if checks_retention:
+                log.delete_old_segments(now_ms)
+        for directory in self._online():
+            directory.remove_due(now_ms)
+
+    def next_compaction(self, now_ms: int) -> CompactionJob | None:
+        """The log that needs compaction most, as a job; None if none does, or a job is under way."""
+        return self._cleaner.next_job(self._by_partition, now_ms)
+
+    def flush_jobs_due(self, now_ms: int) -> Sequence[tuple[StoredLog, SegmentFlush]]:
+        """Flush jobs that `flush.messages`, `flush.ms`, rolls and new logs ask for."""
+        jobs = []
+        for log in list(self._by_partition.values()):
+            if log.is_flush_due(now_ms) and (job := log.prepare_flush()) is not None:
+                jobs.append((log, job))
+        return jobs
+
+    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+        """Close all logs. With `clean`, sync everything first and leave `.kafka_cleanshutdown` last (D4)."""
+        for directory in self._online():
+            directory.close(clean=clean, broker_epoch=broker_epoch)
+        self._by_partition = {}

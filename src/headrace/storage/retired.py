@@ -1,0 +1,89 @@
+"""What becomes of segments that a log no longer holds?
+
+Old ones wait until the log start offset that excludes them is on disk (else a crash could bring some of them back and leave a hole),
+are then renamed to `.deleted`, and are removed after `file.delete.delay.ms`, so that readers may finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.core.ports import Files
+from headrace.storage.layout import DELETED, SEGMENT_SUFFIXES, offset_file
+from headrace.storage.segment_file import Segment
+
+
+class RetiredSegments:
+    """Segments of one log on their way out; the log and its store drive it.
+
+    With `waits_for_checkpoint`, `add` only collects and the store calls `rename` with what it took by `take`, after it wrote the log
+    start checkpoint.
+    """
+
+    __slots__ = ("_condemned", "_files", "_going", "_path", "waits_for_checkpoint")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._condemned: list[Segment] = []
+        self._going: list[tuple[int, Segment, bool]] = []
+        self.waits_for_checkpoint = False
+
+    def add(self, segments: Sequence[Segment]) -> None:
+        """The oldest segments left the log, in order."""
+        if self.waits_for_checkpoint:
+            self._condemned = [*self._condemned, *segments]
+            return
+        for segment in segments:
+            self._rename(segment)
+            self._files.fsync_dir(self._path)
+            self._going.append((0, segment, True))
+
+    def take(self) -> list[Segment]:
+        """Segments that wait for the log start checkpoint; they are the caller's now."""
+        taken, self._condemned = self._condemned, []
+        return taken
+
+    def rename(self, segments: Sequence[Segment], due_ms: int) -> None:
+        """Mark files as deleted; `remove_due` removes them from `due_ms` on."""
+        for segment in segments:
+            self._rename(segment)
+            self._going.append((due_ms, segment, True))
+
+    def _rename(self, segment: Segment) -> None:
+        for suffix in SEGMENT_SUFFIXES:
+            name = offset_file(self._path, segment.base_offset, suffix)
+            if self._files.exists(name):
+                self._files.rename(name, name + DELETED)
+
+    def unlinked(self, segments: Sequence[Segment]) -> None:
+        """These segments' files have no name any more; they are closed later, for readers' sake."""
+        self._going.extend((0, segment, False) for segment in segments)
+
+    def remove_due(self, now_ms: int) -> None:
+        """Close and remove what is due. Files without a name, or without a delay, are due at the second call."""
+        if not self._going:
+            return
+        kept = []
+        for due_ms, segment, has_name in self._going:
+            if due_ms == 0:
+                kept.append((now_ms, segment, has_name))
+            elif now_ms < due_ms:
+                kept.append((due_ms, segment, has_name))
+            else:
+                self._remove(segment, has_name=has_name)
+        self._going = kept
+
+    def _remove(self, segment: Segment, *, has_name: bool) -> None:
+        segment.close()
+        if has_name:
+            for suffix in SEGMENT_SUFFIXES:
+                self._files.unlink(offset_file(self._path, segment.base_offset, suffix, DELETED))
+
+    def close(self, *, remove: bool) -> None:
+        """The log closes: close all, and remove files that are marked as deleted."""
+        for _, segment, has_name in self._going:
+            self._remove(segment, has_name=has_name and remove)
+        for segment in self._condemned:
+            segment.close()
+        self._going, self._condemned = [], []
