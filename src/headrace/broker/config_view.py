@@ -140,8 +140,8 @@ class ConfigView:
             if key.name in own:
                 value = _normal(key, own[key.name])
                 behind = [DescribeConfigsSynonym(name=key.name, value=value, source=source), *behind]
-            elif resource_type is ResourceType.GROUP:
-                behind = [DescribeConfigsSynonym(name=key.name, value=value, source=Source.DEFAULT), *behind]
+            elif resource_type is ResourceType.GROUP and not behind:
+                behind = [DescribeConfigsSynonym(name=key.name, value=value, source=Source.DEFAULT)]
             found.append(self._entry(key, key.name, value=value, synonyms=behind, is_read_only=False))
         return tuple(found)
 

@@ -175,10 +175,16 @@ def check_group_configs(configs: Mapping[str, str | None], *, node: NodeConfig) 
     for name, value in values.items():
         for part, is_beyond, words in (("min", int.__lt__, "greater"), ("max", int.__gt__, "less")):
             kind, _, rest = name.partition(".")
-            bound = f"group.{kind}.{part}.{rest}"
+            bound = f"group.{kind}.{part}.{rest.removeprefix('num.')}"
             limit = node.values.get(bound)
             if isinstance(value, int) and isinstance(limit, int) and is_beyond(value, limit):
                 raise PeerError(ErrorCode.INVALID_CONFIG, f"{name} must be {words} than or equal to {bound}")
+    for kind in ("consumer", "share", "streams"):
+        interval, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
+        if _whole(values.get(session, node.values[f"group.{session}"])) <= _whole(
+            values.get(interval, node.values[f"group.{interval}"])
+        ):
+            raise PeerError(ErrorCode.INVALID_CONFIG, f"{session} must be greater than {interval}")
 
 
 def check_client_metrics_configs(configs: Mapping[str, str | None]) -> None:
@@ -191,8 +197,30 @@ def check_client_metrics_configs(configs: Mapping[str, str | None]) -> None:
     if isinstance(interval, int) and not 100 <= interval <= 3_600_000:
         raise PeerError(
             ErrorCode.INVALID_REQUEST,
-            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000",
+            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)",
         )
+    for pattern in _texts(values.get("match")):
+        name, equals, expression = pattern.partition("=")
+        if not equals or name.strip() not in _CLIENT_MATCHES or not _is_pattern(expression.strip()):
+            raise PeerError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+
+
+_CLIENT_MATCHES = (
+    "client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
+    "client_source_port",
+)  # fmt: skip
+
+
+def _texts(value: ConfigValue) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 def _refuse_nulls(configs: Mapping[str, str | None], kind: str) -> None:

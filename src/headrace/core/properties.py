@@ -65,11 +65,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         while _is_continued(line):
             line = line[:-1]
-            if number == len(natural):
+            if number == len(natural) or not line:
                 break
             line += natural[number].lstrip(_BLANK)
             number += 1
-        yield first, line
+        if line or number == len(natural):
+            yield first, line
 
 
 def _is_continued(line: str) -> bool:
