@@ -33,11 +33,15 @@ class RequestCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipGained:
-    """Raft says: this node leads `epoch`, `image` holds every record below `next_offset`."""
+    """Raft says: this node leads `epoch`, `image` holds every record below `next_offset`.
+
+    `in_transaction`: the log ends inside a metadata transaction, whose records are not in `image`.
+    """
 
     epoch: int
     next_offset: int
     image: MetadataImage
+    in_transaction: bool = False
     now_ms: int
 
 
@@ -51,9 +55,10 @@ class LeadershipEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsCommitted:
-    """The loader published `image`; every record up to its `provenance.last_contained_offset` is committed."""
+    """Every record below `upto` is committed; `image` is what became visible of them."""
 
     image: MetadataImage
+    upto: int
     now_ms: int
 
 

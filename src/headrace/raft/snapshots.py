@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from headrace.core.errors import PeerError, StorageFault
@@ -142,3 +143,32 @@ def read_snapshot(data: bytes | memoryview, *, name: str) -> Snapshot:
 def is_snapshot_due(*, bytes_since: int, max_bytes: int, ms_since: int, max_ms: int, has_new_records: bool) -> bool:
     """B-S01: enough bytes since the last one, or enough time with new records in it (0 = never by time)."""
     return has_new_records and (bytes_since >= max_bytes or (max_ms > 0 and ms_since >= max_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSnapshot:
+    """A whole snapshot on disk: bytes, and when it was written (ms since 1970)."""
+
+    snapshot_id: OffsetAndEpoch
+    size: int
+    mtime_ms: int
+
+
+def log_start_after_cleaning(
+    snapshots: Sequence[StoredSnapshot], *, log_size: int, max_bytes: int, max_ms: int, now_ms: int
+) -> int | None:
+    """B-S04: up to where the log may be cut, always the end of a snapshot that stays; None when nothing need go.
+
+    From the oldest snapshot on, one goes while the next one is there to replace it, and log and snapshots together exceed `max_bytes`
+    or it is older than `max_ms` (-1 = no limit). Limits are soft: what the newest snapshot does not cover stays.
+    """
+    total = log_size + sum(each.size for each in snapshots)
+    start: int | None = None
+    for oldest, following in pairwise(snapshots):
+        is_too_big = 0 <= max_bytes < total
+        is_too_old = 0 <= max_ms < now_ms - oldest.mtime_ms
+        if not (is_too_big or is_too_old):
+            break
+        total -= oldest.size
+        start = following.snapshot_id.offset
+    return start

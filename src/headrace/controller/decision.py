@@ -1,0 +1,69 @@
+"""What does one decision of the controller consist of?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ids import Uuid, is_usable_random_uuid
+from headrace.metadata.versions import MINIMUM_METADATA_VERSION
+
+if TYPE_CHECKING:
+    from headrace.controller.events import RequestCause
+    from headrace.controller.isr_index import IsrIndex
+    from headrace.core.node_config import NodeConfig
+    from headrace.core.ports import Rng
+    from headrace.metadata.image import MetadataImage
+    from headrace.metadata.snapshot import VersionedRecord
+    from headrace.wire.schema import Message
+
+MAX_RECORDS_A_DECISION: Final = 10_000
+"""B-C22: what one request may write; more is refused whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a request leads to: records (none for a refusal), written together or not at all, and the response."""
+
+    records: tuple[VersionedRecord, ...] = ()
+    response: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a decision may look at. `image` holds everything decided so far, committed or not; `next_offset` is the first free one."""
+
+    image: MetadataImage
+    index: IsrIndex
+    config: NodeConfig
+    cluster_id: str
+    rng: Rng
+    next_offset: int
+    now_ms: int
+    cause: RequestCause
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of metadata.version."""
+        return self.image.features.metadata_version or MINIMUM_METADATA_VERSION
+
+    def new_uuid(self) -> Uuid:
+        """A random uuid (version 4) that is not reserved and whose text is no command-line option."""
+        while True:
+            raw = bytearray(self.rng.randbytes(16))
+            raw[6] = raw[6] & 0x0F | 0x40
+            raw[8] = raw[8] & 0x3F | 0x80
+            found = Uuid(raw)
+            if is_usable_random_uuid(found):
+                return found
+
+
+def check_size(records: int) -> None:
+    """B-C22. Raises PeerError(POLICY_VIOLATION): the operation would write too many records at once."""
+    if records > MAX_RECORDS_A_DECISION:
+        raise PeerError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of records ({records}); one request may write {MAX_RECORDS_A_DECISION}",
+        )

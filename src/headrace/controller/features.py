@@ -1,0 +1,158 @@
+"""May a feature be set to another level? (UpdateFeatures, KIP-584, KIP-778; B-U01..B-U03)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.controller.decision import Decision
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.metadata.image import METADATA_VERSION, FeatureRange
+from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import (
+    CHANGES_METADATA,
+    KRAFT_VERSION,
+    METADATA_VERSION_NAMES,
+    MINIMUM_METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    metadata_version_name,
+)
+from headrace.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.controller.decision import Situation
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_OFF: Final = FeatureRange(0, 0)
+
+
+def decide_update_features(situation: Situation, request: UpdateFeaturesRequest) -> Decision:
+    """All updates or none; the first that is refused is told."""
+    version = situation.cause.api_version
+    records: list[VersionedRecord] = []
+    try:
+        _check_duplicates(request)
+        for update in request.feature_updates:
+            records.append(_updated(situation, update, version))
+    except PeerError as refusal:
+        return Decision(response=_refused(request, refusal, version))
+    results = tuple(
+        UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates
+    )
+    response = UpdateFeaturesResponse(error_message=None, results=results if version < 2 else ())
+    return Decision(records=() if request.validate_only else tuple(records), response=response)
+
+
+def _check_duplicates(request: UpdateFeaturesRequest) -> None:
+    names = [each.feature for each in request.feature_updates]
+    if len(set(names)) != len(names):
+        raise PeerError(ErrorCode.INVALID_REQUEST, "A feature is named twice.")
+
+
+def _refused(request: UpdateFeaturesRequest, refusal: PeerError, version: int) -> UpdateFeaturesResponse:
+    message = f"The update failed for all features since the following feature had an error: {refusal.message}"
+    if version >= 2:
+        return UpdateFeaturesResponse(error_code=refusal.code, error_message=message)
+    results = tuple(
+        UpdatableFeatureResult(feature=each.feature, error_code=refusal.code, error_message=refusal.message)
+        for each in request.feature_updates
+    )
+    return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _updated(situation: Situation, update: FeatureUpdateKey, version: int) -> VersionedRecord:
+    """The record of one update. Raises PeerError(INVALID_UPDATE_VERSION)."""
+    name, level = update.feature, update.max_version_level
+    upgrade_type = update.upgrade_type if version >= 1 else (SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE)
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _invalid(name, level, "The controller does not support the given upgrade type.")
+    current = situation.metadata_version if name == METADATA_VERSION else situation.image.features.level(name)
+    if level < 0:
+        raise _invalid(name, level, "A feature version cannot be less than 0.")
+    reason = _not_supported(situation, name, level)
+    if reason is not None:
+        raise _invalid(name, level, reason)
+    if level < current and upgrade_type == UPGRADE:
+        raise _invalid(
+            name,
+            level,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade.",
+        )
+    if level > current and upgrade_type != UPGRADE:
+        raise _invalid(name, level, "Can't downgrade to a newer version.")
+    if name == METADATA_VERSION:
+        _check_metadata_version(current, level, is_unsafe=upgrade_type == UNSAFE_DOWNGRADE)
+    return VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
+
+
+def _invalid(name: str, level: int, reason: str) -> PeerError:
+    return PeerError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {reason}")
+
+
+def _not_supported(situation: Situation, name: str, level: int) -> str | None:
+    """B-U02: why this node, a broker or a controller cannot work with the level; None when all can."""
+    local = SUPPORTED_FEATURES.get(name, _OFF)
+    reason = _outside(f"Local controller {situation.config.node_id}", local, name, level)
+    cluster = situation.image.cluster
+    nodes: list[tuple[str, Mapping[str, FeatureRange]]] = [
+        (f"Broker {broker_id}", cluster.brokers[broker_id].features) for broker_id in sorted(cluster.brokers)
+    ]
+    nodes += [
+        (f"Controller {controller_id}", cluster.controllers[controller_id].features)
+        for controller_id in sorted(cluster.controllers)
+        if controller_id != situation.config.node_id
+    ]
+    for who, features in nodes:
+        reason = reason or _outside(who, features.get(name, _OFF), name, level)
+    return reason
+
+
+def _outside(who: str, supported: FeatureRange, name: str, level: int) -> str | None:
+    low, high = supported
+    if low <= level <= high:
+        return None
+    if (low, high) == (0, 0):
+        return f"{who} does not support this feature."
+    if low == high:
+        return f"{who} only supports version {low}"
+    return f"{who} only supports versions {low}-{high}"
+
+
+def _check_metadata_version(current: int, level: int, *, is_unsafe: bool) -> None:
+    """B-U02: down only when nothing could be lost. Raises PeerError(INVALID_UPDATE_VERSION)."""
+    if level not in METADATA_VERSION_NAMES:
+        raise _invalid_metadata_version(level, "Unknown metadata.version.")
+    if level < MINIMUM_METADATA_VERSION:
+        lowest = metadata_version_name(MINIMUM_METADATA_VERSION)
+        raise _invalid_metadata_version(level, f"Unable to set a metadata.version less than {lowest}")
+    if level < current and any(level < each <= current for each in CHANGES_METADATA):
+        if is_unsafe:
+            raise _invalid_metadata_version(level, "Unsafe metadata downgrade is not supported in this version.")
+        raise _invalid_metadata_version(
+            level, "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+
+
+def _invalid_metadata_version(level: int, reason: str) -> PeerError:
+    return PeerError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {level}. {reason}")
+
+
+def unsupported_level(levels: Mapping[str, int]) -> str | None:
+    """B-U03: what a finalized feature needs that this version of Headrace does not have, and how to lower it; None if nothing."""
+    for name in sorted(levels):
+        low, high = SUPPORTED_FEATURES.get(name, _OFF)
+        if not low <= levels[name] <= high and name != KRAFT_VERSION:
+            return (
+                f"feature {name} is finalized at level {levels[name]}, but this version works with {low} to {high}; lower it "
+                f"with: kafka-features --bootstrap-server HOST:PORT downgrade --feature {name}={high}"
+            )
+    return None

@@ -1,0 +1,148 @@
+"""Which state does a broker get for its heartbeat, and whose session has run out?
+
+Soft state: it is not in the image, and a new active controller begins with fresh sessions (C14).
+The table of B-K05, with what `wants` and facts lead where:
+
+    FENCED               wants to stop -> SHUTDOWN_NOW;  wants to serve and is caught up -> UNFENCED;  else FENCED
+    UNFENCED             wants fence and to stop -> SHUTDOWN_NOW;  wants fence -> FENCED;
+                         wants to stop -> CONTROLLED_SHUTDOWN while it leads, else SHUTDOWN_NOW;  else UNFENCED
+    CONTROLLED_SHUTDOWN  leads nothing and every active broker has seen the last move (S2-20) -> SHUTDOWN_NOW;  else stays
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class BrokerControlState(Enum):
+    """The controller's view of a broker."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+    @property
+    def is_fenced(self) -> bool:
+        """The broker may not lead and is in no ISR."""
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wants:
+    """What the broker asks for, and how far it is."""
+
+    fence: bool
+    shut_down: bool
+    is_caught_up: bool
+
+
+def next_control_state(
+    current: BrokerControlState, wants: Wants, *, has_leaderships: bool, others_have_caught_up: bool
+) -> BrokerControlState:
+    """The state after a heartbeat (B-K05)."""
+    state = BrokerControlState
+    match current:
+        case state.FENCED:
+            if wants.shut_down:
+                return state.SHUTDOWN_NOW
+            return state.UNFENCED if not wants.fence and wants.is_caught_up else state.FENCED
+        case state.UNFENCED:
+            if wants.fence:
+                return state.SHUTDOWN_NOW if wants.shut_down else state.FENCED
+            if wants.shut_down:
+                return state.CONTROLLED_SHUTDOWN if has_leaderships else state.SHUTDOWN_NOW
+            return state.UNFENCED
+        case state.CONTROLLED_SHUTDOWN:
+            is_done = not has_leaderships and others_have_caught_up
+            return state.SHUTDOWN_NOW if is_done else state.CONTROLLED_SHUTDOWN
+        case _:
+            return state.SHUTDOWN_NOW
+
+
+@dataclass(slots=True)
+class _Session:
+    last_contact_ms: int
+    is_fenced: bool
+    metadata_offset: int = -1
+    controlled_shutdown_offset: int = -1
+
+
+class Heartbeats:
+    """The sessions of the registered brokers. Times in monotonic ms."""
+
+    def __init__(self, *, session_timeout_ms: int) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._sessions: dict[int, _Session] = {}
+
+    def register(self, broker_id: int, *, is_fenced: bool, now_ms: int) -> None:
+        """A broker registered, or a controller became active and knows of it: its session begins."""
+        self._sessions[broker_id] = _Session(last_contact_ms=now_ms, is_fenced=is_fenced)
+
+    def remove(self, broker_id: int) -> None:
+        """The broker is registered no more."""
+        self._sessions.pop(broker_id, None)
+
+    def touch(self, broker_id: int, *, is_fenced: bool, metadata_offset: int, now_ms: int) -> None:
+        """The broker was heard from; a fenced one leaves controlled shutdown."""
+        session = self._sessions[broker_id]
+        session.last_contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+        session.is_fenced = is_fenced
+        if is_fenced:
+            session.controlled_shutdown_offset = -1
+
+    def fenced(self, broker_id: int) -> None:
+        """The controller fenced the broker."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.is_fenced = True
+            session.controlled_shutdown_offset = -1
+
+    def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
+        """The broker's leaderships were moved by records up to `offset`; only the first time counts."""
+        session = self._sessions[broker_id]
+        if session.controlled_shutdown_offset < 0:
+            session.controlled_shutdown_offset = offset
+
+    def state(self, broker_id: int) -> BrokerControlState:
+        """The state of a broker that has a session."""
+        session = self._sessions[broker_id]
+        if session.is_fenced:
+            return BrokerControlState.FENCED
+        if session.controlled_shutdown_offset >= 0:
+            return BrokerControlState.CONTROLLED_SHUTDOWN
+        return BrokerControlState.UNFENCED
+
+    def others_have_caught_up(self, broker_id: int) -> bool:
+        """S2-20: every active broker has read past the records that moved this broker's leaderships."""
+        session = self._sessions[broker_id]
+        active = [
+            each.metadata_offset
+            for each in self._sessions.values()
+            if not each.is_fenced and each.controlled_shutdown_offset < 0
+        ]
+        return session.controlled_shutdown_offset <= min(active, default=session.controlled_shutdown_offset)
+
+    def has_valid_session(self, broker_id: int, now_ms: int) -> bool:
+        """S1-29: unfenced and heard from within the session timeout."""
+        session = self._sessions.get(broker_id)
+        return session is not None and not session.is_fenced and now_ms <= self._deadline(session)
+
+    def next_expiry_ms(self) -> int | None:
+        """When the oldest session runs out; None when no broker is unfenced."""
+        deadlines = [self._deadline(each) + 1 for each in self._sessions.values() if not each.is_fenced]
+        return min(deadlines, default=None)
+
+    def expired(self, now_ms: int) -> list[int]:
+        """The brokers whose session has run out, the longest silent first."""
+        late = [
+            (session.last_contact_ms, broker_id)
+            for broker_id, session in self._sessions.items()
+            if not session.is_fenced and now_ms > self._deadline(session)
+        ]
+        return [broker_id for _, broker_id in sorted(late)]
+
+    def _deadline(self, session: _Session) -> int:
+        return session.last_contact_ms + self._session_timeout_ms

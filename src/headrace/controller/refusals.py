@@ -1,0 +1,116 @@
+"""How does each API say that the whole request was refused?
+
+One function for all that the controller answers; the broker uses it too when the controller cannot be reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.error_code import ErrorCode
+from headrace.wire.messages import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    broker_heartbeat,
+    broker_registration,
+    controller_registration,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    incremental_alter_configs,
+    update_features,
+)
+
+if TYPE_CHECKING:
+    from headrace.core.errors import PeerError
+    from headrace.wire.schema import Message
+
+
+def refused(request: Any, error: PeerError) -> Message:
+    """The response of the request's API with the same error for everything asked."""
+    by_item = _refused_items(request, error)
+    return by_item if by_item is not None else _refused_whole(request, error)
+
+
+def _refused_items(request: Any, error: PeerError) -> Message | None:
+    """The APIs that have an error for each item."""
+    code, message = error.code, error.message
+    match request:
+        case create_topics.CreateTopicsRequest():
+            topics = {
+                topic.name: create_topics.CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
+                for topic in request.topics
+            }
+            return create_topics.CreateTopicsResponse(topics=tuple(topics.values()))
+        case delete_topics.DeleteTopicsRequest():
+            return _refused_deletions(request, code, message)
+        case create_partitions.CreatePartitionsRequest():
+            return create_partitions.CreatePartitionsResponse(
+                results=tuple(
+                    create_partitions.CreatePartitionsTopicResult(
+                        name=topic.name, error_code=code, error_message=message
+                    )
+                    for topic in request.topics
+                )
+            )
+        case alter_configs.AlterConfigsRequest():
+            return alter_configs.AlterConfigsResponse(
+                responses=tuple(
+                    alter_configs.AlterConfigsResourceResponse(
+                        error_code=code,
+                        error_message=message,
+                        resource_type=each.resource_type,
+                        resource_name=each.resource_name,
+                    )
+                    for each in request.resources
+                )
+            )
+        case incremental_alter_configs.IncrementalAlterConfigsRequest():
+            return incremental_alter_configs.IncrementalAlterConfigsResponse(
+                responses=tuple(
+                    incremental_alter_configs.AlterConfigsResourceResponse(
+                        error_code=code,
+                        error_message=message,
+                        resource_type=each.resource_type,
+                        resource_name=each.resource_name,
+                    )
+                    for each in request.resources
+                )
+            )
+        case _:
+            return None
+
+
+def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCode, message: str) -> Message:
+    results = [
+        delete_topics.DeletableTopicResult(
+            name=each.name, topic_id=each.topic_id, error_code=code, error_message=message
+        )
+        for each in request.topics
+    ]
+    results += [
+        delete_topics.DeletableTopicResult(name=name, error_code=code, error_message=message)
+        for name in request.topic_names
+    ]
+    return delete_topics.DeleteTopicsResponse(responses=tuple(results))
+
+
+def _refused_whole(request: Any, error: PeerError) -> Message:
+    """The APIs that have one error for all."""
+    code, message = error.code, error.message
+    match request:
+        case update_features.UpdateFeaturesRequest():
+            return update_features.UpdateFeaturesResponse(error_code=code, error_message=message)
+        case allocate_producer_ids.AllocateProducerIdsRequest():
+            return allocate_producer_ids.AllocateProducerIdsResponse(error_code=code)
+        case alter_partition.AlterPartitionRequest():
+            return alter_partition.AlterPartitionResponse(error_code=code)
+        case broker_registration.BrokerRegistrationRequest():
+            return broker_registration.BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
+        case broker_heartbeat.BrokerHeartbeatRequest():
+            return broker_heartbeat.BrokerHeartbeatResponse(error_code=code)
+        case controller_registration.ControllerRegistrationRequest():
+            return controller_registration.ControllerRegistrationResponse(error_code=code, error_message=message)
+        case _:
+            raise AssertionError(f"the controller does not take {type(request).__name__}")

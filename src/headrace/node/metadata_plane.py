@@ -1,0 +1,346 @@
+"""How do the quorum, the metadata and the controller of one node work together?
+
+`MetadataPlane` routes the effects of `RaftNode`, `MetadataLoader` and `ControllerMachine` among the three and hands out what is left
+for the driver. The driver does those effects in list order; see `raft.events` for the two that report back.
+
+    committed     HighWatermarkAdvanced -> batches -> loader -> Publish(delta) -> controller (RecordsCommitted: answers leave)
+    leading       LeadershipClaimed -> controller (LeadershipGained, with everything before it replayed: B-C21)
+    deciding      controller AppendRecords -> raft RecordsOffered -> FlushLog
+    snapshots     enough new bytes or time -> WriteSnapshot -> SnapshotCreated -> raft cleans the log (B-S01, B-S04)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.controller.events import (
+    Answer,
+    AppendRecords,
+    ControllerEffect,
+    ControllerEvent,
+    LeadershipEnded,
+    LeadershipGained,
+    RecordsCommitted,
+    RequestArrived,
+    RequestCause,
+    Resign,
+)
+from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.metadata.image import MetadataProvenance
+from headrace.metadata.snapshot import snapshot_content
+from headrace.metadata.versions import SUPPORTED_FEATURES, has_controller_registration
+from headrace.raft.events import (
+    AnswerRaftRequest,
+    FlushLog,
+    HighWatermarkAdvanced,
+    LeaderChanged,
+    LeadershipClaimed,
+    LeadershipLost,
+    NodeStarted,
+    RaftEffect,
+    RaftEvent,
+    RecordsOffered,
+    ResignRequested,
+    SnapshotCreated,
+    StoreQuorumState,
+    TimeAdvanced,
+)
+from headrace.raft.history import load_snapshot
+from headrace.raft.snapshots import build_snapshot, is_snapshot_due
+from headrace.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.controller.machine import ControllerMachine
+    from headrace.core.errors import StorageFault
+    from headrace.core.ids import Uuid
+    from headrace.metadata.delta import MetadataDelta
+    from headrace.metadata.image import EndPoint, MetadataImage
+    from headrace.metadata.loader import MetadataLoader
+    from headrace.raft.machine import RaftNode
+    from headrace.raft.replication import SnapshotsPort
+    from headrace.raft.voters import VoterSet
+
+REGISTRATION_RETRY_MS = 1_000
+_OWN_TOKEN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Committed metadata changed: hand the delta to the publishers, in their fixed order."""
+
+    delta: MetadataDelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSnapshot:
+    """Write a snapshot off the loop: `snapshots.write(snapshot_id, job.batches())`, then feed `SnapshotCreated`."""
+
+    job: SnapshotJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotJob:
+    """All that a thread needs to write one snapshot; the image never changes under it."""
+
+    image: MetadataImage
+    voters: VoterSet
+    now_ms: int
+
+    @property
+    def snapshot_id(self) -> OffsetAndEpoch:
+        """The name: end offset and the epoch of the last record."""
+        provenance = self.image.provenance
+        return OffsetAndEpoch(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
+
+    def batches(self) -> Iterator[bytearray]:
+        """The file's content (B-S03)."""
+        return build_snapshot(
+            snapshot_content(self.image),
+            snapshot_id=self.snapshot_id,
+            last_contained_log_timestamp=self.image.provenance.last_contained_log_time_ms,
+            now_ms=self.now_ms,
+            voters=self.voters,
+        )
+
+
+PlaneEffect = StoreQuorumState | FlushLog | LeaderChanged | AnswerRaftRequest | Answer | Publish | WriteSnapshot
+PlaneEvent = RaftEvent | RequestArrived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneConfig:
+    """Limits of snapshots (bytes, ms; B-S01), and what this node's controller registers as (KIP-919)."""
+
+    node_id: int
+    incarnation_id: Uuid
+    controller_end_points: tuple[EndPoint, ...] = ()
+    snapshot_max_new_bytes: int = 20_971_520
+    snapshot_max_interval_ms: int = 3_600_000
+
+
+class MetadataPlane:
+    """The metadata side of one node. One call at a time; `step` gives what the driver must do."""
+
+    def __init__(
+        self,
+        *,
+        config: PlaneConfig,
+        raft: RaftNode,
+        loader: MetadataLoader,
+        controller: ControllerMachine | None,
+        snapshots: SnapshotsPort,
+    ) -> None:
+        self.raft = raft
+        self.loader = loader
+        self.controller = controller
+        self._config = config
+        self._snapshots = snapshots
+        self._out: list[PlaneEffect] = []
+        self._raft_effects: deque[RaftEffect] = deque()
+        self._controller_effects: deque[ControllerEffect] = deque()
+        self._bytes_since_snapshot = 0
+        self._snapshot_end = 0
+        self._snapshot_since_ms = 0
+        self._is_writing_snapshot = False
+        self._now_ms = 0
+        self._register_at_ms: int | None = None
+        self.on_resigned: Callable[[str], None] | None = None
+        """Told why the controller gave up leadership because of a fault of ours; for the driver's log."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest committed metadata of this node."""
+        return self.loader.image
+
+    @property
+    def is_controller_active(self) -> bool:
+        """The controller of this node takes requests."""
+        return self.controller is not None and self.controller.is_active
+
+    def start(self, now_ms: int) -> list[PlaneEffect]:
+        """Load the newest snapshot, then begin. Once, before any `step`. Raises StorageFault, MetadataFault."""
+        self._now_ms = self._snapshot_since_ms = now_ms
+        latest = self._snapshots.latest()
+        if latest is not None and latest.offset > 0:
+            snapshot = load_snapshot(self._snapshots, latest)
+            provenance = MetadataProvenance(
+                last_contained_offset=latest.offset - 1,
+                last_contained_epoch=latest.epoch,
+                last_contained_log_time_ms=snapshot.last_contained_log_timestamp,
+            )
+            self._snapshot_end = latest.offset
+            self._out.append(Publish(delta=self.loader.load_snapshot(snapshot.records, provenance)))
+        return self.step(NodeStarted(now_ms=now_ms))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `step(TimeAdvanced(now_ms))` is due."""
+        deadlines = [self.raft.next_deadline_ms(), self._register_at_ms]
+        if self.controller is not None:
+            deadlines.append(self.controller.next_deadline_ms())
+        if self._has_new_records and not self._is_writing_snapshot and self._config.snapshot_max_interval_ms > 0:
+            deadlines.append(self._snapshot_since_ms + self._config.snapshot_max_interval_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def step(self, event: PlaneEvent) -> list[PlaneEffect]:
+        """Take one event; what the driver must do, in order. Raises StorageFault, MetadataFault."""
+        self._now_ms = event.now_ms
+        if isinstance(event, RequestArrived):
+            assert self.controller is not None, "a node without the controller role was asked to decide"
+            self._step_controller(event)
+        else:
+            if isinstance(event, SnapshotCreated):
+                self._is_writing_snapshot = False
+                self._snapshot_end = event.end_offset
+            self._raft_effects.extend(self.raft.step(event))
+            if isinstance(event, TimeAdvanced):
+                self._time_advanced(event.now_ms)
+        self._drain()
+        self._maybe_snapshot()
+        out, self._out = self._out, []
+        return out
+
+    def snapshot_failed(self, fault: StorageFault) -> None:
+        """A snapshot could not be written: the log stays, the next one is tried when it is due."""
+        self._is_writing_snapshot = False
+        if self.on_resigned is not None:
+            self.on_resigned(f"a metadata snapshot failed: {fault}")
+
+    def _time_advanced(self, now_ms: int) -> None:
+        if self.controller is not None:
+            self._step_controller(ControllerTimeAdvanced(now_ms=now_ms))
+        if self._register_at_ms is not None and now_ms >= self._register_at_ms:
+            self._register_controller()
+
+    def _step_controller(self, event: ControllerEvent) -> None:
+        assert self.controller is not None
+        self._controller_effects.extend(self.controller.step(event))
+
+    def _drain(self) -> None:
+        """Route until nothing moves. The controller's effects go first: raft must see its appends in order."""
+        while self._controller_effects or self._raft_effects:
+            if self._controller_effects:
+                self._route_controller(self._controller_effects.popleft())
+            else:
+                self._route_raft(self._raft_effects.popleft())
+
+    def _route_controller(self, effect: ControllerEffect) -> None:
+        match effect:
+            case AppendRecords():
+                offered = RecordsOffered(
+                    records=effect.records,
+                    base_offset=effect.base_offset,
+                    epoch=effect.epoch,
+                    now_ms=self._now_ms,
+                )
+                self._raft_effects.extend(self.raft.step(offered))
+            case Answer():
+                if effect.token == _OWN_TOKEN:
+                    self._registered(effect.response)
+                else:
+                    self._out.append(effect)
+            case Resign():
+                if self.on_resigned is not None:
+                    self.on_resigned(effect.reason)
+                self._raft_effects.extend(self.raft.step(ResignRequested(epoch=effect.epoch, now_ms=self._now_ms)))
+
+    def _route_raft(self, effect: RaftEffect) -> None:
+        match effect:
+            case HighWatermarkAdvanced():
+                self._load_committed(effect.to)
+            case LeadershipClaimed():
+                if self.controller is not None:
+                    self._step_controller(
+                        LeadershipGained(
+                            epoch=effect.epoch,
+                            next_offset=effect.next_offset,
+                            image=self.loader.image,
+                            in_transaction=self.loader.in_transaction,
+                            now_ms=self._now_ms,
+                        )
+                    )
+                    self._register_at_ms = self._now_ms
+                    self._register_controller()
+            case LeadershipLost():
+                self._register_at_ms = None
+                if self.controller is not None:
+                    self._step_controller(LeadershipEnded(image=self.loader.image, now_ms=self._now_ms))
+            case StoreQuorumState() | FlushLog() | LeaderChanged() | AnswerRaftRequest():
+                self._out.append(effect)
+
+    def _load_committed(self, to: int) -> None:
+        batches = list(self.raft.read_committed(self.loader.next_offset, to))
+        self._bytes_since_snapshot += sum(len(record) + 10 for batch in batches for record in batch.records)
+        delta = self.loader.load_batches(batches)
+        if delta is not None:
+            self._out.append(Publish(delta=delta))
+        if self.controller is not None and batches:
+            self._step_controller(
+                RecordsCommitted(image=self.loader.image, upto=batches[-1].last_offset + 1, now_ms=self._now_ms)
+            )
+
+    # Snapshots
+
+    @property
+    def _has_new_records(self) -> bool:
+        return self.loader.image.provenance.last_contained_offset + 1 > self._snapshot_end
+
+    def _maybe_snapshot(self) -> None:
+        is_due = is_snapshot_due(
+            bytes_since=self._bytes_since_snapshot,
+            max_bytes=self._config.snapshot_max_new_bytes,
+            ms_since=self._now_ms - self._snapshot_since_ms,
+            max_ms=self._config.snapshot_max_interval_ms,
+            has_new_records=self._has_new_records,
+        )
+        if not is_due or self._is_writing_snapshot or self.loader.in_transaction:
+            return
+        self._is_writing_snapshot = True
+        self._bytes_since_snapshot = 0
+        self._snapshot_since_ms = self._now_ms
+        job = SnapshotJob(image=self.loader.image, voters=self.raft.config.voters, now_ms=self._now_ms)
+        self._out.append(WriteSnapshot(job=job))
+
+    # The controller's own registration
+
+    def _register_controller(self) -> None:
+        """KIP-919: once the metadata.version has the record, the registered incarnation must be this process."""
+        level = self.loader.image.features.metadata_version
+        known = self.loader.image.cluster.controllers.get(self._config.node_id)
+        is_known = known is not None and known.incarnation_id == self._config.incarnation_id
+        if not self.is_controller_active or is_known:
+            self._register_at_ms = None
+            return
+        self._register_at_ms = self._now_ms + REGISTRATION_RETRY_MS
+        if level is None or not has_controller_registration(level):
+            return
+        request = ControllerRegistrationRequest(
+            controller_id=self._config.node_id,
+            incarnation_id=self._config.incarnation_id,
+            zk_migration_ready=False,
+            listeners=tuple(
+                Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in self._config.controller_end_points
+            ),
+            features=tuple(
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
+            ),
+        )
+        self._step_controller(
+            RequestArrived(
+                token=_OWN_TOKEN,
+                request=request,
+                cause=RequestCause(api_version=0),
+                now_ms=self._now_ms,
+                deadline_ms=self._now_ms + REGISTRATION_RETRY_MS,
+            )
+        )
+
+    def _registered(self, response: object) -> None:
+        if getattr(response, "error_code", -1) == 0:
+            self._register_at_ms = None

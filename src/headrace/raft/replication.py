@@ -1,0 +1,196 @@
+"""What is in the log, who has how much of it, and does a fetcher's history fit ours?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headrace.core.errors import PeerError, StorageFault
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.log.ports import OutOfRange, PartitionLogPort
+from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
+from headrace.records.control import ControlType, control_key
+from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
+from headrace.wire.codec import encode
+from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
+from headrace.wire.raft_records.leader_change_message import Voter as LeaderChangeVoter
+
+OBSERVER_SESSION_MS = 300_000
+"""An observer that did not fetch for so long is forgotten."""
+
+_READ_CHUNK_BYTES = 1_048_576
+
+
+class RaftBatch(NamedTuple):
+    """A batch of the metadata log: `records` are framed metadata records, none for a control batch. `timestamp` is ms."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp: int
+    records: tuple[bytes, ...]
+
+
+class SnapshotsPort(Protocol):
+    """The snapshots beside the log; `headrace.storage.snapshot_files.SnapshotFiles` is the real one."""
+
+    def ids(self) -> list[OffsetAndEpoch]:
+        """The whole snapshots, oldest first."""
+
+    def latest(self) -> OffsetAndEpoch | None:
+        """The newest whole snapshot."""
+
+    def size(self, snapshot_id: OffsetAndEpoch, /) -> int | None:
+        """Bytes, None when there is no such snapshot."""
+
+    def mtime_ms(self, snapshot_id: OffsetAndEpoch, /) -> int | None:
+        """When it was written (ms since 1970), None when there is no such snapshot."""
+
+    def read(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, /) -> bytes | None:
+        """Bytes from `position` on, None when there is no such snapshot. Raises StorageFault."""
+
+    def delete_below(self, end_offset: int, /) -> int:
+        """Remove the snapshots that end below `end_offset`, never the newest."""
+
+
+def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[RaftBatch]:
+    """The batches of the log in [start, end), both batch boundaries. Raises StorageFault for damage (B-S11)."""
+    offset = start
+    while offset < end:
+        data = log.read_bytes(offset, _READ_CHUNK_BYTES, upper_offset=end, min_one_batch=True)
+        if isinstance(data, OutOfRange):
+            raise StorageFault(
+                f"the metadata log has offsets {data.log_start_offset} to {data.log_end_offset}; {offset} is needed",
+                directory=log.directory,
+            )
+        before = offset
+        try:
+            for header, records in read_all_records(data):
+                if header.base_offset < offset:
+                    continue
+                offset = header.next_offset
+                values = () if header.is_control else tuple(record.value or b"" for record in records)
+                yield RaftBatch(
+                    header.base_offset, header.last_offset, header.leader_epoch, header.max_timestamp, values
+                )
+        except PeerError as error:
+            raise StorageFault(
+                f"the metadata log is damaged behind offset {offset}: {error.message}", directory=log.directory
+            ) from error
+        if offset == before:
+            raise StorageFault(f"the metadata log has no batch at offset {offset}", directory=log.directory)
+
+
+def record_batch(records: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    """One data batch of framed metadata records."""
+    rows = [NewRecord(None, record, now_ms) for record in records]
+    return build_batch(rows, placement=Placement(base_offset=base_offset, leader_epoch=epoch))
+
+
+def epoch_start_batch(
+    *, leader_id: int, granting: Sequence[int], voters: VoterSet, write_voters: bool, placement: Placement, now_ms: int
+) -> bytearray:
+    """The first batch of an epoch: LeaderChange (B-R15), and the voters when only the local 0-0 snapshot has them (KIP-853)."""
+    version = 1 if voters.kraft_version > 0 else 0
+
+    def named(voter_id: int) -> LeaderChangeVoter:
+        voter = voters.find(voter_id)
+        directory_id = ZERO_UUID if voter is None or version == 0 else voter.directory_id
+        return LeaderChangeVoter(voter_id=voter_id, voter_directory_id=directory_id)
+
+    message = LeaderChangeMessage(
+        version=version,
+        leader_id=leader_id,
+        voters=tuple(named(voter_id) for voter_id in voters.ids),
+        granting_voters=tuple(named(voter_id) for voter_id in granting),
+    )
+    rows = [NewRecord(control_key(ControlType.LEADER_CHANGE), encode(message, version), now_ms)]
+    if write_voters:
+        level = encode_kraft_version(voters.kraft_version)
+        rows.append(NewRecord(control_key(ControlType.KRAFT_VERSION), level, now_ms))
+        rows.append(NewRecord(control_key(ControlType.KRAFT_VOTERS), encode_voters(voters), now_ms))
+    return build_batch(rows, producer=ProducerStamp(is_control=True), placement=placement)
+
+
+class ValidPosition(NamedTuple):
+    """The fetcher's history is a prefix of ours."""
+
+
+class Diverging(NamedTuple):
+    """It is not: the fetcher must truncate to where `epoch` ended."""
+
+    end: OffsetAndEpoch
+
+
+class NeedsSnapshot(NamedTuple):
+    """What the fetcher needs is no longer in the log, or a snapshot is the shorter way (B-S05)."""
+
+    snapshot_id: OffsetAndEpoch
+
+
+Position = ValidPosition | Diverging | NeedsSnapshot
+
+
+def check_position(log: PartitionLogPort, snapshots: Sequence[OffsetAndEpoch], asked: OffsetAndEpoch) -> Position:
+    """Does a fetch at `asked.offset` by somebody whose last record is of `asked.epoch` continue our log?
+
+    `snapshots` oldest first; the 0-0 one is never sent (B-S10). Source: KIP-595, KIP-630.
+    """
+    latest = snapshots[-1] if snapshots and snapshots[-1].offset > 0 else None
+    if asked.offset == 0 and (latest is None or log.log_start_offset == 0 == log.log_end_offset):
+        return ValidPosition()
+    if asked.offset >= log.log_start_offset and asked.offset > 0 and asked in snapshots:
+        return ValidPosition()
+    if latest is not None and (asked.offset <= log.log_start_offset or asked.offset == 0):
+        return NeedsSnapshot(latest)
+    ours = log.end_offset_for_epoch(asked.epoch)
+    if ours is None:
+        return Diverging(OffsetAndEpoch(log.log_start_offset, 0))
+    if ours.epoch != asked.epoch or ours.offset < asked.offset:
+        return Diverging(OffsetAndEpoch(ours.offset, ours.epoch))
+    return ValidPosition()
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """How far another replica is, as its fetches tell. Times in ms since 1970, -1 = never."""
+
+    replica_id: int
+    directory_id: Uuid
+    log_end_offset: int = -1
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    last_fetch_leader_end_offset: int = -1
+
+
+class Observers:
+    """Who fetches the log without being a voter: brokers, and controllers that are not in the voter set."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[int, Uuid], ReplicaProgress] = {}
+
+    def fetched(self, replica_id: int, directory_id: Uuid, *, fetch_offset: int, leader_end: int, now_ms: int) -> None:
+        """A replica fetched at `fetch_offset`, so it holds everything below it."""
+        key = (replica_id, directory_id)
+        progress = self._by_key.get(key)
+        if progress is None:
+            progress = self._by_key[key] = ReplicaProgress(replica_id, directory_id)
+        if fetch_offset >= leader_end:
+            progress.last_caught_up_ms = max(now_ms, progress.last_caught_up_ms)
+        elif 0 < progress.last_fetch_leader_end_offset <= fetch_offset:
+            progress.last_caught_up_ms = max(progress.last_fetch_ms, progress.last_caught_up_ms)
+        progress.last_fetch_ms = max(now_ms, progress.last_fetch_ms)
+        progress.last_fetch_leader_end_offset = max(leader_end, progress.last_fetch_leader_end_offset)
+        progress.log_end_offset = fetch_offset
+
+    def alive(self, now_ms: int) -> list[ReplicaProgress]:
+        """Those that fetched within the session time, by id; the others are forgotten."""
+        for key in [key for key, each in self._by_key.items() if now_ms - each.last_fetch_ms >= OBSERVER_SESSION_MS]:
+            del self._by_key[key]
+        return [self._by_key[key] for key in sorted(self._by_key)]
+
+    def forget_all(self) -> None:
+        """A new epoch begins: what fetches told before counts no more."""
+        self._by_key.clear()
