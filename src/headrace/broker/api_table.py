@@ -19,7 +19,8 @@ from headrace.broker.reply import HotResult
 class ApiRow:
     """One API: its key, the versions that are served, and the message and handler modules by their common name.
 
-    With `reads_raw` the handler is given the body's bytes in place of the message (hot paths), valid during the call.
+    With `reads_raw` the handler is given the body's bytes in place of the message (hot paths), valid during the call. `allows_trailing`: bytes after
+    the body are ignored, because a client in wide use sends them; everywhere else they close the connection (B4).
     """
 
     key: int
@@ -30,6 +31,7 @@ class ApiRow:
     advertised_min: int | None = None
     handler_module: str | None = None
     reads_raw: bool = False
+    allows_trailing: bool = False
 
     @property
     def lowest_advertised(self) -> int:
@@ -44,7 +46,7 @@ BROKER_APIS: tuple[ApiRow, ...] = (
     ApiRow(0, "produce", 3, 13, 9, advertised_min=0, reads_raw=True),
     ApiRow(1, "fetch", 4, 18, 12, reads_raw=True),
     ApiRow(2, "list_offsets", 1, 11, 6),
-    ApiRow(3, "metadata", 0, 13, 9),
+    ApiRow(3, "metadata", 0, 13, 9, allows_trailing=True),  # librdkafka 2.16 leaves 3 bytes in version 13
     ApiRow(8, "offset_commit", 2, 10, 8),
     ApiRow(9, "offset_fetch", 1, 10, 6),
     ApiRow(10, "find_coordinator", 0, 6, 3),

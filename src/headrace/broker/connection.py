@@ -156,7 +156,7 @@ class Connection:
             self._hot[row.key, version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
             result = handler_of(row)(view[at:], context, self._surface.target)
         else:
-            request = decode(request_class_of(row), view[at:], version)
+            request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
                 self._note_software(request)
             result = handler_of(row)(request, context, self._surface.target)

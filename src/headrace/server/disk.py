@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.log_settings import log_config
-from headrace.controller.machine import ControllerConfig, ControllerMachine
+from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.listener import Listener
@@ -74,8 +74,11 @@ class NodeDisk:
                 self._locks.append(lock)
         self._directories = check_directories(self._config, self._files)
         self._store = LogStore(
-            self._files, {path: self._directories.directory_ids[path] for path in self._config.log_dirs}
+            self._files,
+            {path: self._directories.directory_ids[path] for path in self._config.log_dirs},
+            retention_check_interval_ms=self._config.log_retention_check_interval_ms,
         )
+        self.previous_broker_epoch = self._store.previous_broker_epoch
 
     @property
     def cluster_id(self) -> str:
@@ -176,7 +179,8 @@ class NodeDisk:
         data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
         records = () if data is None else read_snapshot(data, name="bootstrap.checkpoint").records
         return ControllerMachine(
-            config=ControllerConfig(node=self._config, cluster_id=self.cluster_id),
+            config=self._config,
+            cluster_id=self.cluster_id,
             rng=rng,
             bootstrap=read_bootstrap_records(records),
         )

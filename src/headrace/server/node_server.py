@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, assert_never
 
@@ -235,14 +235,14 @@ class NodeServer:
     async def _in_thread(self, job: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, job)
 
-    def _begin(self, job: object) -> None:
-        task = asyncio.get_running_loop().create_task(self._watched(job))  # type: ignore[arg-type]
+    def _begin(self, job: Awaitable[None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._watched(job))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
 
-    async def _watched(self, job: object) -> None:
+    async def _watched(self, job: Awaitable[None]) -> None:
         try:
-            await job  # type: ignore[misc]
+            await job
         except StorageFault as fault:
             self._storage_fault(fault)
         except Exception as fault:  # noqa: BLE001 - the process's edge: it stops

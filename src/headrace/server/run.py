@@ -51,7 +51,8 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         import uvloop  # a choice of the platform, made once
     except ImportError:
         return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
