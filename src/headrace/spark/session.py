@@ -11,7 +11,9 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA: Final = 17
+_STOP_TIMEOUT_S: Final = 30
 _RELEASE_LINE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _LAUNCHER: Final = """#!/bin/sh
 # Spark asks for a module that this Java runtime is built without; everything else is passed on.
@@ -41,19 +44,60 @@ _QUIET: Final = {
 
 
 def local_session(
-    app_name: str = "headrace", *, master: str = "local[2]", config: Mapping[str, str] | None = None
+    app_name: str = "headrace",
+    *,
+    master: str = "local[2]",
+    config: Mapping[str, str] | None = None,
+    log_path: Path | None = None,
 ) -> SparkSession:
     """A Spark session in this process, made ready by `prepare_environment`; `config` is added to, and goes before, quiet defaults.
 
-    If the process has a session already, that one is returned, as Spark does. Raises OperatorError without any Java.
+    With `log_path` all that Spark's Java process and its workers say goes to that file. If the process has a session already, that one is
+    returned, as Spark does. Raises OperatorError without any Java.
     """
     prepare_environment()
-    from pyspark.sql import SparkSession
+    with _errors_to(log_path), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+        from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in {**_QUIET, **(config or {})}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        builder = SparkSession.builder.master(master).appName(app_name)
+        for key, value in {**_QUIET, **(config or {})}.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop the session and its Java process, and wait until that has ended."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public way to end its Java process
+    spark.stop()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = gateway.proc
+    if process.stdin is not None:
+        process.stdin.close()
+    process.wait(_STOP_TIMEOUT_S)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that another session can be made
+
+
+@contextmanager
+def _errors_to(log_path: Path | None) -> Iterator[None]:
+    """What is written to file descriptor 2, by processes started meanwhile too, goes to a file."""
+    if log_path is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log_path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def prepare_environment() -> None:

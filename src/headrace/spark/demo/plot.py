@@ -20,6 +20,7 @@ _GRID: Final = "#e4e9ee"
 _FATE_COLOURS: Final = {DELIVERED: "#4f81bd", LATE: "#e0772b", CANCELLED: "#a9b4c0"}
 _HOURS: Final = tuple(range(FIRST_HOUR, 24))
 _SMALLEST_CELL: Final = 20
+_MONTHS: Final = "JFMAMJJASOND"
 
 
 def local_hour(times: pd.Series) -> pd.Series:
@@ -44,19 +45,17 @@ def draw(delays: pd.DataFrame, reports: pd.DataFrame, fate: pd.Series, path: Pat
     flights = reports[reports["seq"] >= 0]
     flights = flights.assign(hour_of_day=local_hour(flights["scheduled"]), fate=fate[flights.index])
     with plt.rc_context(style):
-        figure = plt.figure(figsize=(15, 10.5), dpi=110)
-        grid = figure.add_gridspec(
-            3, 2, height_ratios=(1.05, 2.3, 0.95), width_ratios=(2.5, 1), hspace=0.36, wspace=0.05,
-            left=0.135, right=0.965, top=0.865, bottom=0.07,
-        )  # fmt: skip
+        figure = plt.figure(figsize=(15, 11), dpi=110)
+        shape = {"width_ratios": (2.5, 1), "wspace": 0.05, "left": 0.135, "right": 0.965}
+        upper = figure.add_gridspec(2, 2, height_ratios=(1, 2.3), hspace=0.32, top=0.872, bottom=0.36, **shape)
+        lower = figure.add_gridspec(1, 2, top=0.215, bottom=0.062, **shape)
         order = _carriers_by_flights(table)
-        by_hour = figure.add_subplot(grid[0, 0])
-        _draw_hours(by_hour, table)
-        cells = figure.add_subplot(grid[1, 0])
-        _draw_cells(figure, cells, table, order)
-        _draw_carriers(figure.add_subplot(grid[1, 1]), table, order)
-        _draw_fate(figure.add_subplot(grid[2, 0]), flights)
-        _draw_lateness(figure.add_subplot(grid[2, 1]), flights)
+        _draw_hours(figure.add_subplot(upper[0, 0]), table)
+        _draw_months(figure.add_subplot(upper[0, 1]), table)
+        _draw_cells(figure.add_subplot(upper[1, 0]), figure.add_axes((0.3, 0.302, 0.25, 0.011)), table, order)
+        _draw_carriers(figure.add_subplot(upper[1, 1]), table, order)
+        _draw_fate(figure.add_subplot(lower[0, 0]), flights)
+        _draw_lateness(figure.add_subplot(lower[0, 1]), flights)
         _draw_heading(figure, table, flights)
         figure.savefig(path)
         plt.close(figure)
@@ -81,20 +80,27 @@ def _draw_hours(axes: Any, table: pd.DataFrame) -> None:
     axes.set_xlim(FIRST_HOUR - 0.5, 23.5)
     axes.set_xticks(_HOURS)
     line = axes.twinx()
-    line.spines["right"].set_visible(True)
-    line.plot(_HOURS, by_hour["mean"], color="#b3312c", marker="o", markersize=4.5, linewidth=2)
-    line.set_ylabel("mean departure delay (min)", color="#b3312c")
-    line.tick_params(axis="y", colors="#b3312c")
-    line.set_ylim(bottom=0)
-    peak = _HOURS[int(by_hour["mean"].argmax())]
+    line.plot(_HOURS, by_hour["mean"], color="#b3312c", marker="o", markersize=4.5, linewidth=2, zorder=3)
+    line.set_ylim(0, float(by_hour["mean"].max()) * 1.3)
+    line.set_yticks([])
+    for hour, mean in zip(_HOURS, by_hour["mean"], strict=True):
+        line.annotate(
+            f"{mean:.0f}",
+            (hour, mean),
+            textcoords="offset points",
+            xytext=(0, 7),
+            ha="center",
+            color="#b3312c",
+            fontsize=9,
+        )
     line.annotate(
-        f"{by_hour['mean'].max():.0f} min at {peak}:00", (peak, by_hour["mean"].max()),
-        textcoords="offset points", xytext=(-8, 6), ha="right", color="#b3312c", fontsize=9.5,
+        "mean departure delay (min)", (17, by_hour["mean"][17]), textcoords="offset points", xytext=(-34, 12),
+        ha="right", color="#b3312c",
     )  # fmt: skip
     axes.set_title("Delays build up over the day: flights and mean departure delay by scheduled hour", pad=10)
 
 
-def _draw_cells(figure: Any, axes: Any, table: pd.DataFrame, order: list[str]) -> None:
+def _draw_cells(axes: Any, scale: Any, table: pd.DataFrame, order: list[str]) -> None:
     """Mean delay for each carrier and hour; cells with few flights are left empty."""
     cells = _mean(table, ["airline", "hour_of_day"])
     enough = cells["mean"].where(cells["flights"] >= _SMALLEST_CELL)
@@ -106,7 +112,7 @@ def _draw_cells(figure: Any, axes: Any, table: pd.DataFrame, order: list[str]) -
     for (row, column), value in np.ndenumerate(grid):
         if np.isfinite(value):
             axes.text(
-                _HOURS[column], row, f"{value:.0f}", ha="center", va="center", fontsize=8,
+                _HOURS[column], row, f"{round(value)}", ha="center", va="center", fontsize=8,
                 color="white" if value > 26 else _INK,
             )  # fmt: skip
     axes.set_ylim(len(order) - 0.5, -0.5)
@@ -116,7 +122,7 @@ def _draw_cells(figure: Any, axes: Any, table: pd.DataFrame, order: list[str]) -
     axes.tick_params(length=0)
     axes.set_xlabel("scheduled hour of departure, New York time")
     axes.set_title("Mean departure delay (min) by carrier and hour", pad=10)
-    bar = figure.colorbar(image, ax=axes, location="bottom", fraction=0.035, pad=0.12, aspect=60, extend="both")
+    bar = axes.figure.colorbar(image, cax=scale, orientation="horizontal", extend="both")
     bar.set_label(f"minutes; cells with fewer than {_SMALLEST_CELL} flights are empty", fontsize=9)
     bar.outline.set_visible(False)
 
@@ -136,8 +142,8 @@ def _draw_carriers(axes: Any, table: pd.DataFrame, order: list[str]) -> None:
     axes.set_xlim(min(0.0, float(mean.min())) - 1, right * 1.3)
     for row, flights in zip(rows, sums["flights"], strict=True):
         axes.text(right * 1.29, row, f"{int(flights):,}", va="center", ha="right", fontsize=8.5, color=_QUIET)
-    axes.text(right * 1.29, -0.9, "flights", ha="right", va="center", fontsize=8.5, color=_QUIET)
-    axes.set_ylim(len(order) - 0.5, -1.3)
+    axes.text(right * 1.29, -0.85, "flights", ha="right", va="center", fontsize=8.5, color=_QUIET)
+    axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=_GRID)
@@ -145,6 +151,22 @@ def _draw_carriers(axes: Any, table: pd.DataFrame, order: list[str]) -> None:
     axes.set_xlabel("mean departure delay (min)")
     axes.legend(frameon=False, fontsize=8.5, loc="lower right", bbox_to_anchor=(0.84, 0.0))
     axes.set_title("By carrier: mean departure delay", pad=10)
+
+
+def _draw_months(axes: Any, table: pd.DataFrame) -> None:
+    """Mean delay of each month."""
+    months = table.assign(month=table["hour"].dt.tz_convert(NEW_YORK).dt.month)
+    mean = _mean(months, "month").reindex(range(1, 13))["mean"]
+    axes.bar(mean.index, mean, color="#d98880", width=0.8)
+    axes.set_xticks(range(1, 13), list(_MONTHS))
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.spines["left"].set_visible(False)
+    axes.spines["right"].set_visible(True)
+    axes.set_ylabel("mean delay (min)")
+    axes.grid(axis="y", color=_GRID)
+    axes.set_axisbelow(True)
+    axes.set_title("By month of 2013: mean departure delay", pad=10)
 
 
 def _draw_fate(axes: Any, flights: pd.DataFrame) -> None:
@@ -186,7 +208,7 @@ def _draw_lateness(axes: Any, flights: pd.DataFrame) -> None:
     late = flights[flights["fate"] == LATE]
     months = late["scheduled"].dt.tz_convert(NEW_YORK).dt.month.value_counts().reindex(range(1, 13), fill_value=0)
     axes.bar(months.index, months, color=_FATE_COLOURS[LATE], width=0.8)
-    axes.set_xticks(range(1, 13), list("JFMAMJJASOND"))
+    axes.set_xticks(range(1, 13), list(_MONTHS))
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
     axes.spines["left"].set_visible(False)
