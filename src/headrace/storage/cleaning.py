@@ -1,4 +1,4 @@
-"""Which log is compacted next?"""
+"""Which log is compacted next, and up to where is each clean? (`cleaner-offset-checkpoint`)"""
 
 from __future__ import annotations
 
@@ -6,16 +6,88 @@ from collections.abc import Mapping
 
 from headrace.core.ids import TopicPartition
 from headrace.core.ports import Files
-from headrace.log.ports import CompactionJob
+from headrace.log.compaction import Cleanable, SegmentView, cleanable, is_due
+from headrace.storage.checkpoints import read_offsets, write_offsets
+from headrace.storage.cleaner import CleaningJob
+from headrace.storage.layout import CLEANER_OFFSETS
 from headrace.storage.stored_log import StoredLog
 
 
 class LogCleaner:
-    """Chooses logs and hands out one job at a time."""
+    """Chooses the log with the highest dirty ratio, overdue ones first, and hands out one job at a time.
+
+    Logs in which a pass met damage are left alone until the next start.
+    """
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._clean_to: dict[str, dict[TopicPartition, int]] = {}
+        self._is_busy = False
+        self._damaged: set[str] = set()
 
-    def next_job(self, logs: Mapping[TopicPartition, StoredLog], now_ms: int) -> CompactionJob | None:
-        """None while nothing needs it."""
-        return None
+    def first_dirty_offset(self, log: StoredLog) -> int:
+        """Where the part begins that no pass has seen."""
+        offsets = self._clean_to.get(log.directory)
+        if offsets is None:
+            offsets = self._clean_to[log.directory] = read_offsets(self._files, log.directory, CLEANER_OFFSETS) or {}
+        stored = offsets.get(log.topic_partition, 0)
+        if stored > log.lowest_cut:
+            stored = offsets[log.topic_partition] = log.lowest_cut
+        log.forget_lowest_cut()
+        start = log.segments[0].base_offset
+        return stored if start <= stored <= log.log_end_offset else start
+
+    def next_job(self, logs: Mapping[TopicPartition, StoredLog], now_ms: int) -> CleaningJob | None:
+        """The job for the log that needs it most; None if none does or one is under way."""
+        if self._is_busy:
+            return None
+        best: tuple[bool, float] | None = None
+        chosen: tuple[StoredLog, Cleanable, list[SegmentView]] | None = None
+        for log in logs.values():
+            if not log.config.is_compacted or len(log.segments) < 2 or log.path in self._damaged:
+                continue
+            views = _views(log)
+            stable_end = min(log.last_stable_offset, log.durable_end_offset, log.segments[-1].base_offset)
+            found = cleanable(
+                views,
+                log.config,
+                first_dirty_offset=self.first_dirty_offset(log),
+                stable_end=stable_end,
+                now_ms=now_ms,
+            )
+            if is_due(found, log.config) and (best is None or (found.is_overdue, found.dirty_ratio) > best):
+                best, chosen = (found.is_overdue, found.dirty_ratio), (log, found, views)
+        if chosen is None:
+            return None
+        return self._start(*chosen, now_ms)
+
+    def _start(self, log: StoredLog, found: Cleanable, views: list[SegmentView], now_ms: int) -> CleaningJob:
+        self._is_busy = True
+
+        def finished(clean_end: int | None) -> None:
+            self._is_busy = False
+            if job.is_damaged:
+                self._damaged.add(log.path)
+            if clean_end is not None:
+                offsets = self._clean_to[log.directory]
+                offsets[log.topic_partition] = clean_end
+                write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
+
+        job = CleaningJob(
+            self._files,
+            log,
+            dirty=(found.first_dirty_offset, found.end_offset),
+            views=[view for view in views if view.end_offset <= found.end_offset],
+            now_ms=now_ms,
+            finished=finished,
+        )
+        return job
+
+
+def _views(log: StoredLog) -> list[SegmentView]:
+    segments = log.segments
+    ends = [segment.base_offset for segment in segments[1:]]
+    return [
+        SegmentView(s.base_offset, end, s.size, s.first_timestamp if s.size else -1, s.largest_timestamp())
+        for s, end in zip(segments[:-1], ends, strict=True)
+    ]

@@ -152,6 +152,10 @@ class Segment:
         """Make the offset and time index anew from the batch headers."""
         for suffix in (INDEX, TIME_INDEX):
             self._files.unlink(offset_file(self.path, self.base_offset, suffix))
+        self.index_batches(index_interval_bytes)
+
+    def index_batches(self, index_interval_bytes: int) -> None:
+        """Fill offset and time index in memory from the batch headers."""
         names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)]
         self._index = OffsetIndex(EntryFile(self._files, names[0]), self.base_offset)
         self._time_index = TimeIndex(EntryFile(self._files, names[1]), self.base_offset)

@@ -7,18 +7,15 @@ cutting, and starting anew.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition, Uuid
-from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.ports import DiskFull, Files, Rng
+from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
+from headrace.core.ports import DiskFull, Files
 from headrace.log.config import LogConfig
-from headrace.log.epochs import EpochTable
 from headrace.log.partition_log import WritePlan
 from headrace.log.ports import (
     AbortedTransaction,
-    ActiveProducer,
     Appended,
     AppendRefused,
     FileSlice,
@@ -26,8 +23,6 @@ from headrace.log.ports import (
     OutOfRange,
     TimestampAndOffset,
 )
-from headrace.log.producers import ProducerStates
-from headrace.log.retention import SegmentAge, deletable
 from headrace.log.segments import SegmentFacts, must_roll
 from headrace.records.batch import LOG_OVERHEAD
 from headrace.storage import lookups
@@ -35,95 +30,25 @@ from headrace.storage.checkpoints import topic_id_text
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import (
     INDEX,
-    LEADER_EPOCHS,
-    LOG,
     METADATA_TOPIC,
     PARTITION_METADATA,
-    SNAPSHOT,
     TIME_INDEX,
     TXN_INDEX,
     offset_file,
     partition_directory,
 )
-from headrace.storage.producer_snapshot import write_snapshot
-from headrace.storage.recovery import Loaded, LoadHints, load, replay_producers
-from headrace.storage.retired import RetiredSegments
+from headrace.storage.recovery import LoadHints, load
 from headrace.storage.segment_file import Segment
+from headrace.storage.trimming import TrimmableLog
 
 _KNOWN_POSITIONS = 64
 MAX_UNSYNCED_METADATA_BYTES = 16 * 1024 * 1024
 
 
-def _nothing() -> None:
-    """The hook of a log without a recovery-point checkpoint."""
+class StoredLog(TrimmableLog):
+    """One partition's log in its directory; implements `headrace.log.ports.PartitionLogPort`."""
 
-
-class StoredLog:
-    """One partition's log in its directory; implements `headrace.log.ports.PartitionLogPort`.
-
-    `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append.
-    """
-
-    __slots__ = (
-        "_active",
-        "_bases",
-        "_clean_at_ms",
-        "_files",
-        "_flush_limit",
-        "_is_new",
-        "_notes",
-        "_positions",
-        "_rng",
-        "_segments",
-        "_snapshots",
-        "_state",
-        "_stored_epochs",
-        "_unsynced_names",
-        "_wants_flush_to",
-        "directory",
-        "generation",
-        "is_closed",
-        "path",
-        "persist_recovery_point",
-        "retired",
-        "topic_id",
-        "topic_partition",
-    )
-
-    def __init__(
-        self,
-        files: Files,
-        partition: TopicPartition,
-        loaded: Loaded,
-        *,
-        directory: str,
-        topic_id: Uuid = ZERO_UUID,
-        rng: Rng | None = None,
-    ) -> None:
-        self._files = files
-        self.topic_partition = partition
-        self.topic_id = topic_id
-        self.directory = directory
-        self.path = f"{directory}/{partition_directory(partition)}"
-        self._rng = rng
-        self._state = loaded.state
-        self._segments = loaded.segments
-        self._bases = [segment.base_offset for segment in loaded.segments]
-        self._active = loaded.segments[-1]
-        self._notes = loaded.notes
-        self._positions: dict[int, int] = {}
-        self._snapshots = list(loaded.snapshots)
-        self._stored_epochs = loaded.state.epochs.version if loaded.epochs_stored else -1
-        self._unsynced_names: list[str] = []
-        self._flush_limit = 0
-        self._is_new = False
-        self._wants_flush_to = 0
-        self._clean_at_ms = 0
-        self.generation = 0
-        self.is_closed = False
-        self.retired = RetiredSegments(files, self.path)
-        self.persist_recovery_point: Callable[[], None] = _nothing
-        loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
+    __slots__ = ()
 
     @classmethod
     def open(
@@ -151,75 +76,6 @@ class StoredLog:
         )
         topic_id = METADATA_TOPIC_ID if is_metadata else ZERO_UUID
         return cls(files, partition, load(files, path, config, hints), directory=directory, topic_id=topic_id)
-
-    # -- where it begins and ends ------------------------------------------------------------------------------
-
-    @property
-    def config(self) -> LogConfig:
-        """Settings in force."""
-        return self._state.config
-
-    def update_config(self, config: LogConfig) -> None:
-        """Obey other settings from now on."""
-        self._state.config = config
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was found amiss when the log was read, a line each."""
-        return self._notes
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that may be read."""
-        return self._state.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset the next record gets."""
-        return self._state.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """First offset that is not committed."""
-        return self._state.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        """What read-committed readers may see ends here."""
-        return self._state.last_stable_offset
-
-    @property
-    def durable_end_offset(self) -> int:
-        """Everything below is synced."""
-        return self._state.durable_end_offset
-
-    @property
-    def latest_epoch(self) -> int | None:
-        """Leader epoch of the epoch table's last entry."""
-        return self._state.epochs.latest
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all segments."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The segments, oldest first; the last one is written to."""
-        return self._segments
-
-    def advance_high_watermark(self, to: int) -> int:
-        """Raise the high watermark, at most to the log end."""
-        state = self._state
-        if to <= state.high_watermark:
-            return state.high_watermark
-        return state.set_high_watermark(to)
-
-    def set_high_watermark(self, to: int) -> int:
-        """Set it within [log start, log end], also downwards."""
-        return self._state.set_high_watermark(to)
-
-    # -- writing -----------------------------------------------------------------------------------------------
 
     def append_as_leader(
         self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
@@ -284,33 +140,6 @@ class StoredLog:
         self._unsynced_names.append(name)
         self._active.names_changed = self._is_new = True
 
-    def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log's end, unless the active one is empty and begins there."""
-        active, end = self._active, self._state.log_end_offset
-        if active.size == 0 and active.base_offset == end:
-            return
-        active.become_inactive()
-        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
-            self._unsynced_names.append(offset_file(self.path, active.base_offset, suffix))
-        self._take_snapshot()
-        jitter = self._state.config.segment_jitter_ms
-        drawn = self._rng.randrange(0, jitter) if self._rng is not None and jitter > 0 else 0
-        self._active = Segment.create(self._files, self.path, end, now_ms=now_ms, jitter_ms=drawn)
-        self._segments.append(self._active)
-        self._bases.append(end)
-        self._positions.clear()
-        self._wants_flush_to = end
-
-    def _take_snapshot(self) -> None:
-        end = self._state.log_end_offset
-        if self._snapshots and self._snapshots[-1] == end:
-            return
-        self._unsynced_names.append(write_snapshot(self._files, self.path, end, self._state.producers))
-        self._snapshots.append(end)
-        self._active.names_changed = True
-
-    # -- syncing -----------------------------------------------------------------------------------------------
-
     def prepare_flush(self) -> SegmentFlush | None:
         """A job that makes everything appended so far durable; None if it is already."""
         state = self._state
@@ -356,8 +185,6 @@ class StoredLog:
             or unflushed >= config.flush_messages
             or now_ms - self._clean_at_ms >= config.flush_ms
         )
-
-    # -- reading -----------------------------------------------------------------------------------------------
 
     def read_slice(
         self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
@@ -441,193 +268,6 @@ class StoredLog:
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> Sequence[AbortedTransaction]:
         """Aborted transactions that overlap [start, upper)."""
         return lookups.aborted_transactions(self._segments, start_offset, upper_offset)
-
-    # -- epochs and producers ----------------------------------------------------------------------------------
-
-    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch | None:
-        """The largest known epoch at or below `epoch`, and where it ended (KIP-101, KIP-279)."""
-        return self._state.epochs.end_offset_for(epoch, self._state.log_end_offset)
-
-    def epoch_at(self, offset: int) -> int | None:
-        """Leader epoch of the record at `offset`."""
-        return self._state.epochs.epoch_at(offset)
-
-    def begin_epoch(self, epoch: int) -> None:
-        """This replica leads `epoch` from the log end on."""
-        self._state.epochs.assign(epoch, self._state.log_end_offset)
-
-    def active_producers(self) -> Sequence[ActiveProducer]:
-        """Producers whose state has not expired, by id."""
-        return self._state.producers.active()
-
-    def expire_producers(self, now_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`."""
-        self._state.producers.expire(now_ms, self._state.config.producer_id_expiration_ms)
-
-    @property
-    def producers(self) -> ProducerStates:
-        """What the log knows of its producers."""
-        return self._state.producers
-
-    @property
-    def epochs(self) -> EpochTable:
-        """Where each leader epoch began."""
-        return self._state.epochs
-
-    # -- removing ----------------------------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> bool:
-        """Cut so that the log ends at or before `offset`, durably; producer state and epochs follow (K13, K35)."""
-        state = self._state
-        if offset >= state.log_end_offset:
-            state.epochs.truncate_from_end(offset)
-            return False
-        if offset <= self._bases[0]:
-            self.truncate_fully_and_start_at(offset)
-            return True
-        self._before_cut(offset)
-        keep = bisect_right(self._bases, offset)
-        if self._bases[keep - 1] == offset:
-            keep -= 1
-        self._remove_newest(self._segments[keep:])
-        segment = self._segments[-1]
-        found = segment.find(offset)
-        position, end = (segment.size, offset) if found is None else (found[0], min(offset, found[1].base_offset))
-        segment.cut(position, end)
-        self._finish_cut(self._end_of(segment))
-        return True
-
-    def _end_of(self, segment: Segment) -> int:
-        """End offset of the last batch in `segment`."""
-        entry = segment.index.last()
-        end = segment.base_offset
-        for _, header in segment.batches(entry[1] if entry else 0):
-            end = header.next_offset
-        return end
-
-    def _before_cut(self, offset: int) -> None:
-        """The durable end falls first, and snapshots of what goes are removed: a crash must not bring them back."""
-        state = self._state
-        self.generation += 1
-        self._positions.clear()
-        self._flush_limit = min(self._flush_limit, offset)
-        if state.durable_end_offset > offset:
-            state.durable_end_offset = offset
-            self.persist_recovery_point()
-        stale = [at for at in self._snapshots if at > offset]
-        for at in stale:
-            self._files.unlink(offset_file(self.path, at, SNAPSHOT))
-        self._snapshots = [at for at in self._snapshots if at <= offset]
-        if stale:
-            self._files.fsync_dir(self.path)
-
-    def _remove_newest(self, segments: list[Segment]) -> None:
-        """Remove the last segments, newest first, durably. Readers may still hold them open."""
-        if not segments:
-            return
-        for segment in reversed(segments):
-            for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
-                self._files.unlink(offset_file(self.path, segment.base_offset, suffix))
-        self._files.fsync_dir(self.path)
-        self.retired.unlinked(segments)
-        del self._segments[len(self._segments) - len(segments) :]
-        del self._bases[len(self._segments) :]
-        self._active = self._segments[-1] if self._segments else self._active
-
-    def _finish_cut(self, end_offset: int) -> None:
-        state = self._state
-        state.cut(end_offset)
-        self._active = self._segments[-1]
-        replay_producers(
-            self._files, self.path, state, self._segments, snapshots=self._snapshots, note_aborted=lambda _: False
-        )
-        state.producers.high_watermark_moved(state.high_watermark)
-
-    def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything, durably; the next record gets `offset`."""
-        self._before_cut(min(offset, self._bases[0]))
-        old, self._segments, self._bases = self._segments, [], []
-        for segment in reversed(old):
-            for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
-                self._files.unlink(offset_file(self.path, segment.base_offset, suffix))
-        for at in self._snapshots:
-            self._files.unlink(offset_file(self.path, at, SNAPSHOT))
-        self._files.unlink(f"{self.path}/{LEADER_EPOCHS}")
-        self._files.fsync_dir(self.path)
-        self.retired.unlinked(old)
-        self._snapshots = []
-        self._active = Segment.create(self._files, self.path, offset, now_ms=old[-1].created_ms)
-        self._segments, self._bases = [self._active], [offset]
-        self._files.fsync_dir(self.path)
-        self._state.restart_at(offset, offset if log_start_offset is None else log_start_offset)
-        self._stored_epochs = -1
-
-    def advance_log_start(self, offset: int) -> bool:
-        """DeleteRecords: nothing below `offset` may be read any more."""
-        if offset > self._state.high_watermark:
-            raise ValueError(f"offset {offset} is above the high watermark {self._state.high_watermark}")
-        if offset <= self._state.log_start_offset:
-            return False
-        self._state.raise_log_start(offset)
-        return True
-
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Apply retention by time, size and log start offset; the number of segments removed."""
-        state = self._state
-        config = state.config
-        segments = self._segments
-        bounds_time = config.deletes_old and config.retention_ms >= 0
-        first_only = len(segments) == 1 and not segments[0].size
-        if first_only or not (config.deletes_old or self._bases[0] < state.log_start_offset):
-            return 0
-        ends = [*self._bases[1:], state.log_end_offset]
-        ages = [
-            SegmentAge(s.base_offset, end, s.size, s.largest_timestamp() if bounds_time else now_ms)
-            for s, end in zip(segments, ends, strict=True)
-        ]
-        count = deletable(
-            ages,
-            config,
-            log_start_offset=state.log_start_offset,
-            high_watermark=min(state.high_watermark, state.last_stable_offset),
-            now_ms=now_ms,
-        )
-        if count:
-            if count == len(segments):
-                self.roll(now_ms)
-            state.raise_log_start(self._bases[count])
-            self._retire_oldest(count)
-        return count
-
-    def delete_segments_below(self, offset: int) -> int:
-        """Raise the log start to `offset` and drop whole segments below, durably; the number of segments removed."""
-        state = self._state
-        state.raise_log_start(min(offset, state.log_end_offset))
-        count = bisect_right(self._bases, state.log_start_offset) - 1
-        if count > 0:
-            self._retire_oldest(count)
-        return max(count, 0)
-
-    def _retire_oldest(self, count: int) -> None:
-        """The first `count` segments leave the log; their files go later."""
-        self.generation += 1
-        oldest = self._segments[:count]
-        del self._segments[:count]
-        del self._bases[:count]
-        first = self._bases[0]
-        gone = [at for at in self._snapshots[:-1] if at < first]
-        self._snapshots = [at for at in self._snapshots if at not in gone]
-        for at in gone:
-            self._files.unlink(offset_file(self.path, at, SNAPSHOT))
-        self.retired.add(oldest)
-
-    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Compaction: `new` takes the place of `old`, which follow each other and begin at the same base offset."""
-        self.generation += 1
-        at = self._bases.index(old[0].base_offset)
-        self._segments[at : at + len(old)] = [new]
-        self._bases[at : at + len(old)] = [new.base_offset]
-        self.retired.unlinked(old)
 
     def maintain(self, now_ms: int) -> None:
         """Write index entries behind, remove files whose delay is over, forget idle producers. Cheap."""

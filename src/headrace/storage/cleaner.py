@@ -1,0 +1,213 @@
+"""How is a log compacted, off the loop, without a reader noticing?
+
+`CleaningJob.run` reads closed segments only, which nobody changes, and writes `.cleaned` files. `finish` swaps them in, on the loop,
+unless the log was cut or trimmed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from headrace.core.errors import PeerError
+from headrace.core.ports import Files
+from headrace.log.compaction import (
+    BatchCleaner,
+    KeyMap,
+    LastOfProducer,
+    SegmentView,
+    TransactionFilter,
+    group_segments,
+)
+from headrace.log.ports import AbortedTransaction
+from headrace.records.batch import BatchHeader, batch_is_sound
+from headrace.records.record import read_records
+from headrace.storage.index_file import EntryFile, TransactionIndex
+from headrace.storage.layout import CLEANED, LOG, SWAP, TXN_INDEX, offset_file
+from headrace.storage.segment_file import Segment
+from headrace.storage.stored_log import StoredLog
+from headrace.storage.swapping import apply_swap
+
+_SCAN_BYTES = 1024 * 1024
+_WRITE_BYTES = 1024 * 1024
+
+
+class CleaningJob:
+    """One pass over one log; implements `headrace.log.ports.CompactionJob`. `finished` is told the new first dirty offset.
+
+    A log with a damaged batch (`is_damaged`) is left as it is: cleaning would make the damage look like a decision.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        log: StoredLog,
+        *,
+        dirty: tuple[int, int],
+        views: Sequence[SegmentView],
+        now_ms: int,
+        finished: Callable[[int | None], None],
+    ) -> None:
+        self._files = files
+        self._log = log
+        self._first_dirty, self._end = dirty
+        self._now_ms = now_ms
+        self._finished = finished
+        self._config = log.config
+        self._generation = log.generation
+        by_base = {segment.base_offset: segment for segment in log.segments}
+        self._segments = [by_base[view.base_offset] for view in views]
+        self._views = views
+        for segment in self._segments:
+            segment.log.size()
+        self._aborted = [entry for segment in self._segments for entry in segment.txn_index.entries()]
+        self._producers = {
+            entry.producer_id: LastOfProducer(entry.last_offset, entry.producer_epoch) for entry in log.producers
+        }
+        self._cleaned: list[tuple[list[Segment], Segment]] = []
+        self._ends = {view.base_offset: view.end_offset for view in views}
+        self._clean_end: int | None = None
+        self.is_damaged = False
+
+    def _is_void(self) -> bool:
+        """The log was cut, trimmed or closed, so what was read may be gone; or it is damaged."""
+        return self._log.is_closed or self._log.generation != self._generation or self.is_damaged
+
+    # -- in a thread -------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Write the cleaned segments; blocks."""
+        keys = self._read_keys()
+        if self._is_void():
+            return
+        transactions = TransactionFilter(self._aborted)
+        cleaner = BatchCleaner(
+            keys, self._config, now_ms=self._now_ms, transactions=transactions, producers=self._producers
+        )
+        by_base = {segment.base_offset: segment for segment in self._segments}
+        views = [view for view in self._views if view.base_offset < keys.end_offset]
+        for group in group_segments(views, self._config):
+            segments = [by_base[view.base_offset] for view in group]
+            new = self._write_cleaned(segments, cleaner, transactions)
+            if self._is_void():
+                new.close()
+                return
+            self._cleaned.append((segments, new))
+        self._clean_end = keys.end_offset
+
+    def _batches(self, segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        for segment in segments:
+            end = 0
+            for position, header in segment.batches(scan_bytes=_SCAN_BYTES):
+                if self._is_void():
+                    return
+                yield segment, position, header
+                end = position + header.size
+            if end != segment.size:
+                self.is_damaged = True
+                return
+
+    def _read_keys(self) -> KeyMap:
+        """Keys of the dirty part, as far as memory allows; whole batches, and at least one."""
+        keys = KeyMap()
+        keys.end_offset = self._first_dirty
+        transactions = TransactionFilter(self._aborted)
+        dirty = [segment for segment in self._segments if self._ends[segment.base_offset] > self._first_dirty]
+        for segment, position, header in self._batches(dirty):
+            if header.last_offset < self._first_dirty:
+                continue
+            if keys.is_full:
+                return keys
+            if transactions.is_aborted(header) or header.is_control:
+                keys.end_offset = header.next_offset
+                continue
+            with suppress(PeerError):  # B53: a batch that cannot be opened stays as it is and hides no key
+                data = segment.read_batch(position, header)
+                keys.add(read_records(data, max_bytes=self._config.max_decompressed_bytes))
+            keys.end_offset = header.next_offset
+        keys.end_offset = self._end
+        return keys
+
+    def _write_cleaned(
+        self, segments: Sequence[Segment], cleaner: BatchCleaner, transactions: TransactionFilter
+    ) -> Segment:
+        """Write one group's `.cleaned` files and sync them; the new segment, indexed."""
+        path, base = self._log.path, segments[0].base_offset
+        out = self._files.open(offset_file(path, base, LOG, CLEANED), create=True, truncate=True)
+        pending = bytearray()
+        written = 0
+        for segment, position, header in self._batches(segments):
+            data = segment.read_batch(position, header)
+            if not batch_is_sound(data, header):
+                self.is_damaged = True
+                break
+            left = cleaner.clean(header, data)
+            if left is not None:
+                pending += left
+            if len(pending) >= _WRITE_BYTES:
+                out.pwrite(pending, written)
+                written += len(pending)
+                pending = bytearray()
+        out.pwrite(pending, written)
+        out.fsync()
+        kept, transactions.kept = transactions.kept, []
+        self._write_aborted(base, kept)
+        new = Segment.over(self._files, path, base, out)
+        new.created_ms = segments[0].created_ms
+        new.index_batches(self._config.index_interval_bytes)
+        return new
+
+    def _write_aborted(self, base: int, kept: Sequence[AbortedTransaction]) -> None:
+        """The aborted transactions whose markers stay in this group."""
+        name = offset_file(self._log.path, base, TXN_INDEX, CLEANED)
+        if not kept:
+            self._files.unlink(name)
+            return
+        index = TransactionIndex(EntryFile(self._files, name))
+        for entry in kept:
+            index.append(entry)
+        self._files.unlink(name)
+        index.store()
+        file = self._files.open(name)
+        try:
+            file.fsync()
+        finally:
+            file.close()
+
+    # -- on the loop -------------------------------------------------------------------------------------------
+
+    def finish(self, now_ms: int) -> int:
+        """Swap the cleaned segments in; the bytes saved. 0 and no change if `run` failed or the log changed meanwhile."""
+        saved = 0
+        if self._clean_end is None or self._is_void():
+            self._discard()
+            self._finished(None)
+            return 0
+        self._log.persist_recovery_point()
+        for old, new in self._cleaned:
+            saved += self._swap(old, new)
+        self._finished(self._clean_end)
+        return saved
+
+    def _swap(self, old: Sequence[Segment], new: Segment) -> int:
+        """The steps of `headrace.storage.swapping` for one group."""
+        files, path, base = self._files, self._log.path, new.base_offset
+        for suffix in (TXN_INDEX, LOG):
+            name = offset_file(path, base, suffix)
+            if files.exists(name + CLEANED):
+                files.rename(name + CLEANED, name + SWAP)
+        files.fsync_dir(path)
+        apply_swap(files, path, base, self._ends[old[-1].base_offset])
+        new.become_inactive()
+        self._log.replace_segments(old, new)
+        return sum(segment.size for segment in old) - new.size
+
+    def _discard(self) -> None:
+        """Remove files of a pass that came to nothing."""
+        for _, new in self._cleaned:
+            new.close()
+        if self._log.is_closed or not self._files.exists(self._log.path):
+            return
+        for segment in self._segments:
+            for suffix in (LOG, TXN_INDEX):
+                self._files.unlink(offset_file(self._log.path, segment.base_offset, suffix, CLEANED))

@@ -1,0 +1,226 @@
+"""What does every part of a partition log on disk share: its state, its segments, and the beginning of a new one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.ports import Files, Rng
+from headrace.log.config import LogConfig
+from headrace.log.epochs import EpochTable
+from headrace.log.ports import (
+    ActiveProducer,
+)
+from headrace.log.producers import ProducerStates
+from headrace.storage.layout import (
+    INDEX,
+    TIME_INDEX,
+    TXN_INDEX,
+    offset_file,
+    partition_directory,
+)
+from headrace.storage.producer_snapshot import write_snapshot
+from headrace.storage.recovery import Loaded
+from headrace.storage.retired import RetiredSegments
+from headrace.storage.segment_file import Segment
+
+NO_CUT = 2**63 - 1
+
+
+def _nothing() -> None:
+    """The hook of a log without a recovery-point checkpoint."""
+
+
+class LogBase:
+    """State and segments of one partition log on disk. `TrimmableLog` and `StoredLog` build on it.
+
+    `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append.
+    """
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_clean_at_ms",
+        "_files",
+        "_flush_limit",
+        "_is_new",
+        "_notes",
+        "_positions",
+        "_rng",
+        "_segments",
+        "_snapshots",
+        "_state",
+        "_stored_epochs",
+        "_unsynced_names",
+        "_wants_flush_to",
+        "directory",
+        "generation",
+        "is_closed",
+        "lowest_cut",
+        "path",
+        "persist_recovery_point",
+        "retired",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        partition: TopicPartition,
+        loaded: Loaded,
+        *,
+        directory: str,
+        topic_id: Uuid = ZERO_UUID,
+        rng: Rng | None = None,
+    ) -> None:
+        self._files = files
+        self.topic_partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.path = f"{directory}/{partition_directory(partition)}"
+        self._rng = rng
+        self._state = loaded.state
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._active = loaded.segments[-1]
+        self._notes = loaded.notes
+        self._positions: dict[int, int] = {}
+        self._snapshots = list(loaded.snapshots)
+        self._stored_epochs = loaded.state.epochs.version if loaded.epochs_stored else -1
+        self._unsynced_names: list[str] = []
+        self._flush_limit = 0
+        self._is_new = False
+        self._wants_flush_to = 0
+        self._clean_at_ms = 0
+        self.generation = 0
+        self.is_closed = False
+        self.lowest_cut = NO_CUT
+        self.retired = RetiredSegments(files, self.path)
+        self.persist_recovery_point: Callable[[], None] = _nothing
+        loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
+
+    @property
+    def config(self) -> LogConfig:
+        """Settings in force."""
+        return self._state.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Obey other settings from now on."""
+        self._state.config = config
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was found amiss when the log was read, a line each."""
+        return self._notes
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+        return self._state.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not committed."""
+        return self._state.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read-committed readers may see ends here."""
+        return self._state.last_stable_offset
+
+    @property
+    def durable_end_offset(self) -> int:
+        """Everything below is synced."""
+        return self._state.durable_end_offset
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """Leader epoch of the epoch table's last entry."""
+        return self._state.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; the last one is written to."""
+        return self._segments
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What the log knows of its producers."""
+        return self._state.producers
+
+    @property
+    def epochs(self) -> EpochTable:
+        """Where each leader epoch began."""
+        return self._state.epochs
+
+    def forget_lowest_cut(self) -> None:
+        """Whoever keeps offsets of this log elsewhere has seen `lowest_cut`."""
+        self.lowest_cut = NO_CUT
+
+    def advance_high_watermark(self, to: int) -> int:
+        """Raise the high watermark, at most to the log end."""
+        state = self._state
+        if to <= state.high_watermark:
+            return state.high_watermark
+        return state.set_high_watermark(to)
+
+    def set_high_watermark(self, to: int) -> int:
+        """Set it within [log start, log end], also downwards."""
+        return self._state.set_high_watermark(to)
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        """The largest known epoch at or below `epoch`, and where it ended (KIP-101, KIP-279)."""
+        return self._state.epochs.end_offset_for(epoch, self._state.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Leader epoch of the record at `offset`."""
+        return self._state.epochs.epoch_at(offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This replica leads `epoch` from the log end on."""
+        self._state.epochs.assign(epoch, self._state.log_end_offset)
+
+    def active_producers(self) -> Sequence[ActiveProducer]:
+        """Producers whose state has not expired, by id."""
+        return self._state.producers.active()
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget producers idle for `producer.id.expiration.ms`."""
+        self._state.producers.expire(now_ms, self._state.config.producer_id_expiration_ms)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log's end, unless the active one is empty and begins there."""
+        active, end = self._active, self._state.log_end_offset
+        if active.size == 0 and active.base_offset == end:
+            return
+        active.become_inactive()
+        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
+            self._unsynced_names.append(offset_file(self.path, active.base_offset, suffix))
+        self._take_snapshot()
+        jitter = self._state.config.segment_jitter_ms
+        drawn = self._rng.randrange(0, jitter) if self._rng is not None and jitter > 0 else 0
+        self._active = Segment.create(self._files, self.path, end, now_ms=now_ms, jitter_ms=drawn)
+        self._segments.append(self._active)
+        self._bases.append(end)
+        self._positions.clear()
+        self._wants_flush_to = end
+
+    def _take_snapshot(self) -> None:
+        end = self._state.log_end_offset
+        if self._snapshots and self._snapshots[-1] == end:
+            return
+        self._unsynced_names.append(write_snapshot(self._files, self.path, end, self._state.producers))
+        self._snapshots.append(end)
+        self._active.names_changed = True
