@@ -22,6 +22,7 @@ from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, Snapsh
 from headrace.server.clock import ProcessClock
 from headrace.server.disk import NodeDisk
 from headrace.server.listeners import NodeListeners, advertised
+from headrace.server.log_levels import LoggingLevels
 from headrace.server.run import ReadyInfo, refuse_optimised_python
 
 _LOG = logging.getLogger("headrace.server")
@@ -120,7 +121,8 @@ class NodeServer:
                 directory_ids=self._disk.directory_ids,
                 previous_broker_epoch=self._disk.previous_broker_epoch,
             )
-            machine.add_broker(identity=identity, logs=self._disk.logs)
+            broker = machine.add_broker(identity=identity, logs=self._disk.logs)
+            broker.log_levels = LoggingLevels()
 
     async def _open_controller_listeners(self) -> None:
         side = self.machine.controller_side(cluster_id=self._disk.cluster_id, bound=self._bound)
@@ -279,7 +281,8 @@ class NodeServer:
         machine = self._machine
         try:
             if machine is not None and machine.broker is not None:
-                machine.broker.groups.shut_down()
+                if machine.broker.has_groups:
+                    machine.broker.groups.shut_down()
                 epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
                 await self._in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
             if machine is not None and is_clean:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.partitions import check_leader_epoch
@@ -27,6 +29,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 _KNOWN_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
+_FIRST_WITH_EPOCH = 4
 _READ_COMMITTED = 1
 
 
@@ -44,7 +47,10 @@ def handle(request: ListOffsetsRequest, context: RequestContext, broker: Broker)
             if counts[topic.name, partition.partition_index] > 1:
                 answers.append(_failed(partition, ErrorCode.INVALID_REQUEST))
             else:
-                answers.append(_answer(topic.name, partition, request, context, broker))
+                answer = _answer(topic.name, partition, request, context, broker)
+                if context.api_version < _FIRST_WITH_EPOCH:
+                    answer = replace(answer, leader_epoch=-1)
+                answers.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return Reply(ListOffsetsResponse(topics=tuple(topics)))
 

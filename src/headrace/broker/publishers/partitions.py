@@ -36,7 +36,7 @@ class PartitionPublisher:
             touched.append(self._lead(led))
         for followed in changes.followers:
             touched.append(self._follow(followed))
-        if delta.deleted_topics:
+        if delta.deleted_topics and broker.has_groups:
             broker.groups.topics_deleted(sorted((topic.name, topic.id) for topic in delta.deleted_topics.values()))
         for hosted in touched:
             broker.purgatory.moved(hosted)
