@@ -68,8 +68,14 @@ class RangeDecoder:
     def _topics(self, count: int) -> pa.Array:
         """The topic's name `count` times; the longest column made so far is kept and cut."""
         if self._topic_column is None or len(self._topic_column) < count:
-            self._topic_column = pa.repeat(pa.scalar(self.topic, pa.string()), count)
+            self._topic_column = _repeated(self.topic.encode(), count)
         return self._topic_column.slice(0, count)
+
+
+def _repeated(text: bytes, count: int) -> pa.Array:
+    """A column of one text; made of buffers because `pa.scalar` would import pandas into each worker."""
+    offsets = np.arange(0, (count + 1) * len(text), len(text), dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text * count)])
 
 
 def _ints(values: NDArray[np.int32]) -> pa.Array:

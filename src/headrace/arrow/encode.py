@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from headrace.arrow.batch_settings import BatchSettings
 from headrace.arrow.partitioner import binary_parts
 from headrace.arrow.varints import Ints, sizes, write_unsigned, zigzag
 from headrace.records.compression import compress
@@ -29,18 +30,6 @@ _MAGIC: Final = 2
 _NO_PRODUCER: Final = -1
 _MOST_NUMBER_BYTES: Final = 24
 _EMPTY: Final = pa.scalar(b"", pa.binary())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSettings:
-    """How batches are made: `codec` is the number in a batch's attributes (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd), `level` None its usual one.
-
-    `max_batch_bytes` bounds a batch before compression; a record that is larger is a batch of its own.
-    """
-
-    codec: int = 0
-    level: int | None = None
-    max_batch_bytes: int = 512 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ def gather_binary(buffer: memoryview, starts: Ints, lengths: Ints) -> pa.Array:
     """The column of fields that begin at `starts`; a length of -1 is null. All fields must lie within `buffer`, in ascending order."""
     count = len(starts)
     if not count:
-        return pa.array([], type=pa.binary())
+        return pa.nulls(0, pa.binary())
     shortest, longest = int(lengths.min()), int(lengths.max())
     if len(buffer) > _MAX_COLUMN_BYTES:
         raise ValueError("the buffer is larger than an Arrow binary array can address")
@@ -62,8 +62,8 @@ def _gather_mixed(buffer: memoryview, starts: Ints, lengths: Ints, *, has_nulls:
     bounds[1::2] = starts
     bounds[1::2] += np.maximum(lengths, 0).astype(np.int32) if has_nulls else lengths.astype(np.int32)
     spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(buffer)])
-    wanted = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
-    column = spans.take(wanted)
+    evens = pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
+    column = spans.take(pa.Array.from_buffers(pa.int32(), count, [None, evens]))
     if not has_nulls:
         return column
     _, offsets, data = column.buffers()

@@ -163,14 +163,14 @@ _COLUMNS = ("carrier", "flights", "mean delay, min", "in rain or snow", "late re
 def _carrier_rows(outcome: Outcome) -> list[tuple[str, ...]]:
     from headrace.spark.demo.account import CANCELLED, LATE
 
-    names = outcome.delays.groupby("airline")["carrier"].first()
+    names = outcome.delays.groupby("airline")["carrier"].first().to_dict()
     sums = outcome.delays.groupby("airline")[["flights", "dep_delay_minutes", "wet_flights", "wet_delay_minutes"]].sum()
     fates = outcome.reports.assign(fate=outcome.fate).groupby(["carrier", "fate"]).size()
     rows: list[tuple[str, ...]] = []
     for airline, row in sums.sort_values("flights", ascending=False).iterrows():
         wet = row["wet_delay_minutes"] / row["wet_flights"] if row["wet_flights"] else float("nan")
         mean = row["dep_delay_minutes"] / row["flights"]
-        late, cancelled = (int(fates.get((names[airline], fate), 0)) for fate in (LATE, CANCELLED))
+        late, cancelled = (int(fates.get((names[str(airline)], fate), 0)) for fate in (LATE, CANCELLED))
         rows.append(
             (str(airline), f"{int(row['flights']):,}", f"{mean:.1f}", f"{wet:.1f}", f"{late:,}", f"{cancelled:,}")
         )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
-from headrace.spark.cluster import TopicCluster
 from headrace.spark.offset_ranges import InputRange, split_ranges
 from headrace.spark.options import ReadOptions
-from headrace.spark.row_reader import read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.spark.cluster import TopicCluster
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark is not followed by the type check
@@ -31,6 +34,8 @@ class HeadraceBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is
 
     def partitions(self) -> list[InputPartition]:
         """A piece of a partition's range for each task, as `minPartitions` and `maxRecordsPerPartition` say."""
+        from headrace.spark.cluster import TopicCluster
+
         cluster = TopicCluster(self._options)
         try:
             ranges = self._ranges(cluster)
@@ -52,6 +57,8 @@ class HeadraceBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one piece; none for the empty partition that Spark makes up when there is nothing to read."""
         if isinstance(partition, RangePartition):
+            from headrace.spark.row_reader import read_range
+
             yield from read_range(self._options, partition.piece)
 
 

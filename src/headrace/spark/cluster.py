@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.options import (
@@ -26,9 +25,14 @@ from headrace.spark.options import (
     SubscribePattern,
 )
 
+if TYPE_CHECKING:
+    from headrace.client.blocking import BlockingClient
+
 
 def open_client(properties: Mapping[str, str]) -> BlockingClient:
     """A client for the `kafka.` settings of a reader or writer."""
+    from headrace.client.blocking import BlockingClient
+
     return BlockingClient(
         properties["bootstrap.servers"],
         client_id=properties.get("client.id", "headrace-spark"),

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -34,7 +33,9 @@ from headrace.spark.offset_ranges import (
     to_json,
 )
 from headrace.spark.options import ReadOptions
-from headrace.spark.row_reader import read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 START_KEY: Final = "headrace:start"
 """Beside the topics in the first batch's end: the offsets at which the query began. A topic's name has no colon."""
@@ -137,6 +138,8 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one piece."""
         if isinstance(partition, RangePartition):
+            from headrace.spark.row_reader import read_range
+
             yield from read_range(self._options, partition.piece)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.arrow.encode import BatchSettings
+from headrace.arrow.batch_settings import BatchSettings
 from headrace.core.errors import OperatorError
 from headrace.records.compression import CODEC_NAMES
 from headrace.spark.option_names import check_names, client_properties

@@ -7,21 +7,23 @@ Spark runs again writes its rows again. A task that fails may leave rows behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from headrace.spark.row_writer import Written, write_rows
 from headrace.spark.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class WrittenRows(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not followed by the type check
     """What a task tells the driver: rows written by topic, and in how many record batches."""
 
-    def __init__(self, written: Written) -> None:
-        self.rows: Mapping[str, int] = written.rows
-        self.batches = written.batches
+    def __init__(self, rows: Mapping[str, int], batches: int) -> None:
+        self.rows = rows
+        self.batches = batches
 
 
 class HeadraceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not followed by the type check
@@ -47,6 +49,8 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
 
 def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
+    from headrace.spark.row_writer import write_rows
+
     context = TaskContext.get()
-    task = 0 if context is None else context.partitionId()
-    return WrittenRows(write_rows(options, batches, task=task))
+    written = write_rows(options, batches, task=0 if context is None else context.partitionId())
+    return WrittenRows(written.rows, written.batches)

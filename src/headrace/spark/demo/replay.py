@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from headrace.arrow.encode import BatchSettings, RowColumns, encode_batches
+from headrace.arrow.batch_settings import BatchSettings
+from headrace.arrow.encode import RowColumns, encode_batches
 from headrace.client.blocking import BlockingClient
 from headrace.spark.demo.flights import PARTITIONS, Replay
 
