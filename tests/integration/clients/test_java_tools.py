@@ -184,4 +184,6 @@ def test_the_cluster_its_apis_and_features_are_shown(bootstrap: str) -> None:
     assert re.search(r"Produce\(0\): 0 to 13 \[usable: 13\]", versions)
     assert re.search(r"InitProducerId\(22\): 0 to \d \[usable: \d\]", versions)
     features = tool(bootstrap, "kafka-features", "describe")
-    assert re.search(r"Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.3-IV0", features)
+    assert re.search(
+        r"Feature: metadata.version\s+SupportedMinVersion: 3.3-IV3\s+SupportedMaxVersion: 4.3-IV0", features
+    )
