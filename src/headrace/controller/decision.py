@@ -39,6 +39,7 @@ class Situation:
     index: IsrIndex
     config: NodeConfig
     cluster_id: str
+    kraft_version: int
     rng: Rng
     next_offset: int
     now_ms: int
@@ -63,7 +64,10 @@ class Situation:
 def check_size(records: int) -> None:
     """B-C22. Raises PeerError(POLICY_VIOLATION): the operation would write too many records at once."""
     if records > MAX_RECORDS_A_DECISION:
-        raise PeerError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of records ({records}); one request may write {MAX_RECORDS_A_DECISION}",
-        )
+        raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+def check_partitions(count: int) -> None:
+    """B-C22, B25: before any of them is made. Raises PeerError(POLICY_VIOLATION)."""
+    if count > MAX_RECORDS_A_DECISION:
+        raise PeerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")

@@ -12,10 +12,7 @@ from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import (
     CHANGES_METADATA,
     KRAFT_VERSION,
-    METADATA_VERSION_NAMES,
-    MINIMUM_METADATA_VERSION,
     SUPPORTED_FEATURES,
-    metadata_version_name,
 )
 from headrace.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -41,11 +38,15 @@ def decide_update_features(situation: Situation, request: UpdateFeaturesRequest)
     try:
         _check_duplicates(request)
         for update in request.feature_updates:
-            records.append(_updated(situation, update, version))
+            record = _updated(situation, update)
+            if update.feature != KRAFT_VERSION:
+                records.append(record)
     except PeerError as refusal:
-        return Decision(response=_refused(request, refusal, version))
+        message = f"The update failed for all features since the following feature had an error: {refusal.message}"
+        return Decision(response=UpdateFeaturesResponse(error_code=refusal.code, error_message=message))
     results = tuple(
-        UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates
+        UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
+        for each in request.feature_updates
     )
     response = UpdateFeaturesResponse(error_message=None, results=results if version < 2 else ())
     return Decision(records=() if request.validate_only else tuple(records), response=response)
@@ -57,24 +58,16 @@ def _check_duplicates(request: UpdateFeaturesRequest) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, "A feature is named twice.")
 
 
-def _refused(request: UpdateFeaturesRequest, refusal: PeerError, version: int) -> UpdateFeaturesResponse:
-    message = f"The update failed for all features since the following feature had an error: {refusal.message}"
-    if version >= 2:
-        return UpdateFeaturesResponse(error_code=refusal.code, error_message=message)
-    results = tuple(
-        UpdatableFeatureResult(feature=each.feature, error_code=refusal.code, error_message=refusal.message)
-        for each in request.feature_updates
-    )
-    return UpdateFeaturesResponse(error_message=None, results=results)
+def _updated(situation: Situation, update: FeatureUpdateKey) -> VersionedRecord:
+    """The record of one update. Raises PeerError(INVALID_UPDATE_VERSION).
 
-
-def _updated(situation: Situation, update: FeatureUpdateKey, version: int) -> VersionedRecord:
-    """The record of one update. Raises PeerError(INVALID_UPDATE_VERSION)."""
+    Version 0's `allow_downgrade` counts for nothing, as in Kafka 4.3.1: such a request can only raise levels.
+    """
     name, level = update.feature, update.max_version_level
-    upgrade_type = update.upgrade_type if version >= 1 else (SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE)
+    upgrade_type = update.upgrade_type
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _invalid(name, level, "The controller does not support the given upgrade type.")
-    current = situation.metadata_version if name == METADATA_VERSION else situation.image.features.level(name)
+    current = _current_level(situation, name)
     if level < 0:
         raise _invalid(name, level, "A feature version cannot be less than 0.")
     reason = _not_supported(situation, name, level)
@@ -89,9 +82,18 @@ def _updated(situation: Situation, update: FeatureUpdateKey, version: int) -> Ve
         )
     if level > current and upgrade_type != UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION and level != current:
+        raise _invalid(name, level, "The level of kraft.version is chosen when a directory is formatted.")
     if name == METADATA_VERSION:
         _check_metadata_version(current, level, is_unsafe=upgrade_type == UNSAFE_DOWNGRADE)
     return VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
+
+
+def _current_level(situation: Situation, name: str) -> int:
+    """kraft.version is not in the image: the quorum keeps it in its own records (KIP-853)."""
+    if name == METADATA_VERSION:
+        return situation.metadata_version
+    return situation.kraft_version if name == KRAFT_VERSION else situation.image.features.level(name)
 
 
 def _invalid(name: str, level: int, reason: str) -> PeerError:
@@ -101,7 +103,7 @@ def _invalid(name: str, level: int, reason: str) -> PeerError:
 def _not_supported(situation: Situation, name: str, level: int) -> str | None:
     """B-U02: why this node, a broker or a controller cannot work with the level; None when all can."""
     local = SUPPORTED_FEATURES.get(name, _OFF)
-    reason = _outside(f"Local controller {situation.config.node_id}", local, name, level)
+    reason = _outside(f"Local controller {situation.config.node_id}", local, level)
     cluster = situation.image.cluster
     nodes: list[tuple[str, Mapping[str, FeatureRange]]] = [
         (f"Broker {broker_id}", cluster.brokers[broker_id].features) for broker_id in sorted(cluster.brokers)
@@ -112,11 +114,13 @@ def _not_supported(situation: Situation, name: str, level: int) -> str | None:
         if controller_id != situation.config.node_id
     ]
     for who, features in nodes:
-        reason = reason or _outside(who, features.get(name, _OFF), name, level)
+        reason = reason or _outside(who, features.get(name, _OFF), level)
+    if reason is None and name not in SUPPORTED_FEATURES:
+        return f"Feature {name} not found."
     return reason
 
 
-def _outside(who: str, supported: FeatureRange, name: str, level: int) -> str | None:
+def _outside(who: str, supported: FeatureRange, level: int) -> str | None:
     low, high = supported
     if low <= level <= high:
         return None
@@ -129,21 +133,16 @@ def _outside(who: str, supported: FeatureRange, name: str, level: int) -> str | 
 
 def _check_metadata_version(current: int, level: int, *, is_unsafe: bool) -> None:
     """B-U02: down only when nothing could be lost. Raises PeerError(INVALID_UPDATE_VERSION)."""
-    if level not in METADATA_VERSION_NAMES:
-        raise _invalid_metadata_version(level, "Unknown metadata.version.")
-    if level < MINIMUM_METADATA_VERSION:
-        lowest = metadata_version_name(MINIMUM_METADATA_VERSION)
-        raise _invalid_metadata_version(level, f"Unable to set a metadata.version less than {lowest}")
     if level < current and any(level < each <= current for each in CHANGES_METADATA):
-        if is_unsafe:
-            raise _invalid_metadata_version(level, "Unsafe metadata downgrade is not supported in this version.")
-        raise _invalid_metadata_version(
-            level, "Refusing to perform the requested downgrade because it might delete metadata information."
+        reason = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if is_unsafe
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
         )
-
-
-def _invalid_metadata_version(level: int, reason: str) -> PeerError:
-    return PeerError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {level}. {reason}")
+        raise PeerError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
+        )
 
 
 def unsupported_level(levels: Mapping[str, int]) -> str | None:

@@ -106,6 +106,11 @@ class Heartbeats:
         if session.controlled_shutdown_offset < 0:
             session.controlled_shutdown_offset = offset
 
+    def forgive(self, stalled_ms: int) -> None:
+        """The controller itself stood still so long: heartbeats may wait unread, so the time does not count (C14)."""
+        for session in self._sessions.values():
+            session.last_contact_ms += stalled_ms
+
     def state(self, broker_id: int) -> BrokerControlState:
         """The state of a broker that has a session."""
         session = self._sessions[broker_id]

@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from headrace.metadata.image import PartitionRegistration
     from headrace.wire.schema import Message
 
-FENCE_RETRY_MS: Final = 100
+STALL_MS: Final = 1_000
+"""A longer gap between two events means that this process stood still: it is woken for a NoOp more often than that."""
 
 
 class _Waiting(NamedTuple):
@@ -97,19 +98,28 @@ class _Active:
         self.heartbeats = heartbeats
         self.waiting: deque[_Waiting] = deque()
         self.no_op_at_ms: int | None = None
+        self.last_event_ms = event.now_ms
         self.started = False
-        self.start_after = event.next_offset
 
 
 class ControllerMachine:
     """Decides for the cluster while its node leads the metadata quorum. `step` is called by one caller at a time."""
 
-    def __init__(self, *, config: NodeConfig, cluster_id: str, rng: Rng, bootstrap: Sequence[VersionedRecord]) -> None:
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        cluster_id: str,
+        rng: Rng,
+        bootstrap: Sequence[VersionedRecord],
+        kraft_version: int = 0,
+    ) -> None:
         """`bootstrap` are the records of `bootstrap.checkpoint`: the first ones of an empty log (B-S10)."""
         self._config = config
         self._cluster_id = cluster_id
         self._rng = rng
         self._bootstrap = tuple(bootstrap)
+        self._kraft_version = kraft_version
         self._active: _Active | None = None
         self._held: list[RequestArrived] = []
         self._decisions: dict[type, Callable[[Situation, Any], Decision]] = {
@@ -145,6 +155,7 @@ class ControllerMachine:
 
     def step(self, event: ControllerEvent) -> list[ControllerEffect]:
         """Take one event; what must be done, in order."""
+        self._note_stall(event.now_ms)
         match event:
             case LeadershipGained():
                 return self._activate(event)
@@ -158,6 +169,15 @@ class ControllerMachine:
                 return self._time_advanced(event.now_ms)
             case _:
                 assert_never(event)
+
+    def _note_stall(self, now_ms: int) -> None:
+        active = self._active
+        if active is None:
+            return
+        gap = now_ms - active.last_event_ms
+        if gap > STALL_MS + self._config.metadata_max_idle_interval_ms > STALL_MS:
+            active.heartbeats.forgive(gap)
+        active.last_event_ms = max(now_ms, active.last_event_ms)
 
     # Activation
 
@@ -204,7 +224,7 @@ class ControllerMachine:
         active = self._active
         if active is None or not active.started:
             return [self._refusal(event, PeerError(ErrorCode.NOT_CONTROLLER, "This is not the active controller."))]
-        if event.now_ms >= event.deadline_ms:
+        if event.now_ms >= event.deadline_ms or getattr(event.request, "timeout_ms", 1) <= 0:
             return self._too_late(event)
         try:
             decision = self._decide(event, active)
@@ -247,6 +267,7 @@ class ControllerMachine:
             index=active.index,
             config=self._config,
             cluster_id=self._cluster_id,
+            kraft_version=self._kraft_version,
             rng=self._rng,
             next_offset=active.next_offset,
             now_ms=now_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.controller.decision import Decision, check_size
+from headrace.controller.decision import Decision, check_partitions, check_size
 from headrace.controller.topics import assigned_partition, placed_partitions
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -42,9 +42,9 @@ def decide_create_partitions(situation: Situation, request: CreatePartitionsRequ
         except PeerError as refusal:
             if refusal.code is ErrorCode.POLICY_VIOLATION:
                 raise
-            results.append(
-                CreatePartitionsTopicResult(name=topic.name, error_code=refusal.code, error_message=refusal.message)
-            )
+            is_unknown = refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            message = None if is_unknown else refusal.message
+            results.append(CreatePartitionsTopicResult(name=topic.name, error_code=refusal.code, error_message=message))
     response = CreatePartitionsResponse(results=tuple(results))
     return Decision(records=() if request.validate_only else tuple(records), response=response)
 
@@ -52,7 +52,7 @@ def decide_create_partitions(situation: Situation, request: CreatePartitionsRequ
 def _added(situation: Situation, asked: CreatePartitionsTopic, *, room: int) -> list[VersionedRecord]:
     topic = situation.image.topics.by_name.get(asked.name)
     if topic is None:
-        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
     if asked.count == present:
         raise PeerError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -61,6 +61,7 @@ def _added(situation: Situation, asked: CreatePartitionsTopic, *, room: int) -> 
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {asked.name} currently has {present} partition(s); {asked.count} would not be an increase.",
         )
+    check_partitions(asked.count - present)
     check_size(room + asked.count - present)
     partitions = _new_partitions(situation, asked, present=present, factor=len(topic.partitions[0].replicas))
     return [

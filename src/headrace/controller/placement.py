@@ -139,5 +139,5 @@ def _check(usable: Sequence[UsableBroker], replication_factor: int) -> None:
         raise PeerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} "
-            "broker(s) are registered.",
+            "broker(s) are registered or some brokers have all their log directories cordoned.",
         )

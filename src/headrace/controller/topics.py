@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from immutables import Map
 
 from headrace.controller.configs import new_topic_config_records
-from headrace.controller.decision import Decision, check_size
+from headrace.controller.decision import Decision, check_partitions, check_size
 from headrace.controller.partitions import new_partition
 from headrace.controller.placement import UsableBroker, place_replicas
 from headrace.core.config_rules import check_topic_name
@@ -73,7 +73,6 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
         else:
             records += new_records
             results.append(result)
-            taken.setdefault(collision_key(topic.name), topic.name)
     duplicates = [
         _failed(name, PeerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in times.items()
@@ -122,10 +121,7 @@ def _create(
 def _check_name(situation: Situation, name: str, taken: Mapping[str, str]) -> None:
     if name in situation.image.topics.by_name:
         raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    try:
-        check_topic_name(name)
-    except PeerError as refusal:
-        raise PeerError(refusal.code, refusal.message.removeprefix("Topic name is invalid: ")) from None
+    check_topic_name(name)
     if "." in name or "_" in name:
         other = taken.get(collision_key(name))
         if other is not None:
@@ -151,6 +147,7 @@ def _new_partitions(situation: Situation, topic: CreatableTopic, *, room: int) -
         raise PeerError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     count = situation.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = situation.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    check_partitions(count)
     check_size(room + count)
     return placed_partitions(situation, count, factor)
 

@@ -141,7 +141,7 @@ def check_topic_name(name: str) -> None:
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        reason = "'.' or '..' is not allowed"
+        reason = f"'{name}' is not allowed"
     elif len(name) > MAX_TOPIC_NAME:
         reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not LEGAL_TOPIC_NAME.fullmatch(name):

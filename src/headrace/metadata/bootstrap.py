@@ -49,8 +49,12 @@ def bootstrap_records(
 
 
 def read_bootstrap_records(records: Iterable[bytes]) -> tuple[VersionedRecord, ...]:
-    """The records of a `bootstrap.checkpoint`. Raises DecodeError: unknown record, or no metadata.version in it."""
-    found = tuple(VersionedRecord(*decode_record_with_version(record)) for record in records)
+    """The records of a `bootstrap.checkpoint`; those of the latest metadata.version when there is no such file.
+
+    Raises DecodeError: unknown record, or no metadata.version among them.
+    """
+    given = tuple(records) or bootstrap_records()
+    found = tuple(VersionedRecord(*decode_record_with_version(record)) for record in given)
     if bootstrap_metadata_version(found) is None:
         raise DecodeError("the bootstrap records name no metadata.version")
     return found

@@ -188,7 +188,7 @@ class MetadataPlane:
 
     def step(self, event: PlaneEvent) -> list[PlaneEffect]:
         """Take one event; what the driver must do, in order. Raises StorageFault, MetadataFault."""
-        self._now_ms = event.now_ms
+        self._now_ms = max(self._now_ms, event.now_ms)
         if isinstance(event, RequestArrived):
             assert self.controller is not None, "a node without the controller role was asked to decide"
             self._step_controller(event)
@@ -282,6 +282,8 @@ class MetadataPlane:
             self._step_controller(
                 RecordsCommitted(image=self.loader.image, upto=batches[-1].last_offset + 1, now_ms=self._now_ms)
             )
+        if delta is not None and delta.changed_features and self._register_at_ms is not None:
+            self._register_controller()
 
     # Snapshots
 

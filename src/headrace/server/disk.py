@@ -183,6 +183,7 @@ class NodeDisk:
             cluster_id=self.cluster_id,
             rng=rng,
             bootstrap=read_bootstrap_records(records),
+            kraft_version=self._voters.kraft_version,
         )
 
     def recover(self, image: MetadataImage) -> None:
