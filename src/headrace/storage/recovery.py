@@ -210,7 +210,9 @@ class _Loader:
     def _assign_epochs(segments: list[Segment], epochs: EpochTable) -> None:
         for segment in segments:
             for _, header in segment.batches(scan_bytes=RECOVERY_SCAN_BYTES):
-                if header.leader_epoch != epochs.latest:
+                if epochs.latest is None:
+                    epochs.assign(header.leader_epoch, segments[0].base_offset)
+                elif header.leader_epoch != epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
 
     # -- producers ---------------------------------------------------------------------------------------------

@@ -178,6 +178,10 @@ class TrimmableLog(LogBase):
         """Compaction: `new` takes the place of `old`, which follow each other and begin at the same base offset."""
         self.generation += 1
         at = self._bases.index(old[0].base_offset)
+        inner = {segment.base_offset for segment in old[1:]}
+        for offset in [each for each in self._snapshots[:-1] if each in inner]:
+            self._files.unlink(offset_file(self.path, offset, SNAPSHOT))
+            self._snapshots.remove(offset)
         self._segments[at : at + len(old)] = [new]
         self._bases[at : at + len(old)] = [new.base_offset]
         self.retired.unlinked(old)
