@@ -11,21 +11,26 @@ import struct
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from headrace.core.errors import PeerError
 from headrace.testing import Node
 from headrace.wire.codec import decode
 from headrace.wire.headers import framed_request, request_header
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tests.support.listener_fuzz import REPLY_LIMIT_S, Attackers, SteadyClient, advertised, ask
+from headrace.wire.versions import ApiKey, request_class
+from tests.support.listener_fuzz import MAY_WAIT, REPLY_LIMIT_S, Attackers, SteadyClient, advertised, ask
+from tests.support.messages import error_codes, sample
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire" / "frames.tsv.xz"
 FRAMES = int(os.environ.get("HEADRACE_FUZZ_LISTENER_FRAMES", "40000"))
 MORE_ADDRESS_SPACE = 2 << 30
 MORE_RESIDENT = 300 << 20
 LARGEST_FRAME = 1 << 20
+UNKNOWN_SERVER_ERROR = -1
 
 
 def requests() -> list[bytes]:
@@ -90,6 +95,34 @@ def test_spoilt_frames_over_the_network(node: Node) -> None:
     assert process.is_running()
     assert asyncio.run(is_served(node.port))
     assert "Traceback" not in log_of(node), f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-8000:]}"
+
+
+def test_well_formed_requests_are_answered_in_their_form(node: Node) -> None:
+    """B23, B26-B28: every field at its edges, in every advertised version: an answer of that version, never an unhandled error."""
+    seed = int(os.environ.get("HEADRACE_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 30))))
+    rng = random.Random(seed)
+
+    async def one(key: int, version: int) -> str | None:
+        request: Any = sample(request_class(key), version, rng, depth_limit=2, tame=rng.random() < 0.6)
+        if key == ApiKey.PRODUCE and request.acks == 0:
+            return None
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+        try:
+            answer = await asyncio.wait_for(ask(reader, writer, request, version), REPLY_LIMIT_S)
+        except (OSError, EOFError, PeerError) as error:
+            return f"v{version} {request}: {error!r}"
+        finally:
+            writer.close()
+        return f"v{version} {request}: {answer}" if UNKNOWN_SERVER_ERROR in set(error_codes(answer)) else None
+
+    async def talk() -> list[str]:
+        wrong: list[str] = []
+        for key, version in await advertised(node.port):
+            if key not in MAY_WAIT:
+                wrong += [found for found in await asyncio.gather(*(one(key, version) for _ in range(8))) if found]
+        return wrong
+
+    assert asyncio.run(talk()) == [], f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-4000:]}"
 
 
 async def _sent_and_closed(port: int, data: bytes) -> bytes:

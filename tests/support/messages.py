@@ -50,6 +50,20 @@ def sample(cls: type[Message], version: int, rng: random.Random, *, depth_limit:
     return _struct(Layout(cls, version), cls, _Tame(rng.random()) if tame else rng, depth_limit)
 
 
+def error_codes(value: object) -> Iterator[int]:
+    """Every error code in a message, at any depth."""
+    if isinstance(value, Struct):
+        for spec in fields_of(type(value)):
+            part = getattr(value, spec.name)
+            if spec.name == "error_code":
+                yield part
+            else:
+                yield from error_codes(part)
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from error_codes(part)
+
+
 class _Tame(random.Random):
     """Draws small numbers only."""
 
