@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from headrace.client import fetcher, offsets, producer, routing
 from headrace.client.blocking_link import Link, LinkLost, tls_context
 from headrace.client.cluster_view import TopicView
-from headrace.client.fetcher import DEFAULT_MAX_BYTES, Fetched, OffsetOutOfRange
+from headrace.client.fetcher import DEFAULT_MAX_BYTES, Fetched, FetchOptions, OffsetOutOfRange
 from headrace.client.offsets import ListedOffset
 from headrace.client.producer import Delivery, ProduceMachine, SendProduce
 from headrace.client.session import Session
@@ -63,7 +63,7 @@ class PendingFetch:
     __slots__ = ("correlation_id", "link", "options", "positions")
 
     def __init__(
-        self, link: Link | None, correlation_id: int, positions: dict[TopicPartition, int], options: dict[str, Any]
+        self, link: Link | None, correlation_id: int, positions: dict[TopicPartition, int], options: FetchOptions
     ) -> None:
         self.link = link
         self.correlation_id = correlation_id
@@ -239,9 +239,7 @@ class BlockingClient:
             fetcher.fetch_one,
             TopicPartition(topic, partition),
             offset,
-            max_bytes=max_bytes,
-            max_wait_ms=max_wait_ms,
-            is_read_committed=is_read_committed,
+            FetchOptions(max_bytes=max_bytes, max_wait_ms=max_wait_ms, is_read_committed=is_read_committed),
         )
 
     def start_fetch(
@@ -257,15 +255,11 @@ class BlockingClient:
         """Send a fetch and return at once; the answer travels while the caller works. Take it with `finish_fetch`, in any order."""
         where = TopicPartition(topic, partition)
         positions = {where: offset}
-        options: dict[str, Any] = {
-            "max_bytes": max_bytes,
-            "max_wait_ms": max_wait_ms,
-            "is_read_committed": is_read_committed,
-        }
+        options = FetchOptions(max_bytes=max_bytes, max_wait_ms=max_wait_ms, is_read_committed=is_read_committed)
         by_leader, unknown = fetcher.split_positions(self.session, positions)
         if not unknown:
             (leader,) = by_leader
-            request = fetcher.fetch_request(self.session, positions, **options)
+            request = fetcher.fetch_request(self.session, positions, options)
             timeout_ms = self.session.settings.request_timeout_ms + max_wait_ms
             sent = self._send(
                 Ask(address=self.session.cluster.nodes[leader].address, request=request, timeout_ms=timeout_ms)
@@ -278,7 +272,7 @@ class BlockingClient:
         """The answer of `start_fetch`, asked for again if it got lost. Raises as `fetch_raw`."""
         ((where, offset),) = pending.positions.items()
         if pending.link is not None:
-            timeout_ms = self.session.settings.request_timeout_ms + int(pending.options["max_wait_ms"])
+            timeout_ms = self.session.settings.request_timeout_ms + pending.options.max_wait_ms
             outcome = self._receive(pending.link, pending.correlation_id, timeout_ms)
             parts = fetcher.settle(self.session, pending.link.address, outcome, pending.positions)
             part = parts.get(where) if isinstance(parts, dict) else None
@@ -287,7 +281,7 @@ class BlockingClient:
             if isinstance(part, OffsetOutOfRange):
                 raise part
             self.session.cluster.forget_leader(where)
-        return self.fetch_raw(where.topic, where.partition, offset, **pending.options)
+        return self.run(fetcher.fetch_one, where, offset, pending.options)
 
     def fetch_range(
         self,

@@ -59,16 +59,20 @@ class OffsetOutOfRange(PeerError):
         self.log_start_offset = log_start_offset
 
 
-def fetch_request(
-    session: Session,
-    positions: dict[TopicPartition, int],
-    *,
-    max_bytes: int,
-    max_wait_ms: int,
-    min_bytes: int = 1,
-    is_read_committed: bool,
-) -> Call:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """How to fetch. Sizes in bytes, times in ms; `max_partition_bytes` is `max_bytes` when not given."""
+
+    max_bytes: int = DEFAULT_MAX_BYTES
+    max_partition_bytes: int | None = None
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    is_read_committed: bool = False
+
+
+def fetch_request(session: Session, positions: dict[TopicPartition, int], options: FetchOptions) -> Call:
     """A request for each partition from its position on: by topic id, or by name (up to version 12) where an id is not known."""
+    partition_bytes = options.max_bytes if options.max_partition_bytes is None else options.max_partition_bytes
     topics: dict[str, list[FetchPartition]] = {}
     for where, offset in positions.items():
         topics.setdefault(where.topic, []).append(
@@ -76,14 +80,14 @@ def fetch_request(
                 partition=where.partition,
                 fetch_offset=offset,
                 current_leader_epoch=session.cluster.leaders.get(where, (-1, -1))[1],
-                partition_max_bytes=max_bytes,
+                partition_max_bytes=partition_bytes,
             )
         )
     request = FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=int(is_read_committed),
+        max_wait_ms=options.max_wait_ms,
+        min_bytes=options.min_bytes,
+        max_bytes=options.max_bytes,
+        isolation_level=int(options.is_read_committed),
         topics=tuple(
             FetchTopic(topic=name, topic_id=session.cluster.topics[name].topic_id, partitions=tuple(parts))
             for name, parts in topics.items()
@@ -178,9 +182,7 @@ def split_positions(
     return by_leader, unknown
 
 
-def fetch_one(
-    session: Session, where: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int, is_read_committed: bool
-) -> Conversation[Fetched]:
+def fetch_one(session: Session, where: TopicPartition, offset: int, options: FetchOptions) -> Conversation[Fetched]:
     """Fetch from one partition, following its leader. Raises OffsetOutOfRange, or PeerError when the time is up."""
     attempts = Attempts(session)
     positions = {where: offset}
@@ -197,11 +199,9 @@ def fetch_one(
                 raise why
         else:
             (leader,) = by_leader
-            request = fetch_request(
-                session, positions, max_bytes=max_bytes, max_wait_ms=max_wait_ms, is_read_committed=is_read_committed
-            )
+            request = fetch_request(session, positions, options)
             address = session.cluster.nodes[leader].address
-            outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms + max_wait_ms)
+            outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms + options.max_wait_ms)
             result = settle(session, address, outcome, positions)
             if isinstance(result, dict):
                 part = result.get(

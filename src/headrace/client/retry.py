@@ -27,6 +27,7 @@ class Attempts:
         limit = session.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._deadline_ms = session.now_ms + limit
         self._limit_ms = limit
+        self._is_default = timeout_ms is None
         self._attempt = 0
 
     @property
@@ -41,8 +42,9 @@ class Attempts:
 
     @property
     def request_ms(self) -> int:
-        """How long the next request may take."""
-        return max(min(self.left_ms, self._session.settings.request_timeout_ms), 1)
+        """How long the next request may take: `request.timeout.ms`, or all the time that the caller gave the call."""
+        most = self._session.settings.request_timeout_ms if self._is_default else self.left_ms
+        return max(min(self.left_ms, most), 1)
 
     def again(self, why: PeerError | Lost) -> Conversation[None]:
         """Wait before the next try. Raises PeerError or OperatorError when no time is left."""
