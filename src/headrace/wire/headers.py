@@ -13,7 +13,7 @@ from headrace.core.errors import DecodeError, EncodeError
 from headrace.wire.api_facts import API_FACTS, ApiKey
 from headrace.wire.codec import encode_into
 from headrace.wire.schema import Message
-from headrace.wire.varint import Buffer, read_uvarint
+from headrace.wire.varint import Buffer, skip_tags
 
 _NEVER = 1 << 15
 _FLEXIBLE_FROM: Final = {key: flexible if flexible >= 0 else _NEVER for key, _, _, _, _, flexible, _ in API_FACTS}
@@ -97,23 +97,6 @@ def parse_response_header(frame: Buffer, *, api_key: int, api_version: int) -> t
     except (struct.error, IndexError) as error:
         raise DecodeError(f"response header: {error}") from None
     return correlation_id, pos
-
-
-def skip_tags(frame: Buffer, pos: int) -> int:
-    """The position behind a section of tagged fields none of which we know. Raises DecodeError or IndexError.
-
-    Tags must ascend and every size must fit. Source: KIP-482, B8, B-W03.
-    """
-    count, pos = read_uvarint(frame, pos)
-    last = -1
-    for _ in range(count):
-        tag, pos = read_uvarint(frame, pos)
-        size, pos = read_uvarint(frame, pos)
-        if tag <= last or size > len(frame) - pos:
-            raise DecodeError(f"tagged field {tag} is out of order, or its size is wrong")
-        last = tag
-        pos += size
-    return pos
 
 
 def request_header(api_key: int, api_version: int, *, correlation_id: int, client_id: str | None) -> bytes:

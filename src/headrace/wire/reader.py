@@ -17,7 +17,7 @@ from headrace.core.errors import DecodeError
 from headrace.core.ids import Uuid
 from headrace.wire.schema import FIXED_SIZES, NO_VERSIONS, FieldSpec, Message, Struct
 from headrace.wire.source import FORMATS, MAX_STRING_BYTES, Layout, Source
-from headrace.wire.varint import Buffer, continue_uvarint
+from headrace.wire.varint import Buffer, continue_uvarint, skip_tags
 
 Reader = Callable[[Buffer, int], tuple[Any, int]]
 
@@ -61,6 +61,7 @@ class _ReaderCompiler:
             null=_null,
             bad_tag=_bad_tag,
             too_many=_too_many,
+            skip_tags=skip_tags,
             unpack_from=struct.unpack_from,
             make_uuid=partial(bytes.__new__, Uuid),
         )
@@ -205,29 +206,35 @@ class _ReaderCompiler:
         source, tagged = self._source, self._layout.tagged_fields(cls)
         for spec in tagged:
             source.line(f"{var}.{spec.name} = {source.named('d', spec.default)}")
+        with source.block("if buf[pos] == 0:"):
+            source.line("pos += 1")
+        with source.block("else:"):
+            if tagged:
+                self._known_tags(cls, var, tagged)
+            else:
+                source.line("pos = skip_tags(buf, pos)")
+
+    def _known_tags(self, cls: type[Struct], var: str, tagged: list[FieldSpec]) -> None:
+        source = self._source
         count, tag, last, size, stop = (source.fresh(prefix) for prefix in ("n", "t", "p", "z", "x"))
         self._uvarint(count)
-        with source.block(f"if {count}:"):
-            with source.block(f"if {count} * 2 > end - pos:"):
-                source.line(f'raise bad_length("tagged fields", {count})')
-            source.line(f"{last} = -1")
-            with source.block(f"for _ in range({count}):"):
-                self._uvarint(tag)
-                self._uvarint(size)
-                source.line(f"{stop} = pos + {size}")
-                with source.block(f"if {tag} <= {last} or {stop} > end:"):
-                    source.line(f"raise bad_tag({cls.__name__!r}, {tag})")
-                source.line(f"{last} = {tag}")
-                for number, spec in enumerate(tagged):
-                    with source.block(f"{'el' if number else ''}if {tag} == {spec.tag}:"):
-                        self._tagged_field(spec, f"{var}.{spec.name}")
-                        with source.block(f"if pos != {stop}:"):
-                            source.line(f"raise bad_tag({cls.__name__!r}, {tag})")
-                if tagged:
-                    with source.block("else:"):
-                        source.line(f"pos = {stop}")
-                else:
-                    source.line(f"pos = {stop}")
+        with source.block(f"if {count} * 2 > end - pos:"):
+            source.line(f'raise bad_length("tagged fields", {count})')
+        source.line(f"{last} = -1")
+        with source.block(f"for _ in range({count}):"):
+            self._uvarint(tag)
+            self._uvarint(size)
+            source.line(f"{stop} = pos + {size}")
+            with source.block(f"if {tag} <= {last} or {stop} > end:"):
+                source.line(f"raise bad_tag({cls.__name__!r}, {tag})")
+            source.line(f"{last} = {tag}")
+            for number, spec in enumerate(tagged):
+                with source.block(f"{'el' if number else ''}if {tag} == {spec.tag}:"):
+                    self._tagged_field(spec, f"{var}.{spec.name}")
+                    with source.block(f"if pos != {stop}:"):
+                        source.line(f"raise bad_tag({cls.__name__!r}, {tag})")
+            with source.block("else:"):
+                source.line(f"pos = {stop}")
 
     def _tagged_field(self, spec: FieldSpec, target: str) -> None:
         if spec.kind in FORMATS and not spec.is_array:

@@ -41,6 +41,26 @@ def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
         shift += 7
 
 
+def skip_tags(buf: Buffer, pos: int) -> int:
+    """The position behind a section of tagged fields none of which we know. Raises DecodeError or IndexError.
+
+    Tags must ascend and every size must fit. Source: KIP-482, B8, B-W03.
+    """
+    count, pos = read_uvarint(buf, pos)
+    end = len(buf)
+    if count * 2 > end - pos:
+        raise DecodeError(f"tagged fields: a count of {count} does not fit")
+    last = -1
+    for _ in range(count):
+        tag, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        if tag <= last or size > end - pos:
+            raise DecodeError(f"tagged field {tag} is out of order, or its size is wrong")
+        last = tag
+        pos += size
+    return pos
+
+
 def append_uvarint(out: bytearray, value: int) -> None:
     """Write `value`, 0 to 2^32-1, behind `out`."""
     while value > 0x7F:
