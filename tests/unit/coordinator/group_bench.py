@@ -131,7 +131,9 @@ class Bench:
 
     def restarted(self) -> Bench:
         """A new coordinator that loaded what this one's log holds."""
-        return Bench(self.config, log=self.log, now_ms=self.now_ms)
+        other = Bench(self.config, log=self.log, now_ms=self.now_ms)
+        other._ids = self._ids
+        return other
 
     # ---- what members do
 
