@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,29 +15,29 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from headrace.core.errors import OperatorError
+from headrace.core.node_config import NodeConfig
+from headrace.core.node_settings import parse_node_config
+from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
+from headrace.server.run import NodeThread
+from headrace.storage.os_files import OsFiles
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
-
-
-def free_ports(count: int) -> list[int]:
-    """``count`` different ports of 127.0.0.1 on which nobody listens at the moment."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
+_POLL_S = 0.005
+_NUMBERS = itertools.count(1)
 
 
 class Node:
-    """One combined broker and controller as a child process of the test, on random ports and temporary data.
+    """One combined broker and controller on random ports of 127.0.0.1 and temporary data.
 
+    As a context manager it runs inside the block. By default it is a child process, which a test can ``kill``; with
+    ``in_process=True`` it runs in a thread of the test's own process and is ready in about a tenth of a second.
     ``properties`` are server.properties lines that win over the defaults (``{"log.retention.ms": "1000"}``).
-    ``python_arguments`` go between the interpreter and ``-m headrace`` (a profiler, warning flags).
-    With ``directory`` the data stays there after the stop and a later ``Node`` on it goes on with it.
+    With ``directory`` the data stays there after the stop, and a later ``Node`` on it goes on with it.
+    ``python_arguments`` go between the child's interpreter and ``-m headrace`` (a profiler, warning flags).
     """
 
     def __init__(
@@ -42,14 +45,16 @@ class Node:
         *,
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        in_process: bool = False,
         python_arguments: Sequence[str] = (),
     ) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="headrace-") if directory is None else None
-        self.directory = Path(self._temporary.name) if self._temporary else Path(directory or ".")
+        self._is_temporary = directory is None
+        self.directory = Path(directory or Path(tempfile.gettempdir()) / f"headrace-{os.getpid()}-{next(_NUMBERS)}")
         self.port, self.controller_port = free_ports(2)
         self._properties = dict(properties or {})
-        self._python = [sys.executable, *python_arguments]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._python_arguments = tuple(python_arguments)
+        self._in_process = in_process
+        self._running: _Running | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -64,43 +69,33 @@ class Node:
     @property
     def pid(self) -> int:
         """The process id of the running node. Raises OperatorError when it does not run."""
-        if self._process is None:
-            raise OperatorError("the node was not started: use it in a with statement, or call start()")
-        return self._process.pid
+        if self._running is None:
+            raise OperatorError("the node does not run: use it in a with statement, or call start()")
+        return self._running.pid
 
     def start(self) -> Self:
-        """Format if new, start, and wait until the client listener answers. Raises OperatorError with the node's output."""
+        """Format the directory if it is new, start, and wait until clients are served. Raises OperatorError if it does not start."""
+        settings = self._settings()
+        config = parse_node_config(settings)  # refused before anything is made
         self.directory.mkdir(parents=True, exist_ok=True)
-        config = self.directory / "server.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
         if not (self.data / "meta.properties").exists():
-            form = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "headrace",
-                    "storage",
-                    "format",
-                    "--cluster-id",
-                    "5L6g3nShT-eMCtK--X86sw",
-                    "--config",
-                    str(config),
-                ],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if form.returncode:
-                raise OperatorError(f"the data directory could not be formatted: {form.stdout}{form.stderr}")
-        with (self.directory / "node.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._python, "-m", "headrace", "start", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._wait_until_ready(self._process)
+            _format(config)
+        if self._in_process:
+            self._running = _InThread(config)
+        else:
+            self._running = _InChild(self.directory, settings, self._python_arguments)
         return self
+
+    def stop(self) -> int:
+        """Stop cleanly, as SIGTERM does; returns the exit code. The data stays if a directory was given."""
+        running, self._running = self._running, None
+        return running.stop() if running is not None else 0
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash of the process does to it. Raises OperatorError for a node in the test's own process."""
+        if self._running is not None:
+            self._running.kill()
+            self._running = None
 
     def _settings(self) -> dict[str, str]:
         return {
@@ -115,32 +110,6 @@ class Node:
             **self._properties,
         }
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while process.poll() is None and time.monotonic() < deadline:
-            if b"ready" in (self.directory / "node.log").read_bytes():
-                return
-            time.sleep(0.005)
-        self.kill()
-        raise OperatorError(f"the node did not become ready: {(self.directory / 'node.log').read_text()[-2000:]}")
-
-    def stop(self) -> int:
-        """Stop cleanly (SIGTERM); returns the exit code. The data stays if a directory was given."""
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOP_TIMEOUT_S)
-        finally:
-            self.kill()
-
-    def kill(self) -> None:
-        """SIGKILL: what a crash of the process does to it."""
-        if self._process is not None and self._process.poll() is None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
     def __enter__(self) -> Self:
         """Start."""
         return self.start()
@@ -152,5 +121,91 @@ class Node:
         try:
             self.stop()
         finally:
-            if self._temporary is not None:
-                self._temporary.cleanup()
+            if self._is_temporary:
+                shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """``count`` different ports of 127.0.0.1 on which nobody listens at the moment."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def _format(config: NodeConfig) -> None:
+    rng = random.SystemRandom()
+    order = FormatOrder(cluster_id=random_cluster_id(rng))
+    format_directories(
+        config, order, files=OsFiles(), rng=rng, date=time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+    )
+
+
+class _Running(Protocol):
+    """A node that runs."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def stop(self) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+class _InThread:
+    """A node in a thread of this process."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._thread = NodeThread(config)
+        self._thread.start(READY_TIMEOUT_S)
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    def stop(self) -> int:
+        self._thread.stop(STOP_TIMEOUT_S)
+        return 0
+
+    def kill(self) -> None:
+        raise OperatorError("a node in the test's own process cannot be killed: use Node(in_process=False)")
+
+
+class _InChild:
+    """A node in a child process; its output is in ``node.log`` of its directory."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str], python_arguments: Sequence[str]) -> None:
+        self._output = directory / "node.log"
+        config = directory / "server.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [sys.executable, *python_arguments, "-m", "headrace", "start", str(config)]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self._wait_until_ready()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if b" ready in " in self._output.read_bytes():
+                return
+            time.sleep(_POLL_S)
+        self.kill()
+        raise OperatorError(f"the node did not become ready: {self._output.read_text()[-2000:]}")
+
+    def stop(self) -> int:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_TIMEOUT_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
