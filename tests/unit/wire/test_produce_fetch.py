@@ -209,4 +209,4 @@ def test_produce_requests_are_written_in_pieces(version: int) -> None:
     assert encode(found, version) == joined(pieces)
     parsed = produce.parse_produce(joined(pieces), 0, version)
     assert parsed[:3] == ("tx", 1, 9)
-    assert [(batch.topic, batch.partition, batch.records) for batch in parsed.batches] == batches
+    assert [(batch.topic, batch.partition, bytes(batch.records or b"")) for batch in parsed.batches] == batches
