@@ -13,6 +13,7 @@ from headrace.core.errors import OperatorError, PeerError, StorageFault
 
 COMMANDS: dict[str, str] = {
     "start": "run a node",
+    "stop": "stop the node of a data directory",
     "storage": "format and inspect a node's directories",
     "topics": "create, delete, describe or change topics",
     "configs": "describe and change settings of topics, brokers and others",

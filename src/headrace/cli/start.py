@@ -7,6 +7,7 @@ Options are parsed by hand: a node is to be ready within a second, and a command
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,8 +44,6 @@ QUICK_START = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -195,7 +194,7 @@ def _format_if_new(config: NodeConfig) -> None:
 def ready_line(ready: ReadyInfo) -> str:
     """Where the node is and how long it took, in one line."""
     where = ", ".join(f"{one.name}://{one.host or '*'}:{one.port}" for one in ready.listeners)
-    return f"headrace node {ready.node_id} ready in {ready.seconds:.2f} s on {where}, data in {ready.data_dir}"
+    return f"headrace node {ready.node_id} ready in {ready.seconds:.2f} s on {where}, data in {os.path.abspath(ready.data_dir)}"
 
 
 def say_ready(ready: ReadyInfo) -> None:
