@@ -108,7 +108,9 @@ def _check_identity(situation: Situation, request: BrokerRegistrationRequest, he
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Invalid negative broker id {request.broker_id}")
     existing = situation.image.cluster.brokers.get(request.broker_id)
     is_other = existing is not None and existing.incarnation_id != request.incarnation_id
-    if is_other and heartbeats.has_valid_session(request.broker_id, situation.now_ms):
+    # What this very process registers holds the locks of its directories: the incarnation before it is dead, however fresh its session.
+    is_own = not situation.cause.listener and request.broker_id == situation.config.node_id
+    if is_other and not is_own and heartbeats.has_valid_session(request.broker_id, situation.now_ms):
         raise PeerError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
     if request.is_migrating_zk_broker:
         raise PeerError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")

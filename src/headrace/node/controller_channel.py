@@ -94,7 +94,7 @@ class LocalController:
                 principal=context.principal,
                 client_id=context.client_id,
                 client_host=context.client_host,
-                listener=context.listener,
+                listener="" if context.is_internal else context.listener,
             ),
             now_ms=self._now_ms(),
             deadline_ms=deadline_ms,
