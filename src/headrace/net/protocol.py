@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from headrace.core.errors import StorageFault
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.hints import hint_for
+from headrace.net.limits import ConnectionLimits
 from headrace.net.ports import FileBytes, FrameHandler
-
-if TYPE_CHECKING:
-    from headrace.net.listener import Listener
 
 _LENGTH = Struct(">i").unpack_from
 _MIN_FRAME_BYTES = 8
@@ -26,6 +27,38 @@ _FILE_PART_BYTES = 1 << 20
 Piece = bytes | bytearray | memoryview | FileBytes
 
 
+class ConnectionHub(Protocol):
+    """What a connection needs of its listener; `headrace.net.listener.Listener` is the real one.
+
+    `turn_time` is the loop's clock in seconds, as coarse as the listener's sweeps.
+    """
+
+    name: str
+    limits: ConnectionLimits
+    pool: BufferPool
+    memory: RequestMemory
+    closed_log: ClosedConnectionLog
+    turn_time: float
+
+    def now(self) -> float:
+        """Seconds on the loop's clock."""
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Let others have their turn first."""
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Count a new connection; or the reason why it is refused."""
+
+    def gone(self, connection: ServerConnection) -> None:
+        """A counted connection ended."""
+
+    def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
+        """A handler failed in a way that it should not."""
+
+    def handler_for(self, connection: ServerConnection) -> FrameHandler:
+        """The request side of a new connection."""
+
+
 class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection. Driven by the event loop; gives whole frames to its `FrameHandler`, in order.
 
@@ -33,7 +66,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     (`_own`, filled from `_pos` to `_end`) while a frame is incomplete or frames are held back.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ConnectionHub) -> None:
         self._listener = listener
         self._pool = listener.pool
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)

@@ -23,7 +23,7 @@ from headrace.server.clock import ProcessClock
 from headrace.server.disk import NodeDisk
 from headrace.server.listeners import NodeListeners, advertised
 from headrace.server.log_levels import LoggingLevels
-from headrace.server.run import ReadyInfo, refuse_optimised_python
+from headrace.server.ready import ReadyInfo, refuse_optimised_python
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01

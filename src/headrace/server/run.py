@@ -6,29 +6,18 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.core.errors import OperatorError
-from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
+from headrace.server.ready import ReadyInfo
+
+__all__ = ["NodeThread", "ReadyInfo", "new_event_loop", "run", "tune_garbage_collection"]
 
 _LOG = logging.getLogger("headrace.server")
 _GC_THRESHOLDS = (20_000, 20, 50)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyInfo:
-    """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took."""
-
-    node_id: int
-    cluster_id: str
-    listeners: tuple[Listener, ...]
-    data_dir: str
-    seconds: float
 
 
 def run(config: NodeConfig, *, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
@@ -136,9 +125,3 @@ class NodeThread:
         self._ready = await server.start()
         self._is_ready.set()
         await server.wait_stopped()
-
-
-def refuse_optimised_python() -> None:
-    """Failed asserts are how our own bugs stop the process. Raises OperatorError under `python -O`."""
-    if sys.flags.optimize:
-        raise OperatorError("python -O leaves out the checks that the node relies on: run it without -O")

@@ -1,0 +1,26 @@
+"""What does a node say once it is ready, and in which interpreter does it run at all?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from headrace.core.errors import OperatorError
+from headrace.core.listener import Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyInfo:
+    """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took."""
+
+    node_id: int
+    cluster_id: str
+    listeners: tuple[Listener, ...]
+    data_dir: str
+    seconds: float
+
+
+def refuse_optimised_python() -> None:
+    """Failed asserts are how our own bugs stop the process. Raises OperatorError under `python -O`."""
+    if sys.flags.optimize:
+        raise OperatorError("python -O leaves out the checks that the node relies on: run it without -O")
