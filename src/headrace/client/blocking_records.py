@@ -1,0 +1,118 @@
+"""How does a script send records one by one, with plain sockets?
+
+with BlockingClient("127.0.0.1:9092") as client:
+    out = RecordProducer(client, "flights")
+    out.send(b"key", b"value", timestamp_ms=now)
+    out.flush()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from headrace.client import routing
+from headrace.client.accumulator import Accumulator, BatchOptions
+from headrace.client.blocking import BlockingClient, BlockingProducer
+from headrace.client.cluster_view import TopicView
+from headrace.client.producer import Delivery
+from headrace.client.retry import Attempts
+from headrace.client.session import Session
+from headrace.client.talk import Conversation
+from headrace.core.errors import PeerError
+from headrace.core.ids import TopicPartition
+from headrace.records.record import Headers
+
+MAX_WAITING_BATCHES = 512
+
+
+def find_topic(session: Session, name: str, timeout_ms: int | None = None) -> Conversation[TopicView]:
+    """The topic, created by the cluster if it does that by itself. Raises PeerError when it cannot be had in time."""
+    attempts = Attempts(session, timeout_ms=timeout_ms)
+    while True:
+        found = yield from routing.refresh(session, [name], is_auto_created=True, attempts=attempts)
+        view = found.get(name)
+        if isinstance(view, TopicView) and view.partitions:
+            return view
+        why = view if isinstance(view, PeerError) else routing.no_leader(TopicPartition(name, 0), found)
+        if not why.code.is_retriable:
+            raise why
+        yield from attempts.again(why)
+
+
+class RecordProducer:
+    """Sends records of one topic in batches; `on_done` is told of each batch that was acknowledged or has failed.
+
+    Driven by its caller's thread: batches leave in `send`, `poll` and `flush`.
+    """
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        topic: str,
+        *,
+        options: BatchOptions | None = None,
+        producer: BlockingProducer | None = None,
+        max_block_ms: int = 60_000,
+        on_done: Callable[[Delivery], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._out = producer or client.producer()
+        self._accumulator = Accumulator(client.session, topic, options or BatchOptions())
+        self._waiting: list[Delivery] = []
+        self._on_done = on_done
+        self._max_block_ms = max_block_ms
+        self._is_known = False
+
+    def send(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        timestamp_ms: int,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        """Take one record. Raises PeerError when the topic cannot be had or the record is too large."""
+        if not self._is_known:
+            self._client.run(find_topic, self._topic, self._max_block_ms)
+            self._is_known = True
+        full = self._accumulator.add(key, value, timestamp_ms=timestamp_ms, headers=headers, partition=partition)
+        for where, batch in full:
+            self._waiting.append(self._out.send(where.topic, where.partition, batch))
+        if full and len(self._waiting) > MAX_WAITING_BATCHES:
+            self._settle()
+
+    def poll(self, timeout_ms: int = 0) -> None:
+        """Send batches whose time has come, and take the answers that are there."""
+        self._client.session.now_ms = time.monotonic_ns() // 1_000_000
+        for where, batch in self._accumulator.due():
+            self._waiting.append(self._out.send(where.topic, where.partition, batch))
+        self._out.poll(timeout_ms)
+        self._settle()
+
+    def next_due_ms(self) -> int | None:
+        """When `poll` should be called again (monotonic), or None if no record waits."""
+        return self._accumulator.next_due_ms()
+
+    def flush(self) -> None:
+        """Send everything and wait for it. Raises the first PeerError, unless `on_done` takes them."""
+        for where, batch in self._accumulator.due(is_forced=True):
+            self._waiting.append(self._out.send(where.topic, where.partition, batch))
+        try:
+            self._out.flush()
+        except PeerError:
+            if self._on_done is None:
+                raise
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        done = [delivery for delivery in self._waiting if delivery.is_done]
+        self._waiting = [delivery for delivery in self._waiting if not delivery.is_done]
+        for delivery in done:
+            if self._on_done is not None:
+                self._on_done(delivery)
+            elif delivery.error is not None:
+                raise delivery.error
