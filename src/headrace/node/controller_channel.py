@@ -9,6 +9,7 @@ from headrace.broker.context import RequestContext
 from headrace.broker.reply import Deferred, Reply
 from headrace.controller.events import RequestArrived, RequestCause
 from headrace.raft.events import RaftRequestArrived
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.schema import Message
 
 
@@ -33,7 +34,9 @@ class LocalController:
         self._held: list[RequestArrived] = []
 
     def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
-        """Ask the controller, when it is active."""
+        """Ask the controller, when it is active; a question about the quorum goes to the quorum node."""
+        if isinstance(request, DescribeQuorumRequest):
+            return self.ask_raft(request, context)
         event = self._arrived(request, context, deadline_ms)
         deferred = self._asked[event.token] = Deferred()
         if self._is_active():

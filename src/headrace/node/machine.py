@@ -18,6 +18,7 @@ from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.metadata.loader import MetadataFault
 from headrace.node.controller_channel import LocalController
 from headrace.node.controller_side import ControllerSide
 from headrace.node.lifecycle import (
@@ -47,6 +48,13 @@ class DirectoryFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataFailed:
+    """The metadata log cannot be written, or says what this node cannot follow: the process must stop."""
+
+    reason: str
+
+
 NodeEffect = (
     raft_events.StoreQuorumState
     | raft_events.FlushLog
@@ -55,6 +63,7 @@ NodeEffect = (
     | StateChanged
     | StartFailed
     | DirectoryFailed
+    | MetadataFailed
 )
 """What the driver does. The first two and `WriteSnapshot` answer with the plane's own events, `RecoverLogs` with `NodeMachine.recovered`."""
 
@@ -198,6 +207,9 @@ class NodeMachine:
         try:
             while self._events:
                 self._run(self._plane.step(self._events.popleft()))
+        except (StorageFault, MetadataFault) as fault:
+            self._events.clear()
+            self._do(MetadataFailed(reason=str(fault)))
         finally:
             self._is_running = False
 

@@ -16,10 +16,11 @@ from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.node.lifecycle import BrokerIdentity, BrokerState, RecoverLogs, StartFailed, StateChanged
-from headrace.node.machine import DirectoryFailed, NodeEffect, NodeMachine
+from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, SnapshotCreated, StoreQuorumState
 from headrace.server.clock import ProcessClock
+from headrace.server.directories import refuse_unsupported_features
 from headrace.server.disk import NodeDisk
 from headrace.server.listeners import NodeListeners, advertised
 from headrace.server.log_levels import LoggingLevels
@@ -29,6 +30,7 @@ _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
 _MAINTAIN_S = 1.0
 _THREADS = 4
+_JOBS_TIMEOUT_S = 20.0
 _T = TypeVar("_T")
 
 
@@ -111,6 +113,7 @@ class NodeServer:
 
     def _compose(self) -> None:
         plane = self._disk.open_metadata(self._bound, self._rng)
+        plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         machine = NodeMachine(config=self.config, plane=plane, clock=self._clock, rng=self._rng, do=self._do)
         self._machine = machine
         if self.config.is_broker:
@@ -150,6 +153,8 @@ class NodeServer:
                 self._state_changed(effect.state)
             case StartFailed():
                 self.failure = effect.reason
+            case MetadataFailed():
+                self._fail(f"the metadata log: {effect.reason}")
             case DirectoryFailed():
                 self._directory_failed(effect)
             case _:
@@ -187,7 +192,10 @@ class NodeServer:
     async def _recover(self) -> None:
         """RECOVERY (B-K02): strays aside, logs loaded in a thread, then the broker's listeners."""
         image = self.machine.image
+        refuse_unsupported_features(dict(image.features.levels), f"the cluster of {self.config.metadata_log_dir} has")
         await self._in_thread(lambda: self._disk.recover(image))
+        for note in self._disk.logs.notes:
+            _LOG.warning("%s", note)
         broker = self.machine.broker
         assert broker is not None, "only a broker recovers"
         for one in self._bound:
@@ -247,6 +255,8 @@ class NodeServer:
             await job
         except StorageFault as fault:
             self._storage_fault(fault)
+        except OperatorError as refused:
+            self._fail(str(refused))
         except Exception as fault:  # noqa: BLE001 - the process's edge: it stops
             _LOG.exception("the node cannot go on")
             self._fail(f"an error inside the node: {fault!r}")
@@ -274,12 +284,19 @@ class NodeServer:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close_everything(is_clean=is_clean))
 
+    async def _jobs_done(self) -> None:
+        """Let running work end, within bounds: what is cut short is done again after the next start."""
+        pending = [task for task in self._jobs if task is not asyncio.current_task()]
+        if pending:
+            await asyncio.wait(pending, timeout=_JOBS_TIMEOUT_S)
+
     async def _close_everything(self, *, is_clean: bool) -> None:
         """The broker first: stop accepting, finish, flush, `.kafka_cleanshutdown`; then the quorum node (B-K04, B-K12)."""
         controllers = self.config.controller_listener_names
         await self._listeners.close(tuple(name for name in self._listeners.names() if name not in controllers))
         machine = self._machine
         try:
+            await self._jobs_done()
             if machine is not None and machine.broker is not None:
                 if machine.broker.has_groups:
                     machine.broker.groups.shut_down()
@@ -290,9 +307,7 @@ class NodeServer:
             await self._listeners.close(self._listeners.names())
             if self._ticker is not None:
                 self._ticker.cancel()
-            pending = [task for task in self._jobs if task is not asyncio.current_task()]
-            if pending:
-                await asyncio.wait(pending, timeout=5)
+            await self._jobs_done()
             await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
         except StorageFault as fault:
             self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
