@@ -10,6 +10,7 @@ import resource
 import struct
 from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from headrace.wire.codec import decode
 from headrace.wire.headers import framed_request, request_header
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.wire.versions import ApiKey, request_class
-from tests.support.listener_fuzz import MAY_WAIT, REPLY_LIMIT_S, Attackers, SteadyClient, advertised, ask
+from tests.support.listener_fuzz import MAY_WAIT, REPLY_LIMIT_S, Attackers, SteadyClient, advertised, ask, connected
 from tests.support.messages import error_codes, sample
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire" / "frames.tsv.xz"
-FRAMES = int(os.environ.get("HEADRACE_FUZZ_LISTENER_FRAMES", "40000"))
+FRAMES = int(os.environ.get("HEADRACE_FUZZ_LISTENER_FRAMES", "48000"))
+CONTROLLER_FRAMES = FRAMES // 4
 MORE_ADDRESS_SPACE = 2 << 30
 MORE_RESIDENT = 300 << 20
 LARGEST_FRAME = 1 << 20
@@ -39,8 +41,8 @@ def requests() -> list[bytes]:
     return [b64decode(row[3]) for row in rows if row[0] == "request"]
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
+@contextmanager
+def capped_node() -> Iterator[Node]:
     """A node whose address space is capped, with small limits, so that waiting and creating cost little."""
     properties = {
         "socket.request.max.bytes": str(LARGEST_FRAME),
@@ -50,6 +52,13 @@ def node() -> Iterator[Node]:
     with Node(properties=properties) as running:
         limit = psutil.Process(running.pid).memory_info().vms + MORE_ADDRESS_SPACE
         resource.prlimit(running.pid, resource.RLIMIT_AS, (limit, limit))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """One node for all tests on the clients' listener."""
+    with capped_node() as running:
         yield running
 
 
@@ -77,10 +86,10 @@ def test_spoilt_frames_over_the_network(node: Node) -> None:
         attackers = Attackers(node.port, seed=seed, requests=requests(), served=await advertised(node.port))
         await attackers.run(500)
         before = process.memory_info().rss
-        working = asyncio.create_task(steady.run())
-        await attackers.run(FRAMES - 500)
-        steady.stop()
-        await working
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(steady.run())
+            await attackers.run(FRAMES - 500)
+            steady.stop()
         assert process.memory_info().rss - before < MORE_RESIDENT
         return attackers, steady
 
@@ -97,6 +106,26 @@ def test_spoilt_frames_over_the_network(node: Node) -> None:
     assert "Traceback" not in log_of(node), f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-8000:]}"
 
 
+def test_spoilt_frames_on_the_controllers_listener() -> None:
+    """B1, B3-B10, B12, B20-B30: requests of brokers and controllers, spoilt; the node lives, and its log has no traceback."""
+    seed = int(os.environ.get("HEADRACE_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 30))))
+    with capped_node() as node:
+        process = psutil.Process(node.pid)
+        before = process.memory_info().rss
+
+        async def attack() -> Attackers:
+            served = await advertised(node.controller_port)
+            attackers = Attackers(node.controller_port, seed=seed, requests=requests(), served=served)
+            await attackers.run(CONTROLLER_FRAMES)
+            return attackers
+
+        assert asyncio.run(attack()).outcomes["frames"] == CONTROLLER_FRAMES
+        assert process.is_running()
+        assert asyncio.run(is_served(node.controller_port))
+        assert process.memory_info().rss - before < MORE_RESIDENT
+        assert "Traceback" not in log_of(node), f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-8000:]}"
+
+
 def test_well_formed_requests_are_answered_in_their_form(node: Node) -> None:
     """B23, B26-B28: every field at its edges, in every advertised version: an answer of that version, never an unhandled error."""
     seed = int(os.environ.get("HEADRACE_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 30))))
@@ -106,13 +135,11 @@ def test_well_formed_requests_are_answered_in_their_form(node: Node) -> None:
         request: Any = sample(request_class(key), version, rng, depth_limit=2, tame=rng.random() < 0.6)
         if key == ApiKey.PRODUCE and request.acks == 0:
             return None
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
-        try:
-            answer = await asyncio.wait_for(ask(reader, writer, request, version), REPLY_LIMIT_S)
-        except (OSError, EOFError, PeerError) as error:
-            return f"v{version} {request}: {error!r}"
-        finally:
-            writer.close()
+        async with connected(node.port) as (reader, writer):
+            try:
+                answer = await asyncio.wait_for(ask(reader, writer, request, version), REPLY_LIMIT_S)
+            except (OSError, EOFError, PeerError) as error:
+                return f"v{version} {request}: {error!r}"
         return f"v{version} {request}: {answer}" if UNKNOWN_SERVER_ERROR in set(error_codes(answer)) else None
 
     async def talk() -> list[str]:
@@ -127,14 +154,12 @@ def test_well_formed_requests_are_answered_in_their_form(node: Node) -> None:
 
 async def _sent_and_closed(port: int, data: bytes) -> bytes:
     """Send, then read what comes until the node closes the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(data)
-    try:
-        return await asyncio.wait_for(reader.read(), REPLY_LIMIT_S)
-    except ConnectionError:
-        return b""
-    finally:
-        writer.close()
+    async with connected(port) as (reader, writer):
+        writer.write(data)
+        try:
+            return await asyncio.wait_for(reader.read(), REPLY_LIMIT_S)
+        except ConnectionError:
+            return b""
 
 
 BAD_STARTS = {
@@ -169,17 +194,16 @@ def test_an_unknown_version_of_api_versions_gets_the_list(node: Node, version: i
     """B6, B-W02: error 35 in the form of version 0, with what is served; the connection stays."""
 
     async def talk() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
-        head = request_header(18, version, correlation_id=-7, client_id="new")
-        writer.write(struct.pack(">i", len(head) + 5) + head + b"\x02a\x02b\x00")
-        size = struct.unpack(">i", await reader.readexactly(4))[0]
-        frame = await reader.readexactly(size)
-        answer = decode(ApiVersionsResponse, frame[4:], 0)
-        assert struct.unpack(">i", frame[:4])[0] == -7
-        assert answer.error_code == 35
-        assert any(api.api_key == 18 for api in answer.api_keys)
-        assert isinstance(await ask(reader, writer, ApiVersionsRequest(), 0), ApiVersionsResponse)
-        writer.close()
+        async with connected(node.port) as (reader, writer):
+            head = request_header(18, version, correlation_id=-7, client_id="new")
+            writer.write(struct.pack(">i", len(head) + 5) + head + b"\x02a\x02b\x00")
+            size = struct.unpack(">i", await reader.readexactly(4))[0]
+            frame = await reader.readexactly(size)
+            answer = decode(ApiVersionsResponse, frame[4:], 0)
+            assert struct.unpack(">i", frame[:4])[0] == -7
+            assert answer.error_code == 35
+            assert any(api.api_key == 18 for api in answer.api_keys)
+            assert isinstance(await ask(reader, writer, ApiVersionsRequest(), 0), ApiVersionsResponse)
 
     asyncio.run(asyncio.wait_for(talk(), REPLY_LIMIT_S))
 
@@ -189,37 +213,34 @@ def test_ten_thousand_requests_before_the_first_answer(node: Node) -> None:
     before = psutil.Process(node.pid).memory_info().rss
 
     async def talk() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
         ids = [number % 7 - 3 for number in range(10_000)]
-        for number in ids:
-            writer.write(framed_request(ApiVersionsRequest(), 0, correlation_id=number, client_id=None))
-        assert await is_served(node.port)
-        for number in ids:
-            size = struct.unpack(">i", await reader.readexactly(4))[0]
-            assert struct.unpack(">i", (await reader.readexactly(size))[:4])[0] == number
-        writer.close()
+        async with connected(node.port) as (reader, writer):
+            for number in ids:
+                writer.write(framed_request(ApiVersionsRequest(), 0, correlation_id=number, client_id=None))
+            assert await is_served(node.port)
+            for number in ids:
+                size = struct.unpack(">i", await reader.readexactly(4))[0]
+                assert struct.unpack(">i", (await reader.readexactly(size))[:4])[0] == number
 
     asyncio.run(asyncio.wait_for(talk(), 2 * REPLY_LIMIT_S))
     assert psutil.Process(node.pid).memory_info().rss - before < MORE_RESIDENT
 
 
 def test_bytes_that_come_one_by_one(node: Node) -> None:
-    """B3: a request whose bytes come apart is answered; one that never comes to its end keeps nobody waiting."""
+    """B3: a request whose bytes come apart is answered; ones that never come to their end keep nobody waiting."""
 
     async def talk() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
-        data = framed_request(ApiVersionsRequest(), 0, correlation_id=1, client_id="slow")
-        for at in range(len(data)):
-            writer.write(data[at : at + 1])
-            await writer.drain()
-            await asyncio.sleep(0.001)
-        assert await reader.readexactly(4)
-        stuck = [await asyncio.open_connection("127.0.0.1", node.port) for _ in range(50)]
-        for _, each in stuck:
-            each.write(struct.pack(">i", LARGEST_FRAME) + b"x" * 100)
-        assert await is_served(node.port)
-        for _, each in stuck:
-            each.close()
-        writer.close()
+        async with AsyncExitStack() as stack:
+            reader, writer = await stack.enter_async_context(connected(node.port))
+            data = framed_request(ApiVersionsRequest(), 0, correlation_id=1, client_id="slow")
+            for at in range(len(data)):
+                writer.write(data[at : at + 1])
+                await writer.drain()
+                await asyncio.sleep(0.001)
+            assert await reader.readexactly(4)
+            for _ in range(50):
+                _, stuck = await stack.enter_async_context(connected(node.port))
+                stuck.write(struct.pack(">i", LARGEST_FRAME) + b"x" * 100)
+            assert await is_served(node.port)
 
     asyncio.run(asyncio.wait_for(talk(), REPLY_LIMIT_S))

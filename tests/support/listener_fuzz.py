@@ -6,7 +6,8 @@ import asyncio
 import random
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from headrace.records.record import NewRecord, build_batch
 from headrace.wire.codec import decode, encode
@@ -36,6 +37,18 @@ GREETINGS = (
     b"\xff" * 64,
 )
 """What other protocols start with. Source: B10."""
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection that is closed at the end, whatever happens."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def ask(
@@ -75,19 +88,18 @@ class SteadyClient:
 
     async def run(self) -> None:
         """Produce until stopped; an answer with an error, or none, fails the test."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         part = PartitionProduceData(index=0, records=bytes(build_batch([NewRecord(b"k", b"v" * 100, 5)])))
         request = ProduceRequest(
             acks=-1, timeout_ms=5000, topic_data=(TopicProduceData(name=STEADY_TOPIC, partition_data=(part,)),)
         )
-        while not self._stopping:
-            answer = await asyncio.wait_for(ask(reader, writer, request, 9), REPLY_LIMIT_S)
-            assert isinstance(answer, ProduceResponse)
-            result = answer.responses[0].partition_responses[0]
-            assert (result.error_code, result.base_offset) == (0, self.acknowledged), answer
-            self.acknowledged += 1
-            await asyncio.sleep(0.01)
-        writer.close()
+        async with connected(self._port) as (reader, writer):
+            while not self._stopping:
+                answer = await asyncio.wait_for(ask(reader, writer, request, 9), REPLY_LIMIT_S)
+                assert isinstance(answer, ProduceResponse)
+                result = answer.responses[0].partition_responses[0]
+                assert (result.error_code, result.base_offset) == (0, self.acknowledged), answer
+                self.acknowledged += 1
+                await asyncio.sleep(0.01)
 
     def stop(self) -> None:
         """End after the present answer."""
@@ -123,29 +135,30 @@ class Attackers:
 
     async def _connection(self, frames: list[bytes]) -> None:
         """Send, look for answers for a moment, hang up, sometimes in the middle of a frame."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         data = b"".join(frames)
         if self._rng.random() < 0.1:
             data = data[: self._rng.randrange(len(data) + 1)]
         if self._rng.random() < 0.05:
             data = self._rng.choice(GREETINGS) + data
-        try:
-            for piece in self._pieces(data):
-                writer.write(piece)
-                await writer.drain()
-            async with asyncio.timeout(LOOK_FOR_ANSWERS_S):
-                answers = FrameReader(largest=1 << 24, smallest=SMALLEST_RESPONSE)
-                while data := await reader.read(1 << 16):
-                    self.outcomes["answers"] += len(answers.feed(data))
-                self.outcomes["closed by the node"] += 1
-        except TimeoutError:
-            self.outcomes["left open"] += 1
-        except ConnectionError:
-            self.outcomes["reset"] += 1
-        finally:
+        async with connected(self._port) as (reader, writer):
+            try:
+                await self._exchange(reader, writer, data)
+            except TimeoutError:
+                self.outcomes["left open"] += 1
+            except ConnectionError:
+                self.outcomes["reset"] += 1
             if self._rng.random() < 0.3:
                 writer.transport.abort()
-            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> None:
+        for piece in self._pieces(data):
+            writer.write(piece)
+            await writer.drain()
+        answers = FrameReader(largest=1 << 24, smallest=SMALLEST_RESPONSE)
+        async with asyncio.timeout(LOOK_FOR_ANSWERS_S):
+            while received := await reader.read(1 << 16):
+                self.outcomes["answers"] += len(answers.feed(received))
+        self.outcomes["closed by the node"] += 1
 
     def _pieces(self, data: bytes) -> list[bytes]:
         """All at once, or cut; now and then byte by byte. Source: B3."""
@@ -191,9 +204,8 @@ class Attackers:
 
 async def advertised(port: int) -> list[tuple[int, int]]:
     """Every (api key, version) that the listener says it serves and that has a definition."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    answer = await asyncio.wait_for(ask(reader, writer, ApiVersionsRequest(), 0), REPLY_LIMIT_S)
-    writer.close()
+    async with connected(port) as (reader, writer):
+        answer = await asyncio.wait_for(ask(reader, writer, ApiVersionsRequest(), 0), REPLY_LIMIT_S)
     assert isinstance(answer, ApiVersionsResponse)
     return [
         (api.api_key, version)

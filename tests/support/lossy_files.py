@@ -1,0 +1,318 @@
+"""A disk in memory that remembers every call, and can be crashed after any of them, losing what was not synced.
+
+`LossyFiles` is the `Files` port over a tree of nodes. `crashed(ops, count, chance)` builds the disk as it may be found after a power cut
+behind the first `count` calls: synced bytes and names are there; of the others, by chance, all, none, the first few (the last one torn at
+any byte), or a random part. A name is durable only when its directory was synced, bytes only when their file was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.core.errors import StorageFault
+from headrace.core.ports import BytesLike, DiskSpace, FileStat
+
+
+class Op(NamedTuple):
+    """One call that changed or synced something; `node` is the file or directory it was made on."""
+
+    kind: str
+    node: int
+    name: str = ""
+    other: int = 0
+    target: str = ""
+    offset: int = 0
+    data: bytes = b""
+
+
+@dataclass(eq=False)
+class Node:
+    """A file (with `data`) or a directory (with `entries`)."""
+
+    number: int
+    is_directory: bool
+    data: bytearray = field(default_factory=bytearray)
+    entries: dict[str, Node] = field(default_factory=dict)
+
+
+class LossyFile:
+    """An open file of a `LossyFiles`."""
+
+    def __init__(self, files: LossyFiles, node: Node, path: str) -> None:
+        self._files = files
+        self._node = node
+        self.path = path
+        self.fd = -1
+
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """Up to `size` bytes."""
+        return bytes(self._node.data[offset : offset + size])
+
+    def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
+        """Fill `buffer`."""
+        data = self._node.data[offset : offset + len(buffer)]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def pwrite(self, data: BytesLike, offset: int, /) -> None:
+        """Write all of `data`."""
+        self._files.note(Op("write", self._node.number, offset=offset, data=bytes(data)))
+        write_at(self._node.data, bytes(data), offset)
+
+    def truncate(self, size: int, /) -> None:
+        """Make the file `size` bytes long."""
+        self._files.note(Op("truncate", self._node.number, offset=size))
+        resize(self._node.data, size)
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return len(self._node.data)
+
+    def fsync(self) -> None:
+        """Everything written so far is durable."""
+        self._files.note(Op("sync", self._node.number))
+
+    def close(self) -> None:
+        """Nothing is to be given back."""
+
+
+class HeldLock:
+    """The lock of a disk that only one process uses."""
+
+    def release(self) -> None:
+        """Nothing to do."""
+
+
+class LossyFiles:
+    """The `Files` port over memory; `ops` is what was called so far."""
+
+    def __init__(self, root: Node | None = None, next_number: int = 1) -> None:
+        self.root = root or Node(0, is_directory=True)
+        self._next = next_number
+        self.ops: list[Op] = []
+
+    def note(self, op: Op) -> None:
+        """Remember a call."""
+        self.ops.append(op)
+
+    def _find(self, path: str) -> Node | None:
+        node = self.root
+        for part in path.strip("/").split("/"):
+            if not part:
+                continue
+            found = node.entries.get(part) if node.is_directory else None
+            if found is None:
+                return None
+            node = found
+        return node
+
+    def _parent(self, path: str) -> tuple[Node, str]:
+        head, _, name = path.rpartition("/")
+        node = self._find(head)
+        if node is None or not node.is_directory:
+            raise StorageFault(f"no directory {head}")
+        return node, name
+
+    def _link(self, path: str, *, is_directory: bool) -> Node:
+        parent, name = self._parent(path)
+        node = Node(self._next, is_directory)
+        self._next += 1
+        self.note(Op("link", parent.number, name, node.number, "d" if is_directory else "f"))
+        parent.entries[name] = node
+        return node
+
+    def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
+        """Open a file."""
+        node = self._find(path)
+        if node is None:
+            if not create:
+                raise StorageFault(f"cannot open {path}: no such file")
+            node = self._link(path, is_directory=False)
+        file = LossyFile(self, node, path)
+        if truncate and node.data:
+            file.truncate(0)
+        return file
+
+    def read_file(self, path: str, /) -> bytes | None:
+        """The whole file, or None."""
+        node = self._find(path)
+        return None if node is None else bytes(node.data)
+
+    def exists(self, path: str, /) -> bool:
+        """Is there such a name?"""
+        return self._find(path) is not None
+
+    def stat(self, path: str, /) -> FileStat | None:
+        """Size and kind."""
+        node = self._find(path)
+        return None if node is None else FileStat(len(node.data), 0, node.is_directory)
+
+    def listdir(self, path: str, /) -> list[str]:
+        """Names in a directory, sorted."""
+        node = self._find(path)
+        if node is None:
+            raise StorageFault(f"cannot list {path}")
+        return sorted(node.entries)
+
+    def mkdir(self, path: str, /) -> None:
+        """Make a directory and its parents."""
+        at = ""
+        for part in path.strip("/").split("/"):
+            at = f"{at}/{part}"
+            if self._find(at) is None:
+                self._link(at, is_directory=True)
+
+    def rename(self, source: str, target: str, /) -> None:
+        """Move a name within its directory."""
+        parent, name = self._parent(source)
+        other, new_name = self._parent(target)
+        assert parent is other, "renames stay within a directory"
+        node = parent.entries.get(name)
+        if node is None:
+            raise StorageFault(f"cannot rename {source}")
+        self.note(Op("rename", parent.number, name, node.number, new_name))
+        del parent.entries[name]
+        parent.entries[new_name] = node
+
+    def unlink(self, path: str, /) -> None:
+        """Remove a name."""
+        parent, name = self._parent(path)
+        if name in parent.entries:
+            self.note(Op("unlink", parent.number, name))
+            del parent.entries[name]
+
+    def rmdir(self, path: str, /) -> None:
+        """Remove an empty directory."""
+        node = self._find(path)
+        if node is not None:
+            if node.entries:
+                raise StorageFault(f"{path} is not empty")
+            self.unlink(path)
+
+    def fsync_dir(self, path: str, /) -> None:
+        """The names in a directory are durable."""
+        node = self._find(path)
+        if node is None:
+            raise StorageFault(f"cannot sync {path}")
+        self.note(Op("syncdir", node.number))
+
+    def lock(self, path: str, /) -> HeldLock:
+        """Nobody else is there."""
+        return HeldLock()
+
+    def disk_space(self, path: str, /) -> DiskSpace:
+        """Plenty."""
+        return DiskSpace(1 << 40, 1 << 39)
+
+    def tree(self) -> Iterator[tuple[str, bytes]]:
+        """(path, bytes) of every file."""
+        stack = [("", self.root)]
+        while stack:
+            path, node = stack.pop()
+            for name, child in sorted(node.entries.items()):
+                if child.is_directory:
+                    stack.append((f"{path}/{name}", child))
+                else:
+                    yield f"{path}/{name}", bytes(child.data)
+
+
+def write_at(content: bytearray, data: bytes, offset: int) -> None:
+    """Write into a file's bytes; a gap before `offset` reads as zeros."""
+    if offset > len(content):
+        content.extend(bytes(offset - len(content)))
+    content[offset : offset + len(data)] = data
+
+
+def resize(content: bytearray, size: int) -> None:
+    """Cut, or extend with zeros."""
+    if size < len(content):
+        del content[size:]
+    else:
+        content.extend(bytes(size - len(content)))
+
+
+class Disk:
+    """What of a sequence of calls is durable, and what is pending, call by call."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {0: Node(0, is_directory=True)}
+        self.pending: defaultdict[int, list[Op]] = defaultdict(list)
+
+    @classmethod
+    def over(cls, files: LossyFiles) -> Disk:
+        """A disk on which everything that `files` holds is durable."""
+        disk = cls()
+        stack = [files.root]
+        while stack:
+            node = stack.pop()
+            disk.nodes[node.number] = node
+            stack += node.entries.values()
+        return disk
+
+    def take(self, op: Op) -> None:
+        """One more call."""
+        if op.kind in ("sync", "syncdir"):
+            for each in self.pending.pop(op.node, []):
+                self._apply(each)
+            return
+        if op.kind == "link":
+            self.nodes[op.other] = Node(op.other, op.target == "d")
+        self.pending[op.node].append(op)
+
+    def _apply(self, op: Op) -> None:
+        node = self.nodes[op.node]
+        if op.kind == "write":
+            write_at(node.data, op.data, op.offset)
+        elif op.kind == "truncate":
+            resize(node.data, op.offset)
+        elif op.kind == "link":
+            node.entries[op.name] = self.nodes[op.other]
+        elif op.kind == "unlink":
+            node.entries.pop(op.name, None)
+        elif op.kind == "rename" and node.entries.get(op.name) is self.nodes[op.other]:
+            del node.entries[op.name]
+            node.entries[op.target] = self.nodes[op.other]
+
+    def crash(self, chance: random.Random) -> LossyFiles:
+        """Lose what was not synced, by chance; the disk found afterwards. This one must not be used any more."""
+        mood = chance.choice(("all", "none", "mixed", "mixed", "mixed", "prefix"))
+        for number in sorted(self.pending):
+            for op in surviving(self.pending[number], mood, chance):
+                self._apply(op)
+        return LossyFiles(self.nodes[0], max(self.nodes) + 1)
+
+
+def surviving(ops: list[Op], mood: str, chance: random.Random) -> list[Op]:
+    """The calls on one file or directory whose effect is found after a crash."""
+    way = chance.choice(("all", "none", "prefix", "some")) if mood == "mixed" else mood
+    if way == "all":
+        return ops
+    if way == "none":
+        return []
+    if way == "some":
+        kept = [op for op in ops if chance.random() < 0.6]
+        return [torn(op, chance) if chance.random() < 0.1 else op for op in kept]
+    count = chance.randrange(len(ops) + 1)
+    kept = ops[:count]
+    if count < len(ops) and ops[count].kind == "write" and chance.random() < 0.7:
+        kept = [*kept, torn(ops[count], chance)]
+    return kept
+
+
+def torn(op: Op, chance: random.Random) -> Op:
+    """The first bytes of a write, cut anywhere."""
+    if op.kind != "write" or not op.data:
+        return op
+    return op._replace(data=op.data[: chance.randrange(len(op.data))])
+
+
+def crashed(ops: list[Op], count: int, chance: random.Random) -> LossyFiles:
+    """The disk after a power cut behind the first `count` calls."""
+    disk = Disk()
+    for op in ops[:count]:
+        disk.take(op)
+    return disk.crash(chance)
