@@ -205,13 +205,6 @@ class AnswerRaftRequest:
     response: RaftResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteLogPrefix:
-    """Move the start of the metadata log to `before_offset` and delete whole segments and older snapshots below it (B-S04)."""
-
-    before_offset: int
-
-
 RaftEffect = (
     StoreQuorumState
     | FlushLog
@@ -220,5 +213,4 @@ RaftEffect = (
     | LeadershipLost
     | LeaderChanged
     | AnswerRaftRequest
-    | DeleteLogPrefix
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import Rng
@@ -254,7 +255,10 @@ class RaftNode:
             appended = self._log.append_as_leader(
                 memoryview(data), leader_epoch=self.role.epoch, now_ms=now_ms, origin=Origin.RAFT_LEADER
             )
-            assert not isinstance(appended, AppendRefused), appended
+            if isinstance(appended, AppendRefused):
+                raise StorageFault(
+                    f"the metadata log refused a batch: {appended.message}", directory=self._log.directory
+                )
             assert self._log.log_end_offset == self._next_offset, "the log numbered the records otherwise"
             self._pending.clear()
             self._pending_bytes = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from headrace.core.errors import PeerError, StorageFault
-from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
@@ -92,21 +92,17 @@ def record_batch(records: Sequence[bytes], *, base_offset: int, epoch: int, now_
 def epoch_start_batch(
     *, leader_id: int, granting: Sequence[int], voters: VoterSet, write_voters: bool, placement: Placement, now_ms: int
 ) -> bytearray:
-    """The first batch of an epoch: LeaderChange (B-R15), and the voters when only the local 0-0 snapshot has them (KIP-853)."""
-    version = 1 if voters.kraft_version > 0 else 0
+    """The first batch of an epoch: LeaderChange (B-R15), and the voters when only the local 0-0 snapshot has them (KIP-853).
 
-    def named(voter_id: int) -> LeaderChangeVoter:
-        voter = voters.find(voter_id)
-        directory_id = ZERO_UUID if voter is None or version == 0 else voter.directory_id
-        return LeaderChangeVoter(voter_id=voter_id, voter_directory_id=directory_id)
-
+    LeaderChange is written in version 0 also with directory ids: Kafka 4.3.1 does so, and its readers take nothing else.
+    """
     message = LeaderChangeMessage(
-        version=version,
+        version=0,
         leader_id=leader_id,
-        voters=tuple(named(voter_id) for voter_id in voters.ids),
-        granting_voters=tuple(named(voter_id) for voter_id in granting),
+        voters=tuple(LeaderChangeVoter(voter_id=voter_id) for voter_id in voters.ids),
+        granting_voters=tuple(LeaderChangeVoter(voter_id=voter_id) for voter_id in granting),
     )
-    rows = [NewRecord(control_key(ControlType.LEADER_CHANGE), encode(message, version), now_ms)]
+    rows = [NewRecord(control_key(ControlType.LEADER_CHANGE), encode(message, 0), now_ms)]
     if write_voters:
         level = encode_kraft_version(voters.kraft_version)
         rows.append(NewRecord(control_key(ControlType.KRAFT_VERSION), level, now_ms))

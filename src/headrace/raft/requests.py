@@ -280,7 +280,7 @@ class RequestDesk:
             return serving.refused_describe_quorum(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         own = ReplicaProgress(
             replica_id=view.config.node_id,
-            directory_id=view.config.directory_id,
+            directory_id=view.config.directory_id if view.config.voters.kraft_version > 0 else ZERO_UUID,
             log_end_offset=self._log.log_end_offset,
             last_fetch_ms=event.now_ms,
             last_caught_up_ms=event.now_ms,

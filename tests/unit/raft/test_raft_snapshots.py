@@ -1,0 +1,163 @@
+"""The content of snapshot files, what goes when, and the voters that a node finds on its own disk."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.raft.history import check_single_voter, find_voters
+from headrace.raft.snapshots import (
+    StoredSnapshot,
+    build_snapshot,
+    is_snapshot_due,
+    log_start_after_cleaning,
+    read_snapshot,
+)
+from headrace.raft.voters import Voter, VoterEndPoint, VoterSet, decode_voters, encode_voters
+from headrace.records.record import read_all_records
+from tests.support.memory_log import MemoryLog, MemorySnapshots
+from tests.support.raft import DIRECTORY_ID, OTHER_DIRECTORY_ID, STATIC, RaftBench
+
+DYNAMIC = VoterSet(
+    voters=(Voter(voter_id=1, directory_id=DIRECTORY_ID, end_points=(VoterEndPoint("CONTROLLER", "h", 9093),)),),
+    kraft_version=1,
+)
+
+
+def snapshot(*records: bytes, at: OffsetAndEpoch = OffsetAndEpoch(9, 2), voters: VoterSet | None = None) -> bytes:  # noqa: B008
+    """The bytes of a snapshot file."""
+    batches = build_snapshot(records, snapshot_id=at, last_contained_log_timestamp=77, now_ms=88, voters=voters)
+    return b"".join(bytes(batch) for batch in batches)
+
+
+def test_a_snapshot_has_a_header_records_and_a_footer() -> None:
+    """B-S03: three kinds of batches with offsets from 0 on, in the snapshot's epoch."""
+    batches = list(read_all_records(snapshot(b"a", b"b")))
+    assert [(header.base_offset, header.is_control, header.leader_epoch) for header, _ in batches] == [
+        (0, True, 2),
+        (1, False, 2),
+        (3, True, 2),
+    ]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=40), st.booleans())
+def test_what_is_written_is_read(records: list[bytes], has_voters: bool) -> None:
+    """B-S03: records, time and voters come back."""
+    voters = DYNAMIC if has_voters else None
+    found = read_snapshot(snapshot(*records, voters=voters), name="s")
+    assert found.records == tuple(records)
+    assert found.last_contained_log_timestamp == 77
+    assert found.voters == voters
+    assert found.kraft_version == (1 if has_voters else 0)
+
+
+def test_many_records_make_many_batches() -> None:
+    """A batch is bounded in records and bytes."""
+    data = snapshot(*[b"x"] * 2_500, b"y" * 2_000_000, b"z")
+    sizes = [len(records) for header, records in read_all_records(data) if not header.is_control]
+    assert sizes == [1_024, 1_024, 452, 1, 1]
+
+
+def test_static_voters_are_not_written() -> None:
+    """KIP-853: only kraft.version 1 has voters in the log."""
+    assert read_snapshot(snapshot(voters=STATIC), name="s").voters is None
+
+
+def test_every_cut_is_refused() -> None:
+    """B-S11, input:B77: a snapshot cut at any byte."""
+    data = snapshot(b"a", b"b")
+    for end in range(len(data)):
+        with pytest.raises(StorageFault, match="snapshot s"):
+            read_snapshot(data[:end], name="s")
+
+
+def test_every_changed_byte_of_a_batch_is_refused_or_harmless() -> None:
+    """B-S11: a flipped byte is found by the CRC; base offset and epoch are outside of it and do not matter here."""
+    data = snapshot(b"a", b"b")
+    whole = read_snapshot(data, name="s")
+    for position in range(len(data)):
+        spoiled = bytearray(data)
+        spoiled[position] ^= 0x41
+        try:
+            assert read_snapshot(bytes(spoiled), name="s") == whole
+        except StorageFault:
+            continue
+
+
+def test_records_behind_the_footer_or_before_the_header_are_refused() -> None:
+    """B-S11."""
+    with pytest.raises(StorageFault, match="behind its footer"):
+        read_snapshot(snapshot(b"a") + snapshot(b"b"), name="s")
+    header = next(read_all_records(snapshot(b"a")))[0]
+    with pytest.raises(StorageFault, match="does not begin with a header"):
+        read_snapshot(snapshot(b"a")[header.size :], name="s")
+
+
+def test_when_a_snapshot_is_due() -> None:
+    """B-S01: by bytes, or by time when there is something new; 0 = never by time."""
+
+    def due(new_bytes: int, ms: int, *, is_new: bool = True, max_ms: int = 100) -> bool:
+        return is_snapshot_due(
+            bytes_since=new_bytes, max_bytes=1_000, ms_since=ms, max_ms=max_ms, has_new_records=is_new
+        )
+
+    assert due(1_000, 0)
+    assert not due(999, 99)
+    assert due(0, 100)
+    assert not due(0, 100, is_new=False)
+    assert not due(0, 10_000, max_ms=0)
+
+
+def stored(offset: int, size: int = 10, mtime_ms: int = 0) -> StoredSnapshot:
+    """A snapshot on disk."""
+    return StoredSnapshot(snapshot_id=OffsetAndEpoch(offset, 1), size=size, mtime_ms=mtime_ms)
+
+
+def test_the_log_is_cut_only_below_a_snapshot_that_stays() -> None:
+    """B-S04: size, age and their soft limits."""
+
+    def cut(
+        snapshots: list[StoredSnapshot], *, log_size: int = 100, max_bytes: int = -1, max_ms: int = -1
+    ) -> int | None:
+        return log_start_after_cleaning(snapshots, log_size=log_size, max_bytes=max_bytes, max_ms=max_ms, now_ms=1_000)
+
+    three = [stored(10), stored(20), stored(30, mtime_ms=990)]
+    assert cut(three) is None
+    assert cut(three, max_bytes=130) is None
+    assert cut(three, max_bytes=125) == 20
+    assert cut(three, max_bytes=1) == 30
+    assert cut(three, max_ms=500) == 30
+    assert cut(three[:1], max_bytes=1, max_ms=1) is None
+    assert cut([], max_bytes=1) is None
+
+
+def test_voters_are_read_back() -> None:
+    """KIP-853: the VotersRecord."""
+    assert decode_voters(encode_voters(DYNAMIC)) == DYNAMIC
+    assert DYNAMIC.has(1, DIRECTORY_ID)
+    assert not DYNAMIC.has(1, OTHER_DIRECTORY_ID)
+    assert not DYNAMIC.has(2, DIRECTORY_ID)
+    assert STATIC.has(1, OTHER_DIRECTORY_ID)
+
+
+def test_where_the_voters_of_a_node_come_from() -> None:
+    """B-S10, KIP-853: configured, else the 0-0 snapshot, else the log, which is newer."""
+    log, snapshots = MemoryLog(), MemorySnapshots()
+    assert find_voters(log.as_port(), snapshots, STATIC) == (STATIC, False)
+    snapshots.put(OffsetAndEpoch(0, 0), snapshot(at=OffsetAndEpoch(0, 0), voters=DYNAMIC))
+    assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, True)
+    bench = RaftBench(log=log, snapshots=snapshots, voters=DYNAMIC, write_voters=True)
+    bench.start()
+    assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, False)
+
+
+def test_other_voters_are_the_operators_matter() -> None:
+    """One voter, this node, in this directory; the message says what to change."""
+    check_single_voter(DYNAMIC, node_id=1, directory_id=DIRECTORY_ID)
+    with pytest.raises(OperatorError, match=r"voters \[1\]; .*node.id 2 itself"):
+        check_single_voter(DYNAMIC, node_id=2, directory_id=DIRECTORY_ID)
+    with pytest.raises(OperatorError, match=r"another directory\.id"):
+        check_single_voter(DYNAMIC, node_id=1, directory_id=OTHER_DIRECTORY_ID)
