@@ -14,9 +14,9 @@ from headrace.broker.partitions import HostedPartition, check_leader_epoch
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.offsets import OffsetAndEpoch
-from headrace.log.ports import FileSlice, OutOfRange
+from headrace.log.ports import FileSlice, OutOfRange, PartitionLogPort
 from headrace.replication.fetch_session import SessionPartition
+from headrace.replication.leader import PartitionLeader
 
 READ_COMMITTED = 1
 
@@ -117,53 +117,56 @@ def read_partition(
     leader = hosted.leader
     assert leader is not None, "leading returns leaders"
     read.hosted = hosted
-    error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
-    if error:
-        read.error = error
-        return read
-    if terms.is_follower and terms.replica_id not in leader.followers:
+    read.error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
+    if not read.error and terms.is_follower and terms.replica_id not in leader.followers:
         read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if read.error:
         return read
     log = leader.log
     high_watermark = log.high_watermark
     last_stable = log.last_stable_offset
     if asked.last_fetched_epoch >= 0:
-        diverging = _divergence(asked, end_of_epoch(leader, asked.last_fetched_epoch))
-        if isinstance(diverging, ErrorCode):
-            read.error = diverging
-            return read
-        read.diverging_epoch = diverging
+        _compare_histories(read, leader)
     if terms.is_follower:
         upper = log.log_end_offset
     else:
         upper = last_stable if terms.isolation_level == READ_COMMITTED else high_watermark
-    try:
-        data = log.read_slice(asked.fetch_offset, limit, upper_offset=upper, min_one_batch=min_one_batch)
-        if terms.isolation_level == READ_COMMITTED and not terms.is_follower and isinstance(data, FileSlice):
-            read.aborted = tuple(
-                (each.producer_id, each.first_offset) for each in log.aborted_transactions(asked.fetch_offset, upper)
-            )
-    except StorageFault as fault:
-        broker.on_storage_fault(fault)
-        read.error = ErrorCode.KAFKA_STORAGE_ERROR
-        return read
-    if isinstance(data, OutOfRange):
-        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
-        return read
-    read.high_watermark = high_watermark
-    read.last_stable_offset = last_stable
-    read.log_start_offset = log.log_start_offset
-    read.data = None if read.diverging_epoch is not None else data
+    if not read.error and read.diverging_epoch is None:
+        try:
+            _read_log(read, log, terms, limit=limit, upper=upper, min_one_batch=min_one_batch)
+        except StorageFault as fault:
+            broker.on_storage_fault(fault)
+            read.error = ErrorCode.KAFKA_STORAGE_ERROR
+    if not read.error:
+        read.high_watermark = high_watermark
+        read.last_stable_offset = last_stable
+        read.log_start_offset = log.log_start_offset
     return read
 
 
-def _divergence(asked: SessionPartition, end: OffsetAndEpoch | None) -> tuple[int, int] | ErrorCode | None:
+def _read_log(
+    read: PartitionRead, log: PartitionLogPort, terms: FetchTerms, *, limit: int, upper: int, min_one_batch: bool
+) -> None:
+    """The slice below `upper`, and for read-committed consumers what was aborted in it. Raises StorageFault."""
+    offset = read.asked.fetch_offset
+    data = log.read_slice(offset, limit, upper_offset=upper, min_one_batch=min_one_batch)
+    if isinstance(data, OutOfRange):
+        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
+        return
+    read.data = data
+    if terms.isolation_level == READ_COMMITTED and not terms.is_follower:
+        aborted = log.aborted_transactions(offset, upper)
+        read.aborted = tuple((each.producer_id, each.first_offset) for each in aborted)
+
+
+def _compare_histories(read: PartitionRead, leader: PartitionLeader) -> None:
     """KIP-595: where the reader's history and ours part, if they do."""
+    asked = read.asked
+    end = end_of_epoch(leader, asked.last_fetched_epoch)
     if end is None:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
-    if end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
-        return end.epoch, end.offset
-    return None
+        read.error = ErrorCode.OFFSET_OUT_OF_RANGE
+    elif end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
+        read.diverging_epoch = (end.epoch, end.offset)
 
 
 def has_news(reads: list[PartitionRead], terms: FetchTerms) -> bool:
