@@ -1,0 +1,348 @@
+"""The service around the coordinators: elections, loading, appends, deadlines. The broker's port is a small log in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from immutables import Map
+
+from headrace.broker.context import RequestContext
+from headrace.broker.gather import gather
+from headrace.broker.group_loading import SLICE_BYTES
+from headrace.broker.groups import GroupService
+from headrace.broker.hosted_groups import BATCH_BYTES, batches_of
+from headrace.broker.internal_topics import OFFSETS_TOPIC
+from headrace.broker.ports import InternalAppend
+from headrace.broker.purgatory import Purgatory
+from headrace.broker.reply import Deferred, Reply
+from headrace.coordinator.events import AppendRecords, GroupRecord
+from headrace.coordinator.offsets import CommittedOffset, OffsetKey
+from headrace.coordinator.stored import offset_record
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.node_config import NodeConfig
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration, TopicImage, TopicsImage
+from headrace.records.batch import iter_batches, set_offset_and_epoch
+from headrace.records.record import NewRecord, all_records, build_batch
+from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.wire.messages.offset_commit import OffsetCommitResponse
+from tests.unit.coordinator.group_bench import commit_request, join_request
+
+CONTEXT = RequestContext(api_key=8, api_version=9, client_id="c")
+TOPIC_ID = Uuid(b"o" * 16)
+
+
+class MemoryLogs:
+    """The broker's services on a list of batches. With `is_stalled` nothing gets committed until `let_go`."""
+
+    def __init__(self) -> None:
+        self.node_id = 1
+        self.config = NodeConfig(node_id=1, offsets_topic_num_partitions=1)
+        self.purgatory = Purgatory()
+        self.clock_ms = 1_000_000
+        self.batches: list[bytes] = []
+        self.end_offset = 0
+        self.high_watermark = 0
+        self.is_stalled = False
+        self.refuses = ErrorCode.NONE
+        self.reads = 0
+        self._waiting: list[Callable[[InternalAppend], None]] = []
+        self._ids = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        partition = PartitionRegistration(replicas=(1,), isr=(1,), leader=1)
+        topic = TopicImage(name=OFFSETS_TOPIC, id=TOPIC_ID, partitions=Map({0: partition}))
+        topics = TopicsImage(by_name=Map({OFFSETS_TOPIC: topic}), by_id=Map({TOPIC_ID: topic}))
+        return MetadataImage(**{**{f: getattr(EMPTY_IMAGE, f) for f in EMPTY_IMAGE.__slots__}, "topics": topics})
+
+    def now_ms(self) -> int:
+        return self.clock_ms
+
+    def wall_ms(self) -> int:
+        return self.clock_ms
+
+    def new_uuid(self) -> Uuid:
+        self._ids += 1
+        return Uuid(self._ids.to_bytes(16, "big"))
+
+    def forward(self, request: object, context: RequestContext) -> Deferred:
+        raise AssertionError("groups ask no controller")
+
+    def auto_create_topic(self, name: str, context: RequestContext) -> Deferred:
+        raise AssertionError("the topic is there")
+
+    def leader_epoch(self, topic: str, partition: int) -> int | None:
+        return 0
+
+    def log_bounds(self, topic: str, partition: int) -> tuple[int, int, int] | None:
+        return 0, self.high_watermark, self.end_offset
+
+    def append_internal(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes | bytearray,
+        on_committed: Callable[[InternalAppend], None],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        if self.refuses is not ErrorCode.NONE:
+            on_committed(InternalAppend(self.refuses))
+            return
+        self.put(batch)
+        if self.is_stalled:
+            self._waiting.append(on_committed)
+        else:
+            self.high_watermark = self.end_offset
+            on_committed(InternalAppend(ErrorCode.NONE))
+
+    def put(self, batch: bytes | bytearray) -> None:
+        written = bytearray(batch)
+        set_offset_and_epoch(written, 0, self.end_offset, 0)
+        self.batches.append(bytes(written))
+        self.end_offset = next(iter_batches(written))[1].next_offset
+
+    def let_go(self) -> None:
+        self.high_watermark = self.end_offset
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each(InternalAppend(ErrorCode.NONE))
+
+    def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
+        self.reads += 1
+        found = b""
+        for batch in self.batches:
+            header = next(iter_batches(batch))[1]
+            if (
+                header.next_offset > offset
+                and header.base_offset < upper_offset
+                and (not found or len(found) < max_bytes)
+            ):
+                found += batch
+        return found
+
+
+def service(logs: MemoryLogs, *, ticks: int = 100) -> GroupService:
+    """A service that leads the one partition and had time to load it."""
+    groups = GroupService(logs)
+    groups.elected(0, 0)
+    for _ in range(ticks):
+        groups.tick(logs.now_ms())
+    return groups
+
+
+def commit(groups: GroupService, offset: int) -> Reply | Deferred:
+    result = groups.ask("g", commit_request(offset), CONTEXT, refused=lambda error: error)
+    assert isinstance(result, Reply | Deferred)
+    return result
+
+
+def code(response: Any) -> int:
+    assert isinstance(response, OffsetCommitResponse)
+    return response.topics[0].partitions[0].error_code
+
+
+def position(groups: GroupService) -> int:
+    machine = groups.coordinator_of("g")
+    assert not isinstance(machine, ErrorCode)
+    return machine.fetch_offsets("g", [("t", ZERO_UUID, (0,))]).topics[0].partitions[0].committed_offset
+
+
+def test_a_commit_is_answered_at_once_when_the_log_commits_at_once() -> None:
+    """B-P06: one broker: no deferred is made."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    result = commit(groups, 5)
+    assert isinstance(result, Reply)
+    assert (code(result.message), position(groups)) == (0, 5)
+
+
+def test_a_commit_waits_for_the_high_watermark() -> None:
+    """G4: acknowledged means committed."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    logs.is_stalled = True
+    result = commit(groups, 5)
+    assert isinstance(result, Deferred)
+    assert (result.is_done, position(groups)) == (False, -1)
+    logs.let_go()
+    assert isinstance(result.reply, Reply)
+    assert (code(result.reply.message), position(groups)) == (0, 5)
+
+
+def test_a_refused_append_is_told() -> None:
+    """B28: NOT_ENOUGH_REPLICAS of the log is COORDINATOR_NOT_AVAILABLE of the group."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    logs.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    result = commit(groups, 5)
+    assert isinstance(result, Reply)
+    assert code(result.message) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_what_was_committed_is_loaded_by_the_next_one() -> None:
+    """G4: through the log and nothing else."""
+    logs = MemoryLogs()
+    commit(service(logs), 5)
+    assert position(service(logs)) == 5
+
+
+def test_a_large_log_is_loaded_in_slices() -> None:
+    """M6, G4: COORDINATOR_LOAD_IN_PROGRESS until all of it is read; each tick reads one slice."""
+    logs = MemoryLogs()
+    for number in range(60):
+        record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(number, -1, "x" * 4_000, 1))
+        logs.put(build_batch([NewRecord(record.key, record.value, 1)] * 4))
+    logs.high_watermark = logs.end_offset
+    size = sum(map(len, logs.batches))
+    groups = service(logs, ticks=2)
+    assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert groups.all_coordinators() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert groups.next_deadline_ms() == logs.now_ms()
+    for _ in range(size // SLICE_BYTES + 2):
+        groups.tick(logs.now_ms())
+    assert (position(groups), logs.reads >= size // (SLICE_BYTES + 20_000)) == (59, True)
+
+
+def test_nothing_is_served_before_the_loaded_records_are_committed() -> None:
+    """G4: the tail of the log might still be cut."""
+    logs = MemoryLogs()
+    record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 1))
+    logs.put(build_batch([NewRecord(record.key, record.value, 1)]))
+    groups = service(logs)
+    assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    logs.let_go()
+    logs.clock_ms += 20
+    groups.tick(logs.now_ms())
+    assert position(groups) == 7
+
+
+@pytest.mark.parametrize("damage", ["crc", "value", "read"])
+def test_a_damaged_log_is_no_group(damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B28: half a group is none: NOT_COORDINATOR, and the reason is kept."""
+    logs = MemoryLogs()
+    record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 1))
+    value = b"\x00\x63" if damage == "value" else record.value
+    batch = build_batch([NewRecord(record.key, value, 1)])
+    logs.put(batch)
+    if damage == "crc":
+        logs.batches[0] = logs.batches[0][:-1] + b"?"
+    if damage == "read":
+
+        def refuse(*_: object, **__: object) -> bytes:
+            raise PeerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+        monkeypatch.setattr(logs, "read_internal", refuse)
+    logs.high_watermark = logs.end_offset
+    groups = service(logs)
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+    assert list(groups.failures) == [0]
+    assert groups.next_deadline_ms() is None
+
+
+def test_who_waits_is_sent_on_when_the_leadership_goes() -> None:
+    """B28: NOT_COORDINATOR for joins and commits that wait; a late commit of the log changes nothing."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    member = groups.ask("g", join_request(), CONTEXT, refused=lambda error: error)
+    assert isinstance(member, Reply)
+    joining = groups.ask("g", join_request(member.message.member_id), CONTEXT, refused=lambda error: error)
+    assert isinstance(joining, Deferred)
+    groups.resigned(0, 1)
+    assert isinstance(joining.reply, Reply)
+    assert joining.reply.message.error_code == ErrorCode.NOT_COORDINATOR
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+
+
+def test_an_older_resignation_is_not_for_us() -> None:
+    """P15: epochs order elections and resignations."""
+    logs = MemoryLogs()
+    groups = GroupService(logs)
+    groups.elected(0, 5)
+    groups.tick(logs.now_ms())
+    groups.resigned(0, 4)
+    assert not isinstance(groups.coordinator_of("g"), ErrorCode)
+    groups.elected(0, 5)
+    groups.resigned(0, 6)
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+
+
+def test_deadlines_ring_through_the_service() -> None:
+    """GL1: the first generation begins after its delay, by ticks alone."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    result = groups.ask("g", join_request(), RequestContext(api_key=11, api_version=3), refused=lambda error: error)
+    assert isinstance(result, Deferred)
+    due = groups.next_deadline_ms()
+    assert due == logs.now_ms() + 3_000
+    logs.clock_ms = due
+    groups.tick(due)
+    assert isinstance(result.reply, Reply)
+
+
+def test_a_stopped_service_answers_that_it_is_not_available() -> None:
+    """B28: COORDINATOR_NOT_AVAILABLE while stopping."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    groups.shut_down()
+    request = HeartbeatRequest(group_id="g")
+    result = groups.ask("g", request, CONTEXT, refused=lambda error: HeartbeatResponse(error_code=error))
+    assert result == Reply(HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert groups.all_coordinators() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_topics_deleted_while_loading_are_forgotten_after_it() -> None:
+    """PR6: whatever the order of the two."""
+    logs = MemoryLogs()
+    commit(service(logs), 5)
+    groups = GroupService(logs)
+    groups.elected(0, 1)
+    groups.topics_deleted([("t", TOPIC_ID)])
+    for _ in range(3):
+        groups.tick(logs.now_ms())
+    assert position(groups) == -1
+
+
+def test_an_abandoned_request_is_forgotten() -> None:
+    """M5: a connection that closed leaves nothing behind but the member."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    logs.is_stalled = True
+    result = commit(groups, 5)
+    assert isinstance(result, Deferred)
+    result.abandon()
+    assert groups._waiting == {}
+    logs.let_go()
+    assert position(groups) == 5
+
+
+def test_many_deletions_go_in_batches_and_one_commit_in_one() -> None:
+    """B25: a batch is bounded, but what must be atomic is one."""
+    records = tuple(GroupRecord(key=b"k" * 1_000, value=None) for _ in range(1_200))
+    split = [
+        list(batches_of(AppendRecords(append_id=0, records=records, is_atomic=atomic, timestamp_ms=5), codec=0))
+        for atomic in (True, False)
+    ]
+    assert [len(batches) for batches in split] == [1, 3]
+    assert all(len(batch) < BATCH_BYTES + 10_000 for batch in split[1])
+    assert [record.key for batch in split[1] for record in all_records(batch)] == [record.key for record in records]
+
+
+def test_parts_of_an_answer_are_gathered_in_their_order() -> None:
+    """B-P06: OffsetFetch and DeleteGroups of many groups."""
+    late = Deferred()
+    whole = gather([Reply("a"), late, Reply("c")], "".join)
+    assert isinstance(whole, Deferred)
+    assert not whole.is_done
+    late.complete(Reply("b"))
+    assert whole.reply == Reply("abc")
+    assert gather([Reply("a")], "".join) == Reply("a")
+    other = Deferred()
+    waiting = gather([other], "".join)
+    assert isinstance(waiting, Deferred)
+    waiting.abandon()
+    assert other.is_done
