@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -101,12 +102,23 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
         **pairs(options["old_client_properties"]),
         **pairs(options["client_properties"]),
     }
+    interruptible()
     with connect(bootstrap_server, config, overrides=properties, client_id="console-consumer") as client:
         printer = Printer(client, _consumer(client, properties, options), formatter, options)
         try:
             return printer.run()
         finally:
             print(f"Processed a total of {printer.count} messages", file=sys.stderr)
+
+
+def interruptible() -> None:
+    """SIGTERM and SIGINT end the command as Ctrl-C does: offsets are committed and the group is left."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -188,6 +200,7 @@ class Printer:
         self._is_skipping: bool = options["skip_message_on_error"]
         self._commits = bool(options["group"])
         self._done: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
         self.count = 0
 
@@ -225,6 +238,7 @@ class Printer:
     def _print(self, chunk: Chunk) -> None:
         """Write a chunk's records in one go."""
         lines: list[bytes] = []
+        self._done[chunk.where] = chunk.start
         try:
             for header, record in self._consumer.records(chunk):
                 if 0 <= self._most <= self.count:
@@ -250,9 +264,12 @@ class Printer:
             out.flush()
 
     def _commit(self, *, is_due: bool) -> None:
-        if is_due and self._commits and self._done:
-            self._consumer.commit(self._done)
-            self._done = {}
+        """Commit what was printed, and the positions of partitions that gave nothing yet."""
+        positions = {where: self._done.get(where, offset) for where, offset in self._consumer.positions.items()}
+        if is_due and self._commits and positions != self._committed:
+            self._consumer.commit(positions)
+            self._committed = positions
+        if is_due:
             self._committed_at = time.monotonic()
 
     def _finish(self) -> None:

@@ -12,7 +12,7 @@ import click
 
 from headrace.cli.line_reader import LineReader, LineSettings
 from headrace.cli.shell import connect, connection_options, pairs, read_properties
-from headrace.client.accumulator import BatchOptions, codec_of
+from headrace.client.accumulator import BatchOptions, ReadyBatch, codec_of
 from headrace.client.blocking import BlockingClient
 from headrace.client.blocking_records import RecordProducer
 from headrace.client.producer import Delivery
@@ -161,7 +161,7 @@ def _producer(
     is_idempotent = properties.get("enable.idempotence", "true").lower() == "true"
     raw = client.producer(acks=acks, is_idempotent=is_idempotent, max_in_flight=1 if options["is_sync"] else 5)
 
-    def done(delivery: Delivery) -> None:
+    def done(delivery: Delivery, batch: ReadyBatch) -> None:
         if delivery.error is not None:
             errors.append(f"Error when sending message to topic {topic}: {delivery.error}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.client.partitioner import StickyChoice, partition_for_key
 from headrace.client.session import Session
@@ -40,6 +41,15 @@ def codec_of(name: str) -> Codec:
     return codec
 
 
+class ReadyBatch(NamedTuple):
+    """A batch to be sent: its bytes, the timestamps of its records, and about how many bytes they had before compression."""
+
+    where: TopicPartition
+    data: bytearray
+    timestamps_ms: list[int]
+    size: int
+
+
 class _Open:
     """A batch that still takes records."""
 
@@ -69,7 +79,7 @@ class Accumulator:
         timestamp_ms: int,
         headers: Headers = (),
         partition: int | None = None,
-    ) -> list[tuple[TopicPartition, bytearray]]:
+    ) -> list[ReadyBatch]:
         """Take a record; the batches that became full. Metadata of the topic must be known. Raises PeerError(MESSAGE_TOO_LARGE)."""
         size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -81,7 +91,7 @@ class Accumulator:
             )
         number = self._partition(key, size) if partition is None else partition
         batch = self._open.get(number)
-        full: list[tuple[TopicPartition, bytearray]] = []
+        full: list[ReadyBatch] = []
         if batch is not None and batch.size + size > self._options.batch_bytes:
             full.append(self._close(number))
             batch = None
@@ -100,7 +110,7 @@ class Accumulator:
         available: Sequence[int] = [part.partition for part in topic.partitions if part.leader >= 0]
         return self._sticky.choose(available or [part.partition for part in topic.partitions], size)
 
-    def due(self, *, is_forced: bool = False) -> list[tuple[TopicPartition, bytearray]]:
+    def due(self, *, is_forced: bool = False) -> list[ReadyBatch]:
         """The batches that have waited long enough, or all of them."""
         ready = [number for number, batch in self._open.items() if is_forced or batch.due_ms <= self._session.now_ms]
         return [self._close(number) for number in ready]
@@ -109,6 +119,11 @@ class Accumulator:
         """When the oldest open batch must go; None if there is none."""
         return min((batch.due_ms for batch in self._open.values()), default=None)
 
-    def _close(self, number: int) -> tuple[TopicPartition, bytearray]:
+    def _close(self, number: int) -> ReadyBatch:
         batch = self._open.pop(number)
-        return TopicPartition(self._topic, number), build_batch(batch.records, codec=self._options.codec)
+        return ReadyBatch(
+            where=TopicPartition(self._topic, number),
+            data=build_batch(batch.records, codec=self._options.codec),
+            timestamps_ms=[record.timestamp for record in batch.records],
+            size=batch.size,
+        )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from headrace.client import routing
-from headrace.client.accumulator import Accumulator, BatchOptions
+from headrace.client.accumulator import Accumulator, BatchOptions, ReadyBatch
 from headrace.client.blocking import BlockingClient, BlockingProducer
 from headrace.client.cluster_view import TopicView
 from headrace.client.producer import Delivery
@@ -22,8 +22,6 @@ from headrace.client.talk import Conversation
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
 from headrace.records.record import Headers
-
-MAX_WAITING_BATCHES = 512
 
 
 def find_topic(session: Session, name: str, timeout_ms: int | None = None) -> Conversation[TopicView]:
@@ -54,13 +52,13 @@ class RecordProducer:
         options: BatchOptions | None = None,
         producer: BlockingProducer | None = None,
         max_block_ms: int = 60_000,
-        on_done: Callable[[Delivery], None] | None = None,
+        on_done: Callable[[Delivery, ReadyBatch], None] | None = None,
     ) -> None:
         self._client = client
         self._topic = topic
         self._out = producer or client.producer()
         self._accumulator = Accumulator(client.session, topic, options or BatchOptions())
-        self._waiting: list[Delivery] = []
+        self._waiting: list[tuple[Delivery, ReadyBatch]] = []
         self._on_done = on_done
         self._max_block_ms = max_block_ms
         self._is_known = False
@@ -79,16 +77,14 @@ class RecordProducer:
             self._client.run(find_topic, self._topic, self._max_block_ms)
             self._is_known = True
         full = self._accumulator.add(key, value, timestamp_ms=timestamp_ms, headers=headers, partition=partition)
-        for where, batch in full:
-            self._waiting.append(self._out.send(where.topic, where.partition, batch))
-        if full and len(self._waiting) > MAX_WAITING_BATCHES:
+        if full:
+            self._dispatch(full)
             self._settle()
 
     def poll(self, timeout_ms: int = 0) -> None:
         """Send batches whose time has come, and take the answers that are there."""
         self._client.session.now_ms = time.monotonic_ns() // 1_000_000
-        for where, batch in self._accumulator.due():
-            self._waiting.append(self._out.send(where.topic, where.partition, batch))
+        self._dispatch(self._accumulator.due())
         self._out.poll(timeout_ms)
         self._settle()
 
@@ -96,10 +92,14 @@ class RecordProducer:
         """When `poll` should be called again (monotonic), or None if no record waits."""
         return self._accumulator.next_due_ms()
 
+    @property
+    def is_waiting(self) -> bool:
+        """True while a batch that was sent has no answer."""
+        return bool(self._waiting)
+
     def flush(self) -> None:
         """Send everything and wait for it. Raises the first PeerError, unless `on_done` takes them."""
-        for where, batch in self._accumulator.due(is_forced=True):
-            self._waiting.append(self._out.send(where.topic, where.partition, batch))
+        self._dispatch(self._accumulator.due(is_forced=True))
         try:
             self._out.flush()
         except PeerError:
@@ -108,11 +108,15 @@ class RecordProducer:
         finally:
             self._settle()
 
+    def _dispatch(self, ready: list[ReadyBatch]) -> None:
+        for batch in ready:
+            self._waiting.append((self._out.send(batch.where.topic, batch.where.partition, batch.data), batch))
+
     def _settle(self) -> None:
-        done = [delivery for delivery in self._waiting if delivery.is_done]
-        self._waiting = [delivery for delivery in self._waiting if not delivery.is_done]
-        for delivery in done:
+        done = [each for each in self._waiting if each[0].is_done]
+        self._waiting = [each for each in self._waiting if not each[0].is_done]
+        for delivery, batch in done:
             if self._on_done is not None:
-                self._on_done(delivery)
+                self._on_done(delivery, batch)
             elif delivery.error is not None:
                 raise delivery.error

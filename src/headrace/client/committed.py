@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headrace.client.fetcher import AbortedRange
-from headrace.records.batch import BatchHeader, iter_batches
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.records.batch import HEADER_SIZE, BatchHeader, iter_batches
+from headrace.records.compression import decompress
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import Record, iter_records
+from headrace.records.varint import read_varint
 
 
 def data_batches(
@@ -42,3 +46,58 @@ def data_records(
         for record in iter_records(records, position):
             if record.offset >= start:
                 yield header, record
+
+
+def payload_bytes(records: memoryview, *, start: int, most: int) -> tuple[int, int]:
+    """(count, bytes of keys and values) of up to `most` data records from offset `start` on, without making an object of each.
+
+    Raises PeerError for records that cannot be read.
+    """
+    count = size = 0
+    for position, header in iter_batches(records):
+        if header.is_control or header.next_offset <= start:
+            continue
+        if header.base_offset < start or count + header.record_count > most:
+            for record in iter_records(records, position):
+                if record.offset >= start and count < most:
+                    count += 1
+                    size += len(record.key or b"") + len(record.value or b"")
+            continue
+        body = decompress(header.codec, records[position + HEADER_SIZE : position + header.size])
+        size += _body_payload(bytes(body), header.record_count)
+        count += header.record_count
+    return count, size
+
+
+def _body_payload(data: bytes, count: int) -> int:
+    """Bytes of keys and values of `count` records in the open body of a batch."""
+    at = total = 0
+    end = len(data)
+    try:
+        for _ in range(count):
+            length = data[at]
+            if length < 0x80 and not length & 1:
+                at, length = at + 1, length >> 1
+            else:
+                length, at = read_varint(data, at)
+            after = at + length
+            place = at + 1
+            for _ in range(2):  # the deltas of time and offset
+                while data[place] & 0x80:
+                    place += 1
+                place += 1
+            for _ in range(2):  # key and value
+                size = data[place]
+                if size < 0x80:
+                    place, size = place + 1, (size >> 1) ^ -(size & 1)
+                else:
+                    size, place = read_varint(data, place)
+                if size > 0:
+                    total += size
+                    place += size
+            if length <= 0 or place >= after or after > end:
+                raise PeerError(ErrorCode.INVALID_RECORD, "record length disagrees with its parts")
+            at = after
+    except IndexError:
+        raise PeerError(ErrorCode.INVALID_RECORD, "the records of a batch are cut off") from None
+    return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.client.error_text import text_of
 from headrace.client.session import Session
 from headrace.client.talk import Conversation, Lost, Pause
 from headrace.core.error_code import ErrorCode
@@ -75,4 +76,4 @@ def error_of(code: int, message: str | None = None) -> PeerError | None:
         known = ErrorCode(code)
     except ValueError:
         return PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"error code {code}, which no version of Kafka has")
-    return PeerError(known, message or known.name)
+    return PeerError(known, message or text_of(known))
