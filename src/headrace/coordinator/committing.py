@@ -33,6 +33,7 @@ from headrace.wire.messages.offset_fetch import (
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
 _UNKNOWN_OFFSET = -1
+INT64_MAX = 2**63 - 1
 
 TopicsAsked = Iterable[tuple[str, Uuid, tuple[int, ...]]]
 
@@ -49,7 +50,9 @@ def commit(shard: Shard, event: RequestReceived) -> None:
     if member is not None and group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         shard.expect_heartbeat(group, member, now_ms=event.now_ms)
     wall_ms = shard.wall(event.now_ms)
-    expires = -1 if request.retention_time_ms == -1 else wall_ms + request.retention_time_ms
+    expires = -1
+    if request.retention_time_ms != -1:
+        expires = min(max(wall_ms + request.retention_time_ms, 0), INT64_MAX)
     writes: OffsetWrites = {}
     topics = []
     for topic in request.topics:

@@ -20,6 +20,8 @@ from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
+_LONGEST_NAME_BYTES = 32_000
+_LARGEST_UTF8 = 4
 FIRST_VERSION_WITH_ID_FIRST = 4
 FIRST_VERSION_WITH_SKIP = 9
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
@@ -107,7 +109,7 @@ def _join_unknown(shard: Shard, group: ClassicGroup, event: RequestReceived) -> 
     """Somebody without a member id: a static member by its instance id, or a new dynamic one."""
     request: JoinGroupRequest = event.request
     instance_id = request.group_instance_id
-    member_id = f"{event.client_id if instance_id is None else instance_id}-{event.fresh_id}"
+    member_id = f"{_short(event.client_id if instance_id is None else instance_id)}-{event.fresh_id}"
     if instance_id is not None and instance_id in group.static_members:
         _replace_static(shard, group, event, member_id)
     elif instance_id is None and event.api_version >= FIRST_VERSION_WITH_ID_FIRST:
@@ -199,6 +201,13 @@ def _replace_static(shard: Shard, group: ClassicGroup, event: RequestReceived, n
             request=event,
         )
         shard.append([group_record(group, assignment)], now_ms=now_ms, then=replaced)
+
+
+def _short(name: str) -> str:
+    """A client's name, cut so that a member id made of it fits any version's string (B7)."""
+    if len(name) * _LARGEST_UTF8 <= _LONGEST_NAME_BYTES:
+        return name
+    return name.encode()[:_LONGEST_NAME_BYTES].decode(errors="ignore")
 
 
 def _protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:

@@ -15,8 +15,32 @@ def test_the_partition_of_a_group_is_the_same_on_every_broker() -> None:
 def test_protocols_come_in_the_order_of_a_java_map() -> None:
     """B-P06: by bucket, in a table that doubles when it is three quarters full."""
     names = ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "a", "b", "c", "x1", "x2", "x3", "x4"]
-    assert hash_map_order(names) == ["uniform", "a", "b", "c", "sticky", "range", "x1", "roundrobin", "x2", "x3", "x4", "cooperative-sticky"]
-    assert (
-        hash_map_order([*names, "more"])
-        == ["a", "b", "c", "more", "range", "roundrobin", "cooperative-sticky", "uniform", "sticky", "x1", "x2", "x3", "x4"]
-    )
+    assert hash_map_order(names) == [
+        "uniform",
+        "a",
+        "b",
+        "c",
+        "sticky",
+        "range",
+        "x1",
+        "roundrobin",
+        "x2",
+        "x3",
+        "x4",
+        "cooperative-sticky",
+    ]
+    assert hash_map_order([*names, "more"]) == [
+        "a",
+        "b",
+        "c",
+        "more",
+        "range",
+        "roundrobin",
+        "cooperative-sticky",
+        "uniform",
+        "sticky",
+        "x1",
+        "x2",
+        "x3",
+        "x4",
+    ]

@@ -30,6 +30,14 @@ def test_an_old_client_joins_without_an_id() -> None:
     assert bench.joined(token).leads
 
 
+def test_a_long_client_id_makes_a_member_id_that_can_be_written() -> None:
+    """B7: 32,767 bytes of client id, in any alphabet."""
+    for client_id in ("x" * 32_767, "\U0001f600" * 8_191):
+        bench = Bench()
+        response = bench.answers[bench.send(join_request(), client_id=client_id)]
+        assert 31_000 < len(response.member_id.encode()) < 32_767
+
+
 def test_version_0_has_one_timeout_for_both() -> None:
     """B-P06: JoinGroup 0 has no rebalance timeout; the session timeout stands for it."""
     bench = Bench()

@@ -252,3 +252,23 @@ def test_a_heartbeat_of_an_empty_group_is_of_nobody() -> None:
     bench.leave(*bench.stable_group())
     request = HeartbeatRequest(group_id=GROUP, generation_id=2, member_id="x")
     assert bench.ask(request, version=4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_hundred_members_settle_and_survive_losing_half() -> None:
+    """S86, GL1: within two rebalance timeouts everybody who is alive shares one generation."""
+    bench = Bench()
+    members = bench.stable_group(size=100)
+    assert (len(bench.group.members), bench.group.generation_id) == (100, 1)
+    alive = members[::2]
+    tokens: dict[str, int] = {}
+    for _ in range(2 * REBALANCE_MS // 2_000):
+        bench.pass_time(2_000)
+        for member in alive:
+            if member.member_id not in tokens and bench.heartbeat(member) == ErrorCode.REBALANCE_IN_PROGRESS:
+                tokens[member.member_id] = bench.start_join(member.member_id)
+        if len(tokens) == len(alive) and all(token in bench.answers for token in tokens.values()):
+            break
+    again = [bench.joined(token) for token in tokens.values()]
+    assert bench.sync_all(again).keys() == {member.member_id for member in alive}
+    assert bench.group.is_in(GroupState.STABLE)
+    assert {member.generation_id for member in again} == {bench.group.generation_id}

@@ -310,6 +310,16 @@ def test_a_commit_may_bring_its_own_retention() -> None:
     assert bench.fetch() == -1
 
 
+@pytest.mark.parametrize(("retention_ms", "is_kept"), [(2**63 - 1, True), (-(2**63), False), (0, False), (-2, False)])
+def test_a_retention_at_its_edges(retention_ms: int, is_kept: bool) -> None:
+    """B23: as far away as can be written, or over at once."""
+    bench = Bench(retention())
+    bench.commit(1, version=4, retention_time_ms=retention_ms)
+    bench = bench.restarted()
+    bench.pass_time(60_000)
+    assert bench.fetch() == (1 if is_kept else -1)
+
+
 def test_the_age_of_a_position_goes_by_the_wall_clock() -> None:
     """PR6: a clock that was wrong at the start does not make positions expire after the next one."""
     bench = Bench(retention())
