@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 SHARED_BYTES = 2 << 20
@@ -38,26 +37,58 @@ class BufferPool:
 class RequestMemory:
     """Counts the bytes that connections hold for unfinished or waiting requests (`queued.max.request.bytes`, M1).
 
-    Above the limit no connection reads but those that hold a begun frame; when bytes are given back, waiting connections go on in
-    the order in which they were stopped, so none starves.
+    At the limit no socket is read but that of one connection with a begun frame, which holds the *pass* until its frame is whole; so what is held
+    stays below the limit and one frame, and the pass goes round in the order in which connections were stopped: none starves.
     """
 
     def __init__(self, limit: int = -1) -> None:
         self.limit = limit
         self.held = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self.on_exhausted: list[Callable[[], None]] = []
+        self._waiting: dict[object, Callable[[], None]] = {}
+        self._pass: object | None = None
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether new requests must wait in their sockets."""
+        """Whether requests must wait in their sockets."""
         return self.limit >= 0 and self.held >= self.limit
+
+    def may_read(self, reader: object, resume: Callable[[], None], *, has_begun: bool) -> bool:
+        """Whether `reader` may read on; if not, `resume` is called once it should ask again."""
+        if not self.is_exhausted or self._pass is reader:
+            return True
+        if self._pass is None and has_begun:
+            self._pass = reader
+            self._waiting.pop(reader, None)
+            return True
+        self._waiting.setdefault(reader, resume)
+        return False
 
     def changed(self, by: int) -> None:
         """A connection holds `by` bytes more (or fewer, when negative)."""
+        was_exhausted = self.is_exhausted
         self.held += by
-        while self._waiting and not self.is_exhausted:
-            self._waiting.popleft()()
+        if self.is_exhausted:
+            if not was_exhausted:
+                for stop_readers in self.on_exhausted:
+                    stop_readers()
+        elif was_exhausted:
+            self._pass = None
+            self._wake()
 
-    def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once there is room again."""
-        self._waiting.append(resume)
+    def release(self, reader: object) -> None:
+        """A frame of `reader` is whole, or the connection is gone: the pass goes on."""
+        if self._pass is reader:
+            self._pass = None
+            self._wake()
+
+    def forget(self, reader: object) -> None:
+        """The connection is gone."""
+        self._waiting.pop(reader, None)
+        self.release(reader)
+
+    def _wake(self) -> None:
+        """Have those that wait ask again, the first stopped first."""
+        waiting, self._waiting = self._waiting, {}
+        for resume in waiting.values():
+            resume()

@@ -43,7 +43,8 @@ class Listener:
         self.counter = counter
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
-        self.connections: set[ServerConnection] = set()
+        self.connections: dict[ServerConnection, None] = {}
+        memory.on_exhausted.append(self._memory_exhausted)
         self._make_handler = make_handler
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -117,13 +118,13 @@ class Listener:
         """Count a new connection; or the reason why it is refused."""
         refusal = self.counter.opened(connection.host, self.limits)
         if refusal is None:
-            self.connections.add(connection)
+            self.connections[connection] = None
         return refusal
 
     def gone(self, connection: ServerConnection) -> None:
         """A counted connection ended."""
         self.counter.closed(connection.host)
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
 
     def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
         """A handler failed in a way that it should not: say so with its trace, close the connection."""
@@ -134,6 +135,11 @@ class Listener:
         """The request side of a new connection."""
         self._next_id += 1
         return self._make_handler(connection, self._next_id)
+
+    def _memory_exhausted(self) -> None:
+        """M1: nobody reads on without asking."""
+        for connection in list(self.connections):
+            connection.read_again()
 
     def _sweep(self) -> None:
         """Close what kept us waiting too long (B3, S96, S97). `turn_time` is as coarse as the sweep."""

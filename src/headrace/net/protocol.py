@@ -144,6 +144,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox.clear()
         self.pieces.clear()
         self._drop_buffer()
+        self._listener.memory.forget(self)
         if self._counted:
             self._counted = False
             self._listener.gone(self)
@@ -236,6 +237,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             if stop > self._end:
                 return size, False
             self._pos = stop
+            if self._own is not None:
+                self._listener.memory.release(self)
             frame(view[pos + 4 : stop])
         return 0, True
 
@@ -288,11 +291,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""
-        memory = self._listener.memory
         may_read = not (self.held or self._output_full)
-        if may_read and memory.is_exhausted and self.frame_since is None:
-            may_read = False
-            memory.wait(self._read_again)
+        if may_read:
+            memory = self._listener.memory
+            may_read = memory.may_read(self, self.read_again, has_begun=self._end > self._pos)
         if may_read and self._end - self._pos >= 4 and self._own is not None:
             size = _LENGTH(self._own, self._pos)[0]
             may_read = self._end - self._pos < 4 + size
@@ -303,7 +305,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
+        """What may be read has changed: look again."""
         if not self.is_closed:
             self._set_reading()
 

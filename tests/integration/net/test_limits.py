@@ -1,0 +1,134 @@
+"""Are the limits of connections kept, and is nobody else disturbed?"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import psutil
+import pytest
+
+from headrace.testing.node import Node
+from headrace.wire.messages.api_versions import ApiVersionsRequest
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.integration.data_plane.peer import Peer, batch, fetch_request, produce_request
+from tests.support.raw import RawConnection, request_frame
+
+ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+
+
+def served(connection: RawConnection) -> bool:
+    """Whether the node answers on it."""
+    try:
+        return int(connection.ask(ASK, 4).error_code) == 0
+    except (EOFError, ConnectionError):
+        return False
+
+
+@pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
+def test_too_many_connections_are_closed_and_the_others_stay(key: str) -> None:
+    """S95: the limit, then one more; when one goes there is room again."""
+    with Node(properties={key: "3"}, in_process=True) as node, contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(3)]
+        assert all(served(one) for one in kept)
+        with RawConnection(node.port) as extra:
+            assert not served(extra)
+        assert all(served(one) for one in kept)
+        kept.pop().socket.close()
+        for _ in range(100):
+            with RawConnection(node.port) as late:
+                if served(late):
+                    break
+        else:
+            pytest.fail("no room was made by the connection that went")
+
+
+def test_an_idle_connection_is_closed() -> None:
+    """`connections.max.idle.ms`."""
+    with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node, RawConnection(node.port) as idle:
+        assert served(idle)
+        assert idle.is_closed_by_node()
+
+
+def test_a_waiting_fetch_is_not_idle() -> None:
+    """A long poll may last longer than `connections.max.idle.ms`."""
+    with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node:
+        peer = Peer("headrace", node.port)
+        peer.create("quiet")
+        with peer.connect() as connection:
+            answer = connection.ask(fetch_request("quiet", max_wait_ms=2_000), 11)
+        assert answer.responses[0].partitions[0].error_code == 0
+
+
+def test_a_reader_that_does_not_read_is_cut_and_costs_little() -> None:
+    """S97, M4: big fetches pipelined and never read; memory stays, others are served."""
+    properties = {"headrace.frame.timeout.ms": "1000"}
+    with Node(properties=properties) as node:
+        peer = Peer("headrace", node.port)
+        peer.create("big")
+        big = batch(b"x" * 900_000)
+        for _ in range(20):
+            assert peer.produce("big", big).error_code == 0
+        process = psutil.Process(node.pid)
+        before = process.memory_info().rss
+        with RawConnection(node.port) as greedy, RawConnection(node.port) as good:
+            greedy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            greedy.send(request_frame(fetch_request("big"), 11) * 100)
+            assert served(good)
+            held = process.memory_info().rss - before
+            while _is_open(node, greedy):
+                assert served(good)
+            assert held < 64 << 20
+
+
+def _is_open(node: Node, connection: RawConnection) -> bool:
+    """Whether the node still has its side of the connection."""
+    ours = connection.socket.getsockname()[1]
+    connections = psutil.Process(node.pid).net_connections("tcp")
+    return any(
+        bool(one.raddr) and one.raddr.port == ours and one.status == psutil.CONN_ESTABLISHED for one in connections
+    )
+
+
+def test_requests_wait_in_their_sockets_when_memory_is_short() -> None:
+    """M1: with `queued.max.request.bytes` nearly used up by a half-sent request, others wait and nothing is lost."""
+    with Node(
+        properties={"queued.max.request.bytes": "400000", "socket.request.max.bytes": "400000"}, in_process=True
+    ) as node:
+        peer = Peer("headrace", node.port)
+        peer.create("narrow")
+        frames = [request_frame(produce_request("narrow", batch(b"x" * 300_000)), 9) for _ in range(4)]
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(RawConnection(node.port)) for _ in frames]
+            for connection, data in zip(slow, frames, strict=True):
+                connection.send(data[:200_000])
+            for connection, data in zip(slow, frames, strict=True):
+                connection.send(data[200_000:])
+            answers = [connection.receive_frame() for connection in slow]
+        assert len(answers) == 4
+        assert peer.offset("narrow", -1)[:2] == (0, 4)
+
+
+def test_a_frame_above_the_shared_buffer_is_received() -> None:
+    """B1: sizes up to `socket.request.max.bytes` are served, however they are cut."""
+    with Node(properties={"message.max.bytes": "20000000"}, in_process=True) as node:
+        peer = Peer("headrace", node.port)
+        peer.create("wide")
+        sent = batch(b"x" * 9_000_000)
+        assert peer.produce("wide", sent).error_code == 0
+        found = peer.ask(fetch_request("wide"), 11).responses[0].partitions[0]
+        assert bytes(found.records)[61:] == bytes(sent)[61:]
+
+
+def test_one_byte_at_a_time_is_a_request_too() -> None:
+    """B3: slow is fine within the time limit."""
+    with Node(in_process=True) as node, RawConnection(node.port) as slow:
+        slow.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in request_frame(
+            CreateTopicsRequest(
+                topics=(CreatableTopic(name="drop-by-drop", num_partitions=1, replication_factor=1),), timeout_ms=5000
+            ),
+            7,
+        ):
+            slow.send(bytes([byte]))
+        assert slow.receive_frame()
