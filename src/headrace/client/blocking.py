@@ -92,7 +92,7 @@ class BlockingClient:
         if servers:
             given["bootstrap.controllers" if is_controller else "bootstrap.servers"] = servers
         settings = ClientSettings.of(given, is_controller=is_controller)
-        self.session = Session(settings=settings, rng=SystemRandom(), now_ms=_now_ms())
+        self.session = Session(settings=settings, rng=SystemRandom(), now_ms=now_ms())
         self._tls = tls_context(settings.tls) if settings.tls else None
         self._links: dict[Address, Link] = {}
 
@@ -118,11 +118,11 @@ class BlockingClient:
 
     def run(self, talk: Callable[Concatenate[Session, P], Conversation[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Hold a conversation of `admin_topics`, `admin_configs`, `admin_cluster`, `offsets`, `groups` ... and return its result."""
-        self.session.now_ms = _now_ms()
+        self.session.now_ms = now_ms()
         conversation = talk(self.session, *args, **kwargs)
         outcome: Any = None
         while True:
-            self.session.now_ms = _now_ms()
+            self.session.now_ms = now_ms()
             try:
                 effect = conversation.send(outcome)
             except StopIteration as end:
@@ -299,7 +299,7 @@ class BlockingClient:
         """
         if start >= end:
             return
-        idle_since = _now_ms()
+        idle_since = now_ms()
         pending = self.start_fetch(topic, partition, start, max_bytes=max_bytes, is_read_committed=is_read_committed)
         while True:
             part = self.finish_fetch(pending)
@@ -309,8 +309,8 @@ class BlockingClient:
                 )
             if len(part.records):
                 yield part
-                idle_since = _now_ms()
-            elif _now_ms() - idle_since > self.session.settings.default_api_timeout_ms:
+                idle_since = now_ms()
+            elif now_ms() - idle_since > self.session.settings.default_api_timeout_ms:
                 raise PeerError(ErrorCode.REQUEST_TIMED_OUT, f"{topic}-{partition} holds no records up to offset {end}")
             if part.next_offset >= end:
                 return
@@ -363,7 +363,7 @@ class BlockingProducer:
 
     def send(self, topic: str, partition: int, batch: bytes | bytearray) -> Delivery:
         """Queue one batch and send what may be sent; blocks while the node has `max_in_flight` requests outstanding."""
-        self._client.session.now_ms = _now_ms()
+        self._client.session.now_ms = now_ms()
         delivery = self._machine.add(TopicPartition(topic, partition), batch)
         self._deliveries.append(delivery)
         self._dispatch()
@@ -374,7 +374,7 @@ class BlockingProducer:
 
     def poll(self, timeout_ms: int = 0) -> None:
         """Take the answers that are there, waiting up to `timeout_ms` for the first."""
-        self._client.session.now_ms = _now_ms()
+        self._client.session.now_ms = now_ms()
         self._dispatch()
         waiting = {each[0][1].fileno(): leader for leader, each in self._flying.items()}
         if waiting:
@@ -388,13 +388,13 @@ class BlockingProducer:
     def flush(self) -> None:
         """Wait until every batch is acknowledged or has failed; raises the first PeerError since the last flush."""
         while self._machine.has_work:
-            self._client.session.now_ms = _now_ms()
+            self._client.session.now_ms = now_ms()
             self._dispatch()
             if self._flying:
                 self._take_one()
             elif self._machine.has_work:
                 due = self._machine.next_send_ms()
-                time.sleep(max((due or 0) - _now_ms(), 10) / 1000)
+                time.sleep(max((due or 0) - now_ms(), 10) / 1000)
                 self._machine.expire(PeerError(ErrorCode.REQUEST_TIMED_OUT, "the batch could not be delivered in time"))
         done, self._deliveries = self._deliveries, []
         error = producer.first_error(done)
@@ -448,7 +448,7 @@ class BlockingProducer:
             del self._flying[chosen]
         try:
             answer = link.receive(correlation_id, self._client.session.settings.request_timeout_ms)
-            self._client.session.now_ms = _now_ms()
+            self._client.session.now_ms = now_ms()
             self._machine.answered(send, answer.response, answer.version)
         except LinkLost as lost:
             self._lost(link.address, send, str(lost))
@@ -456,11 +456,17 @@ class BlockingProducer:
     def _lost(self, address: Address, send: SendProduce, reason: str) -> None:
         """The connection is gone, and with it the answers of everything that flies on it."""
         self._client.drop(address)
-        self._client.session.now_ms = _now_ms()
+        self._client.session.now_ms = now_ms()
         self._machine.lost(send, reason)
         for other, _, _ in self._flying.pop(send.leader, []):
             self._machine.lost(other, reason)
 
 
-def _now_ms() -> int:
+def sleep_ms(ms: int) -> None:
+    """Let `ms` milliseconds go by."""
+    time.sleep(ms / 1000)
+
+
+def now_ms() -> int:
+    """Monotonic milliseconds: the clock of every session."""
     return time.monotonic_ns() // 1_000_000

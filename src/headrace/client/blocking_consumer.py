@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 import select
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.client import fetcher, offsets, routing
-from headrace.client.blocking import BlockingClient
+from headrace.client.blocking import BlockingClient, now_ms, sleep_ms
 from headrace.client.blocking_link import Link, LinkLost
 from headrace.client.cluster_view import TopicView
 from headrace.client.committed import data_records
@@ -90,19 +89,19 @@ class BlockingConsumer:
 
     def poll(self, timeout_ms: int) -> list[Chunk]:
         """What has arrived, waiting up to `timeout_ms` for the first of it. Raises PeerError for what will not pass."""
-        deadline = _now_ms() + timeout_ms
+        deadline = now_ms() + timeout_ms
         while True:
-            self._client.session.now_ms = _now_ms()
+            self._client.session.now_ms = now_ms()
             self._subscribe()
             self._take_part()
             self._place()
             self._send()
-            chunks = self._receive(max(deadline - _now_ms(), 0))
+            chunks = self._receive(max(deadline - now_ms(), 0))
             if chunks:
-                self._client.session.now_ms = _now_ms()
+                self._client.session.now_ms = now_ms()
                 self._send()
                 return chunks
-            if _now_ms() >= deadline:
+            if now_ms() >= deadline:
                 return []
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -133,7 +132,7 @@ class BlockingConsumer:
         """Look up which partitions the topics have: once, and again and again for a pattern or topics that do not exist yet."""
         if not self._topics and self._pattern is None:
             return
-        now = _now_ms()
+        now = now_ms()
         if self._looked_at_ms is not None and now - self._looked_at_ms < LOOK_AGAIN_MS:
             return
         self._looked_at_ms = now
@@ -160,12 +159,12 @@ class BlockingConsumer:
         member = self._member
         if member is None or not member.topics:
             return
-        began = _now_ms()
+        began = now_ms()
         is_joining = False
         while (call := member.next_call()) is not None:
             is_rebalance = call.api is not HeartbeatRequest
             is_joining = is_joining or is_rebalance
-            self._client.session.now_ms = _now_ms()
+            self._client.session.now_ms = now_ms()
             try:
                 response = self._client.run(
                     routing.ask_coordinator,
@@ -180,7 +179,7 @@ class BlockingConsumer:
             if member.answered(response, self._counts):
                 self._machine.assign(member.assignment)
         if is_joining:
-            self.rebalance_ms += _now_ms() - began
+            self.rebalance_ms += now_ms() - began
 
     def _place(self) -> None:
         if not self._machine.unplaced:
@@ -208,12 +207,12 @@ class BlockingConsumer:
     def _lost(self, plan: PlannedFetch, reason: str) -> None:
         self._client.drop(plan.address)
         self._take(plan, Lost(reason=reason))
-        time.sleep(self._client.session.settings.retry_backoff_ms / 1000)
+        sleep_ms(self._client.session.settings.retry_backoff_ms)
 
     def _receive(self, timeout_ms: int) -> list[Chunk]:
         """The data of the answers that are there, after waiting for the first."""
         if not self._flying:
-            time.sleep(min(timeout_ms, self._client.session.settings.retry_backoff_ms) / 1000)
+            sleep_ms(min(timeout_ms, self._client.session.settings.retry_backoff_ms))
             return []
         ready = [leader for leader, (_, link, _) in self._flying.items() if link.has_input]
         if not ready:
@@ -256,7 +255,3 @@ def _coordinator_moved(response: object) -> PeerError | None:
     code = ErrorCode.known(getattr(response, "error_code", 0))
     moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return PeerError(code) if code in moved else None
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -8,12 +8,11 @@ with BlockingClient("127.0.0.1:9092") as client:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from headrace.client import routing
 from headrace.client.accumulator import Accumulator, BatchOptions, ReadyBatch
-from headrace.client.blocking import BlockingClient, BlockingProducer
+from headrace.client.blocking import BlockingClient, BlockingProducer, now_ms
 from headrace.client.cluster_view import TopicView
 from headrace.client.producer import Delivery
 from headrace.client.retry import Attempts
@@ -83,7 +82,7 @@ class RecordProducer:
 
     def poll(self, timeout_ms: int = 0) -> None:
         """Send batches whose time has come, and take the answers that are there."""
-        self._client.session.now_ms = time.monotonic_ns() // 1_000_000
+        self._client.session.now_ms = now_ms()
         self._dispatch(self._accumulator.due())
         self._out.poll(timeout_ms)
         self._settle()
