@@ -2,7 +2,8 @@
 
 Spark keeps one reader alive beside the driver for the life of a query and asks it for offsets; tasks get copies that only read. Offsets are
 JSON as in Spark's `kafka` source. One thing is added: Spark does not store where a query began, and would ask again after a crash in its
-first batch, when `latest` is somewhere else. So the first batch's end carries its start, under a key that no topic can have.
+first batch (which it runs even without a row), when `latest` is somewhere else. So the first batch's end carries its start, under a key that
+no topic can have.
 """
 
 from __future__ import annotations
@@ -74,15 +75,21 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = newest
         if not isinstance(limit, ReadAllAvailable):
             if self._is_too_early(begin, newest):
-                return start
-            if isinstance(limit, ReadMaxRows):
-                known = {**self._earliest_of_new(begin, newest), **begin}
-                reachable = {each: offset for each, offset in newest.items() if each in known}
-                end = limit_offsets(known, reachable, limit=limit.max_rows)
-        if end == begin:
+                end = dict(begin)
+            elif isinstance(limit, ReadMaxRows):
+                end = self._limited(begin, newest, limit.max_rows)
+        if end == begin and (START_KEY in start or begin != self._initial):
             return start
-        self._last_batch_at = time.monotonic()
+        if end != begin:
+            self._last_batch_at = time.monotonic()
         return self._with_start(begin, to_json(end))
+
+    def _limited(
+        self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int], limit: int
+    ) -> dict[TopicPartition, int]:
+        known = {**self._earliest_of_new(begin, newest), **begin}
+        reachable = {each: offset for each, offset in newest.items() if each in known}
+        return limit_offsets(known, reachable, limit=limit)
 
     def _newest(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if self._target is not None:
@@ -101,7 +108,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return not is_over and count_waiting(begin, newest) < wanted
 
     def _with_start(self, begin: Mapping[TopicPartition, int], end: dict[str, Any]) -> dict[str, Any]:
-        """`end`, and with it `begin` when this is the first batch of a query that began in this process."""
+        """`end`, and with it `begin` as long as that is where the query began in this process."""
         return {**end, START_KEY: to_json(begin)} if begin == self._initial else end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802

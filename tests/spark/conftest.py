@@ -1,0 +1,120 @@
+"""What do the Spark tests share? One session, one node, and topics of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.client import admin_topics
+from headrace.client.blocking import BlockingClient
+from headrace.core.ids import Uuid
+from headrace.records.record import NewRecord, build_batch
+from headrace.testing import Node
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One local Spark for all tests; its Java process is gone afterwards."""
+    from headrace.spark.session import local_session, stop_session
+
+    config = {
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    session = local_session("tests", config=config, log_path=tmp_path_factory.mktemp("spark") / "spark.log")
+    yield session
+    stop_session(session)
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    """One Headrace node beside the tests."""
+    with Node() as running:
+        yield running
+
+
+@dataclass(slots=True)
+class Topics:
+    """Makes, fills and reads topics of one cluster, with our own client and no Spark."""
+
+    servers: str
+    client: BlockingClient
+
+    def make(self, partitions: int = 1) -> str:
+        """A new topic that keeps its records, whose times lie in 1970, for ever."""
+        name = f"spark-test-{next(_NUMBERS)}"
+        new = admin_topics.NewTopic(
+            name=name, partitions=partitions, replication_factor=1, configs={"retention.ms": "-1"}
+        )
+        made = self.client.run(admin_topics.create_topics, [new])
+        assert isinstance(made[name], Uuid), made
+        return name
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        gone = self.client.run(admin_topics.delete_topics, [name])
+        assert not any(gone.values()), gone
+
+    def fill(
+        self, topic: str, values: Sequence[str], *, partition: int = 0, codec: int = 0, time_ms: int = 1000
+    ) -> None:
+        """Append one batch of values, keys null."""
+        records = [NewRecord(key=None, value=value.encode(), timestamp=time_ms) for value in values]
+        self.client.produce_raw(topic, partition, build_batch(records, codec=codec))
+
+
+@pytest.fixture
+def topics(node: Node) -> Iterator[Topics]:
+    """Topics of the Headrace node."""
+    with BlockingClient(node.bootstrap_servers) as client:
+        yield Topics(node.bootstrap_servers, client)
+
+
+@pytest.fixture
+def load(spark: SparkSession, topics: Topics) -> Callable[..., DataFrame]:
+    """A batch read with the given options, `kafka.` ones as `kafka_...`."""
+
+    def read(**options: Any) -> DataFrame:
+        return with_options(spark.read, topics.servers, options).load()
+
+    return read
+
+
+def with_options(reader: Any, servers: str, options: dict[str, Any]) -> Any:
+    """A reader or writer of format headrace at these servers."""
+    named = {
+        f"kafka.{key[6:].replace('_', '.')}" if key.startswith("kafka_") else key: value
+        for key, value in options.items()
+    }
+    return reader.format("headrace").option("kafka.bootstrap.servers", servers).options(**named)
+
+
+def values(rows: DataFrame) -> list[str]:
+    """The values as text, sorted by partition and offset."""
+    ordered = rows.orderBy("partition", "offset").selectExpr("CAST(value AS STRING) AS value").collect()
+    return [each["value"] for each in ordered]
+
+
+def run_stream(rows: DataFrame, sink: Callable[[Any], Any], checkpoint: Path) -> list[dict[str, Any]]:
+    """Run a streaming query to the end of what is there; its progress reports that read something."""
+    import json
+
+    query = sink(rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    reports = [json.loads(each.json) for each in query.recentProgress]
+    return [each for each in reports if each["numInputRows"]]

@@ -1,0 +1,144 @@
+"""What does a batch query read?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.records.record import NewRecord, build_batch
+from tests.spark.conftest import Topics, values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+Load = Callable[..., "DataFrame"]
+
+KAFKA_SCHEMA = (
+    "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+)
+
+
+def test_the_source_is_found_without_registration_with_sparks_kafka_schema(spark: SparkSession, topics: Topics) -> None:
+    """Schema, order and nullability are those of Spark's `kafka` source; `includeHeaders` adds its column."""
+    reader = spark.read.format("headrace").option("kafka.bootstrap.servers", topics.servers).option("subscribe", "x")
+    plain, headed = reader.load().schema, reader.option("INCLUDEHEADERS", "true").load().schema
+    assert plain.simpleString() == f"{KAFKA_SCHEMA}>"
+    assert headed.simpleString() == f"{KAFKA_SCHEMA},headers:array<struct<key:string,value:binary>>>"
+    assert all(each.nullable for each in headed)
+
+
+def test_every_field_of_a_record_is_read(load: Load, topics: Topics) -> None:
+    """Null and empty keys and values, headers (null without any), time, offset and partition."""
+    topic = topics.make(2)
+    records = [
+        NewRecord(key=None, value=None, timestamp=1_700_000_000_123),
+        NewRecord(key=b"", value=b"", timestamp=1_700_000_000_124, headers=(("h", None), ("h", b"\x00"))),
+    ]
+    topics.client.produce_raw(topic, 1, build_batch(records))
+    first, second = load(subscribe=topic, includeHeaders="true").orderBy("offset").collect()
+    moment = datetime.fromtimestamp(1_700_000_000, tz=UTC).replace(tzinfo=None, microsecond=123_000)
+    assert first.asDict() == {
+        "key": None, "value": None, "topic": topic, "partition": 1, "offset": 0, "timestamp": moment, "timestampType": 0, "headers": None,
+    }  # fmt: skip
+    assert (bytes(second["key"]), bytes(second["value"])) == (b"", b"")
+    assert [(each["key"], each["value"]) for each in second["headers"]] == [("h", None), ("h", bytearray(b"\x00"))]
+
+
+def test_every_codec_is_read(load: Load, topics: Topics) -> None:
+    """gzip, snappy, lz4 and zstd beside batches without compression."""
+    topic = topics.make()
+    for codec in range(5):
+        topics.fill(topic, [f"{codec}-{each}" for each in range(200)], codec=codec)
+    assert values(load(subscribe=topic)) == [f"{codec}-{each}" for codec in range(5) for each in range(200)]
+
+
+def test_ranges_by_offsets(load: Load, topics: Topics) -> None:
+    """startingOffsets and endingOffsets cut exactly, -2 and -1 stand for the edges; assign reads the named partitions only."""
+    topic = topics.make(2)
+    topics.fill(topic, [f"a{each}" for each in range(10)])
+    topics.fill(topic, [f"b{each}" for each in range(10)], partition=1)
+    offsets = {
+        "startingOffsets": f'{{"{topic}":{{"0":3,"1":-2}}}}',
+        "endingOffsets": f'{{"{topic}":{{"0":5,"1":2}}}}',
+    }
+    assert values(load(subscribe=topic, **offsets)) == ["a3", "a4", "b0", "b1"]
+    assert values(load(assign=f'{{"{topic}":[1]}}', startingOffsets=f'{{"{topic}":{{"1":8}}}}')) == ["b8", "b9"]
+
+
+def test_ranges_by_time(load: Load, topics: Topics) -> None:
+    """startingTimestamp and endingTimestamp find the first record of that time or later; too late a start is an error or the end."""
+    topic = topics.make()
+    for time_ms in (1000, 2000, 3000):
+        topics.fill(topic, [str(time_ms)], time_ms=time_ms)
+    assert values(load(subscribe=topic, startingTimestamp="1001", endingTimestamp="2001")) == ["2000"]
+    by_partition = f'{{"{topic}":{{"0":3000}}}}'
+    assert values(load(subscribe=topic, startingOffsetsByTimestamp=by_partition)) == ["3000"]
+    late = {"startingTimestamp": "9000", "startingOffsetsByTimestampStrategy": "latest"}
+    assert values(load(subscribe=topic, **late)) == []
+    with pytest.raises(Exception, match="has no record of 9000 ms or later"):
+        load(subscribe=topic, startingTimestamp="9000").collect()
+
+
+def test_topics_by_pattern(load: Load, topics: Topics) -> None:
+    """subscribePattern matches whole names."""
+    first, second = topics.make(), topics.make()
+    topics.fill(first, ["1"])
+    topics.fill(second, ["2"])
+    assert sorted(values(load(subscribePattern=f"{first}|{second}"))) == ["1", "2"]
+    assert values(load(subscribePattern=first[1:])) == []
+
+
+def test_ranges_are_split_into_tasks(load: Load, topics: Topics) -> None:
+    """minPartitions and maxRecordsPerPartition make more tasks of one partition, each row once."""
+    topic = topics.make()
+    topics.fill(topic, [str(each) for each in range(100)])
+    for options in ({"minPartitions": "4"}, {"maxRecordsPerPartition": "25"}):
+        rows = load(subscribe=topic, **options)
+        assert rows.rdd.getNumPartitions() == 4
+        assert values(rows) == [str(each) for each in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "no-such-topic"}, "there is no no-such-topic in the cluster"),
+        (
+            {"subscribe": "x", "startingOffset": "earliest"},
+            "unknown option startingoffset; did you mean startingOffsets",
+        ),
+        ({"subscribe": "x", "kafka_bootstrap_servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(load: Load, options: dict[str, Any], message: str) -> None:
+    """An error that a user can act on: no such topic, an option's nearest name, a cluster that is not there."""
+    with pytest.raises(Exception, match=message):
+        load(**options).collect()
+
+
+def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topics) -> None:
+    """failOnDataLoss: offsets that were deleted."""
+    from headrace.client import offsets
+    from headrace.core.ids import TopicPartition
+
+    topic = topics.make()
+    topics.fill(topic, ["0", "1"])
+    topics.fill(topic, ["2", "3"])
+    topics.client.run(offsets.delete_records, {TopicPartition(topic, 0): 2})
+    from_zero = {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":0}}}}'}
+    with pytest.raises(Exception, match=r"of the offsets 0 to 4 .* the log holds 2 to 4"):
+        load(**from_zero).collect()
+    assert values(load(**from_zero, failOnDataLoss="false")) == ["2", "3"]
+
+
+def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
+    """CREATE TABLE ... USING headrace, SELECT and INSERT."""
+    topic = topics.make()
+    options = f"`kafka.bootstrap.servers` '{topics.servers}', subscribe '{topic}'"
+    spark.sql(f"CREATE TEMPORARY VIEW in_sql USING headrace OPTIONS ({options})")
+    topics.fill(topic, ["x", "y"])
+    assert [row["n"] for row in spark.sql("SELECT count(*) AS n FROM in_sql").collect()] == [2]
+    spark.catalog.dropTempView("in_sql")

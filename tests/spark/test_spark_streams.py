@@ -1,0 +1,128 @@
+"""How does a streaming query go through topics, stop, and go on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.conftest import Topics, run_stream, values, with_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+Load = Callable[..., "DataFrame"]
+
+
+def stream(spark: SparkSession, topics: Topics, **options: Any) -> DataFrame:
+    """A stream of topics from the earliest offset on, if not said otherwise."""
+    return with_options(spark.readStream, topics.servers, {"startingOffsets": "earliest", **options}).load()
+
+
+def to_topic(topics: Topics, topic: str) -> Callable[[Any], Any]:
+    """A sink that writes to a topic."""
+    return lambda writer: with_options(writer, topics.servers, {"topic": topic}).start()
+
+
+def test_a_stream_from_topic_to_topic_without_loss_or_repeats_over_restarts(
+    spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
+) -> None:
+    """B-W08: readStream and writeStream round trip; each restart goes on exactly where the checkpoint says."""
+    source, target = topics.make(2), topics.make()
+    for part in range(3):
+        topics.fill(source, [f"{part}-0-{each}" for each in range(50)])
+        topics.fill(source, [f"{part}-1-{each}" for each in range(50)], partition=1)
+        rows = stream(spark, topics, subscribe=source).selectExpr("value")
+        run_stream(rows, to_topic(topics, target), tmp_path)
+    wanted = [f"{part}-{where}-{each}" for part in range(3) for where in range(2) for each in range(50)]
+    assert sorted(values(load(subscribe=target))) == sorted(wanted)
+
+
+def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    """maxOffsetsPerTrigger bounds each batch; Trigger.AvailableNow ends at what was there; offsets are JSON as in Spark's kafka source."""
+    topic = topics.make(2)
+    topics.fill(topic, [str(each) for each in range(60)])
+    topics.fill(topic, [str(each) for each in range(40)], partition=1)
+    rows = stream(spark, topics, subscribe=topic, maxOffsetsPerTrigger="50")
+    progress = run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
+    assert [each["numInputRows"] for each in progress] == [50, 50]
+    ends = [each["sources"][0]["endOffset"] for each in progress]
+    assert ends[0] == {topic: {"0": 30, "1": 20}, "headrace:start": {topic: {"0": 0, "1": 0}}}
+    assert ends[1] == {topic: {"0": 60, "1": 40}}
+
+
+def test_a_first_batch_that_failed_is_read_again_from_where_it_began(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """With `latest` a restart in the first batch must not begin at a later end: the first batch's offset carries its start."""
+    topic = topics.make()
+    topics.fill(topic, ["before"])
+    seen: list[str] = []
+
+    def fail(rows: DataFrame, batch_id: int) -> None:
+        raise ValueError(f"the sink fails in batch {batch_id}")
+
+    rows = with_options(spark.readStream, topics.servers, {"subscribe": topic, "startingOffsets": "latest"}).load()
+    with pytest.raises(Exception, match="the sink fails in batch 0"):
+        run_stream(rows, lambda writer: writer.foreachBatch(fail).start(), tmp_path)
+    topics.fill(topic, ["first", "second"])
+    run_stream(rows, lambda writer: writer.foreachBatch(lambda found, _: seen.extend(values(found))).start(), tmp_path)
+    assert seen == ["first", "second"]
+
+
+def test_a_new_partition_is_read_from_its_beginning(
+    spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
+) -> None:
+    """Partitions added between two runs are part of the stream, from offset 0."""
+    from headrace.client import admin_topics
+
+    source, target = topics.make(), topics.make()
+    topics.fill(source, ["a"])
+    rows = stream(spark, topics, subscribe=source, maxOffsetsPerTrigger="5").selectExpr("value")
+    run_stream(rows, to_topic(topics, target), tmp_path)
+    done = topics.client.run(admin_topics.create_partitions, {source: 2})
+    assert not any(done.values()), done
+    topics.fill(source, ["b", "c"], partition=1)
+    run_stream(rows, to_topic(topics, target), tmp_path)
+    assert values(load(subscribe=target)) == ["a", "b", "c"]
+
+
+def test_a_topic_made_anew_is_a_loss(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
+    """failOnDataLoss: a stream whose offsets are not there any more stops with the reason, or goes on without them."""
+    source, target = topics.make(), topics.make()
+    topics.fill(source, ["old", "older", "oldest"])
+    checkpoint = tmp_path / "checkpoint"
+
+    def run(**options: str) -> None:
+        fast = {"fetchOffset.numRetries": "0", "subscribePattern": f"{source}|none", **options}
+        run_stream(stream(spark, topics, **fast).selectExpr("value"), to_topic(topics, target), checkpoint)
+
+    run()
+    from headrace.client import offsets
+    from headrace.core.ids import TopicPartition
+
+    topics.fill(source, ["lost", "lost too"])
+    topics.fill(source, ["kept"])
+    topics.client.run(offsets.delete_records, {TopicPartition(source, 0): 5})
+    with pytest.raises(Exception, match="the log holds 5 to 6"):
+        run()
+    run(failOnDataLoss="false")
+    assert values(load(subscribe=target)) == ["old", "older", "oldest", "kept"]
+
+
+def test_complete_results_are_appended(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
+    """Output mode complete writes each result as new records, as Spark's kafka sink does; Spark itself refuses update for a source in Python."""
+    source, target = topics.make(), topics.make()
+    counts = (
+        stream(spark, topics, subscribe=source)
+        .groupBy("value")
+        .count()
+        .selectExpr("concat(CAST(value AS STRING), count) AS value")
+    )
+    for part in (["x", "y"], ["x"]):
+        topics.fill(source, part)
+        run_stream(counts, lambda writer: to_topic(topics, target)(writer.outputMode("complete")), tmp_path)
+    assert sorted(values(load(subscribe=target))) == ["x1", "x2", "y1", "y1"]
