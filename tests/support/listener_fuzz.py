@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from headrace.records.batch import HEADER_SIZE, set_crc
 from headrace.records.record import NewRecord, build_batch
 from headrace.wire.codec import decode, encode
 from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
@@ -97,7 +98,7 @@ class SteadyClient:
                 answer = await asyncio.wait_for(ask(reader, writer, request, 9), REPLY_LIMIT_S)
                 assert isinstance(answer, ProduceResponse)
                 result = answer.responses[0].partition_responses[0]
-                assert (result.error_code, result.base_offset) == (0, self.acknowledged), answer
+                assert (result.error_code, result.base_offset) == (0, self.acknowledged), (self.acknowledged, answer)
                 self.acknowledged += 1
                 await asyncio.sleep(0.01)
 
@@ -117,6 +118,8 @@ class Attackers:
         self._prompt = [(key, version) for key, version in served if key not in MAY_WAIT]
         self._requests = [frame for frame in requests if parse_request_header(frame)[:2] in set(served)]
         self._mutator = Mutator(self._rng, self._requests)
+        records = [NewRecord(b"k", b"v" * 300, 5, (("h", b"1"),))] * 3
+        self._batches = [bytes(build_batch(records, codec=codec)) for codec in range(5)]
         self.outcomes: Counter[str] = Counter()
 
     async def run(self, frames: int, *, at_once: int = 48) -> None:
@@ -174,8 +177,10 @@ class Attackers:
 
     def _bad_frame(self) -> bytes:
         way = self._rng.random()
-        if way < 0.45:
+        if way < 0.35:
             body = self._spoilt_body(self._rng.choice(self._requests))
+        elif way < 0.45:
+            body = self._produce_request()
         elif way < 0.65:
             body = self._spoilt_body(self._arbitrary_request())
         elif way < 0.9:
@@ -186,6 +191,17 @@ class Attackers:
         if self._rng.random() < 0.05:
             length = self._rng.choice((-(2**31), -1, 0, 1, 7, length + 1, length - 1, 104_857_601, 2**31 - 1))
         return struct.pack(">i", length) + body
+
+    def _produce_request(self) -> bytes:
+        """A good request with a spoilt batch, whose CRC is right more often than not, to a topic that exists. Source: B40-B49."""
+        batch = bytearray(self._mutator.spoil(self._rng.choice(self._batches)))
+        if len(batch) > HEADER_SIZE and self._rng.random() < 0.7:
+            set_crc(batch, 0, len(batch))
+        part = PartitionProduceData(index=self._rng.randrange(3), records=bytes(batch))
+        topic = TopicProduceData(name=self._rng.choice(TARGETS), partition_data=(part,))
+        request = ProduceRequest(acks=self._rng.choice((-1, 0, 1)), timeout_ms=100, topic_data=(topic,))
+        version = self._rng.choice((3, 7, 8, 9, 12))
+        return request_header(0, version, correlation_id=1, client_id="me") + encode(request, version)
 
     def _spoilt_body(self, frame: bytes) -> bytes:
         start = parse_request_header(frame).body

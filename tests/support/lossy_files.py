@@ -2,7 +2,8 @@
 
 `LossyFiles` is the `Files` port over a tree of nodes. `crashed(ops, count, chance)` builds the disk as it may be found after a power cut
 behind the first `count` calls: synced bytes and names are there; of the others, by chance, all, none, the first few (the last one torn at
-any byte), or a random part. A name is durable only when its directory was synced, bytes only when their file was.
+any byte), or a random part of the bytes. A name is durable only when its directory was synced, bytes only when their file was; changes
+of names in one directory survive in their order, as journaling file systems keep them.
 """
 
 from __future__ import annotations
@@ -289,6 +290,8 @@ class Disk:
 def surviving(ops: list[Op], mood: str, chance: random.Random) -> list[Op]:
     """The calls on one file or directory whose effect is found after a crash."""
     way = chance.choice(("all", "none", "prefix", "some")) if mood == "mixed" else mood
+    if way == "some" and ops[0].kind in ("link", "unlink", "rename"):
+        way = "prefix"
     if way == "all":
         return ops
     if way == "none":

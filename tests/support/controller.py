@@ -1,0 +1,176 @@
+"""An active controller on an empty log, and its log: what it appends is committed when the test says so."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from typing import Any
+
+from headrace.controller.events import (
+    Answer,
+    AppendRecords,
+    ControllerEffect,
+    LeadershipEnded,
+    LeadershipGained,
+    RecordsCommitted,
+    RequestArrived,
+    RequestCause,
+    TimeAdvanced,
+)
+from headrace.controller.machine import ControllerMachine
+from headrace.core.ids import Uuid
+from headrace.core.node_config import NodeConfig
+from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.metadata.replay import replay_all
+from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from headrace.wire.metadata_records.frame import decode_record
+from headrace.wire.schema import Message
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+
+
+def incarnation(number: int) -> Uuid:
+    """An incarnation id."""
+    return Uuid(bytes([number]) * 16)
+
+
+def directory(broker_id: int) -> Uuid:
+    """The one log directory of a broker."""
+    return Uuid(bytes([100 + broker_id]) * 16)
+
+
+def registration(broker_id: int, **changes: Any) -> BrokerRegistrationRequest:
+    """A registration that is let in."""
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": incarnation(broker_id),
+        "listeners": (Listener(name="PLAINTEXT", host="h", port=9092 + broker_id),),
+        "features": tuple(
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ),
+        "rack": None,
+        "log_dirs": (directory(broker_id),),
+    }
+    return BrokerRegistrationRequest(**(fields | changes))
+
+
+class ControllerBench:
+    """The machine and its log of records; `ask` decides, `commit` makes it count."""
+
+    def __init__(self, *, image: MetadataImage = EMPTY_IMAGE, kraft_version: int = 0, **settings: Any) -> None:
+        settings = {"metadata_max_idle_interval_ms": 0} | settings
+        self.config = NodeConfig(node_id=1, log_dirs=("/d",), **settings)
+        self.machine = ControllerMachine(
+            config=self.config,
+            cluster_id=CLUSTER_ID,
+            rng=random.Random(5),
+            bootstrap=read_bootstrap_records(bootstrap_records()),
+            kraft_version=kraft_version,
+        )
+        self.now_ms = 1_000
+        self.epoch = 1
+        self.committed_image = image
+        self.log: list[Message] = []
+        self.start_offset = 0
+        self.pending: list[Message] = []
+        self.tokens = count(1)
+
+    @property
+    def next_offset(self) -> int:
+        """Where the log goes on."""
+        return self.start_offset + len(self.log) + len(self.pending)
+
+    def gain(self, *, next_offset: int = 1, in_transaction: bool = False) -> list[ControllerEffect]:
+        """Become active, and commit what that writes."""
+        self.start_offset = next_offset - len(self.log)
+        event = LeadershipGained(
+            epoch=self.epoch,
+            next_offset=next_offset,
+            image=self.committed_image,
+            in_transaction=in_transaction,
+            now_ms=self.now_ms,
+        )
+        effects = self._take(self.machine.step(event))
+        return effects + self.commit()
+
+    def lose(self) -> list[ControllerEffect]:
+        """Another node leads; what was not committed is gone."""
+        self.pending.clear()
+        return self._take(self.machine.step(LeadershipEnded(image=self.committed_image, now_ms=self.now_ms)))
+
+    def commit(self) -> list[ControllerEffect]:
+        """Everything appended so far is committed."""
+        self.committed_image = replay_all(self.committed_image, self.pending)
+        self.log += self.pending
+        self.pending = []
+        event = RecordsCommitted(image=self.committed_image, upto=self.next_offset, now_ms=self.now_ms)
+        return self._take(self.machine.step(event))
+
+    def send(
+        self, request: Any, *, version: int | None = None, deadline_ms: int | None = None
+    ) -> list[ControllerEffect]:
+        """One request, without committing what it leads to."""
+        event = RequestArrived(
+            token=next(self.tokens),
+            request=request,
+            cause=RequestCause(api_version=request.SCHEMA.versions.last if version is None else version),
+            now_ms=self.now_ms,
+            deadline_ms=self.now_ms + 1_000 if deadline_ms is None else deadline_ms,
+        )
+        return self._take(self.machine.step(event))
+
+    def ask(self, request: Any, *, version: int | None = None) -> Any:
+        """The answer to a request, once it is committed."""
+        effects = self.send(request, version=version)
+        effects += self.commit()
+        [answer] = [effect.response for effect in effects if isinstance(effect, Answer)]
+        return answer
+
+    def written(self, request: Any, *, version: int | None = None) -> list[Message]:
+        """The records that a request leads to."""
+        before = len(self.log)
+        self.ask(request, version=version)
+        return self.log[before:]
+
+    def advance(self, ms: int) -> list[ControllerEffect]:
+        """Time goes on, in steps that are no stall."""
+        effects: list[ControllerEffect] = []
+        end = self.now_ms + ms
+        while self.now_ms < end:
+            self.now_ms = min(self.now_ms + 500, end)
+            effects += self._take(self.machine.step(TimeAdvanced(now_ms=self.now_ms)))
+        return effects
+
+    def broker(self, broker_id: int, *, unfenced: bool = True, **changes: Any) -> int:
+        """Register a broker and let it serve; its epoch."""
+        answer = self.ask(registration(broker_id, **changes))
+        assert answer.error_code == 0
+        epoch: int = answer.broker_epoch
+        if unfenced:
+            assert self.heartbeat(broker_id, epoch).is_fenced is False
+        return epoch
+
+    def heartbeat(self, broker_id: int, epoch: int, **changes: Any) -> Any:
+        """A broker says that it lives; it has read everything unless told otherwise."""
+        fields: dict[str, Any] = {"current_metadata_offset": self.next_offset - 1} | changes
+        return self.ask(BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, **fields))
+
+    def _take(self, effects: list[ControllerEffect]) -> list[ControllerEffect]:
+        for effect in effects:
+            if isinstance(effect, AppendRecords):
+                assert effect.base_offset == self.next_offset
+                assert effect.epoch == self.epoch
+                self.pending += [decode_record(data) for data in effect.records]
+        return effects
+
+
+def active(**settings: Any) -> ControllerBench:
+    """A controller that wrote its bootstrap records."""
+    bench = ControllerBench(**settings)
+    bench.gain()
+    return bench
