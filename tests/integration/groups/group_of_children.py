@@ -97,10 +97,10 @@ class GroupUnderTest:
             if child.process.poll() is None:
                 child.kill()
 
-    def start(self, instance: str | None = None) -> Child:
-        """Start a member."""
+    def start(self, instance: str | None = None, *, library: str | None = None) -> Child:
+        """Start a member, of another library if need be."""
         settings = {
-            "library": self.library,
+            "library": library or self.library,
             "bootstrap": self.bootstrap,
             "group": self.name,
             "topic": self.name,

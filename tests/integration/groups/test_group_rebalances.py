@@ -54,6 +54,18 @@ def test_members_join_leave_and_are_killed(node: Node, library: str) -> None:
         assert committed(node.bootstrap_servers, group.name, 6) == [30] * 6
 
 
+def test_members_of_all_libraries_share_one_group(node: Node) -> None:
+    """B-W06, G1: whoever leads, the others understand its assignment."""
+    with GroupUnderTest(node.bootstrap_servers, "mixed", library="confluent") as group:
+        group.send(60)
+        members = [group.start(library=library) for library in LIBRARIES]
+        assert sorted(map(len, group.settle(*members))) == [2, 2, 2]
+        members[0].kill()
+        group.settle(*members[1:])
+        group.send(60)
+        group.wait_until_read()
+
+
 def test_cooperative_members_keep_what_they_have(node: Node) -> None:
     """B-P06: with cooperative-sticky a newcomer takes only what the others give up (KIP-429)."""
     with GroupUnderTest(

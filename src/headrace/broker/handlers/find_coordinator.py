@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import OFFSETS_TOPIC
-from headrace.broker.reply import HandlerResult, Reply
+from headrace.broker.reply import Deferred, HandlerResult, Reply
 from headrace.broker.topic_listing import alive_end_points
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -13,6 +13,7 @@ from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinator
 GROUP_KEY = 0
 _FIRST_WITH_KEYS = 4
 _NOWHERE = -1
+_CREATION_WAIT_MS = 1_000
 _MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
@@ -21,20 +22,33 @@ _MESSAGES = {
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> HandlerResult:
-    """Answer at once. The first question of all makes the offsets topic; the asker comes again until it is there."""
+    """Answer at once. The first question of all makes the offsets topic, and is answered when the controller was heard."""
+    if request.key_type != GROUP_KEY or OFFSETS_TOPIC in broker.image.topics.by_name:
+        return Reply(_answer(request, context, broker))
+    deferred = Deferred(
+        deadline_ms=context.now_ms + _CREATION_WAIT_MS, on_timeout=lambda: Reply(_answer(request, context, broker))
+    )
+    broker.purgatory.watch(deferred, (), lambda: False)
+    created = broker.auto_create_topic(OFFSETS_TOPIC, context)
+    created.when_done(lambda _: deferred.complete(Reply(_answer(request, context, broker))))
+    return deferred
+
+
+def _answer(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> FindCoordinatorResponse:
+    """What is known now; a coordinator that is not there yet is asked for again by any client."""
     if context.api_version >= _FIRST_WITH_KEYS:
-        found = tuple(_find(key, request.key_type, context, broker) for key in request.coordinator_keys)
-        return Reply(FindCoordinatorResponse(coordinators=found))
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(
+            coordinators=tuple(_find(key, request.key_type, context, broker) for key in keys)
+        )
     one = _find(request.key, request.key_type, context, broker)
     code = ErrorCode(one.error_code)
-    return Reply(
-        FindCoordinatorResponse(
-            error_code=code,
-            error_message=_MESSAGES.get(code, "NONE" if code is ErrorCode.NONE else code.name),
-            node_id=one.node_id,
-            host=one.host,
-            port=one.port,
-        )
+    return FindCoordinatorResponse(
+        error_code=code,
+        error_message=_MESSAGES.get(code, "NONE" if code is ErrorCode.NONE else code.name),
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
@@ -44,7 +58,6 @@ def _find(key: str, key_type: int, context: RequestContext, broker: Broker) -> C
         return _none(key, ErrorCode.INVALID_REQUEST)
     topic = broker.image.topics.by_name.get(OFFSETS_TOPIC)
     if topic is None:
-        broker.auto_create_topic(OFFSETS_TOPIC, context)
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(broker.groups.partition_of(key))
     end_point = (
