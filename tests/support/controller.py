@@ -42,7 +42,7 @@ def directory(broker_id: int) -> Uuid:
     return Uuid(bytes([100 + broker_id]) * 16)
 
 
-def registration(broker_id: int, **changes: Any) -> BrokerRegistrationRequest:
+def registration(broker_id: int, /, **changes: Any) -> BrokerRegistrationRequest:
     """A registration that is let in."""
     fields: dict[str, Any] = {
         "broker_id": broker_id,
@@ -56,7 +56,7 @@ def registration(broker_id: int, **changes: Any) -> BrokerRegistrationRequest:
         "rack": None,
         "log_dirs": (directory(broker_id),),
     }
-    return BrokerRegistrationRequest(**(fields | changes))
+    return BrokerRegistrationRequest(**(fields | {"broker_id": broker_id} | changes))
 
 
 class ControllerBench:
@@ -73,6 +73,7 @@ class ControllerBench:
             kraft_version=kraft_version,
         )
         self.now_ms = 1_000
+        self.listener = "CONTROLLER"
         self.epoch = 1
         self.committed_image = image
         self.log: list[Message] = []
@@ -118,7 +119,9 @@ class ControllerBench:
         event = RequestArrived(
             token=next(self.tokens),
             request=request,
-            cause=RequestCause(api_version=request.SCHEMA.versions.last if version is None else version),
+            cause=RequestCause(
+                api_version=request.SCHEMA.versions.last if version is None else version, listener=self.listener
+            ),
             now_ms=self.now_ms,
             deadline_ms=self.now_ms + 1_000 if deadline_ms is None else deadline_ms,
         )

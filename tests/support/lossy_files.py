@@ -89,12 +89,13 @@ class HeldLock:
 
 
 class LossyFiles:
-    """The `Files` port over memory; `ops` is what was called so far."""
+    """The `Files` port over memory; `ops` is what was called so far, `marked` for a test to remember a number of calls."""
 
     def __init__(self, root: Node | None = None, next_number: int = 1) -> None:
         self.root = root or Node(0, is_directory=True)
         self._next = next_number
         self.ops: list[Op] = []
+        self.marked = 0
 
     def note(self, op: Op) -> None:
         """Remember a call."""

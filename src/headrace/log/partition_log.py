@@ -230,7 +230,7 @@ class PartitionLog:
         `data` need only hold the batch's bytes if it is a control batch.
         """
         ended = None
-        if header.producer_id >= 0 and header.record_count > 0:
+        if header.producer_id >= 0 and (header.record_count > 0 or not header.is_control):
             ended = self._note_producer(data, position, header.base_offset, header)
         self.producers.end_offset = header.next_offset
         return ended
@@ -261,8 +261,12 @@ class PartitionLog:
             self.epochs.truncate_from_start(to)
 
     def cut(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`. Producer state is the caller's: it is rebuilt from the log (K35)."""
+        """The log now ends at `end_offset`. Producer state is the caller's: it is rebuilt from the log (K35).
+
+        A cut at the batch that holds the log start moves the log start down to the batch's first offset, as in Kafka.
+        """
         self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
         self.durable_end_offset = min(self.durable_end_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.epochs.truncate_from_end(end_offset)

@@ -16,7 +16,7 @@ class SegmentFlush:
     it went well may the recovery point rise.
     """
 
-    __slots__ = ("_epochs", "_files", "_logs", "_named", "_path", "_syncs_names", "upto")
+    __slots__ = ("_epochs", "_files", "_logs", "_named", "_parent", "_path", "_syncs_names", "upto")
 
     def __init__(
         self,
@@ -35,10 +35,16 @@ class SegmentFlush:
         self._named = named
         self._epochs = epochs
         self._syncs_names = True
+        self._parent: str | None = None
 
     def without_names(self) -> SegmentFlush:
         """The same, when no name in the directory is new."""
         self._syncs_names = False
+        return self
+
+    def with_parent(self, directory: str) -> SegmentFlush:
+        """The same, for a log whose own directory is new in `directory`."""
+        self._parent = directory
         return self
 
     def run(self) -> None:
@@ -49,6 +55,8 @@ class SegmentFlush:
             self._sync_by_name(name)
         if self._syncs_names:
             self._files.fsync_dir(self._path)
+        if self._parent is not None:
+            self._files.fsync_dir(self._parent)
         if self._epochs is not None:
             write_epochs(self._files, self._path, self._epochs)
 

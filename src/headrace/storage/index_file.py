@@ -44,7 +44,7 @@ class EntryFile:
         return True
 
     def cut(self, size: int) -> None:
-        """Keep the first `size` bytes, in the file too."""
+        """Keep the first `size` bytes, in the file too: synced, for old entries would look as good as new ones."""
         if size >= len(self.data):
             return
         del self.data[size:]
@@ -52,6 +52,7 @@ class EntryFile:
             file = self._files.open(self.path, create=True)
             try:
                 file.truncate(size)
+                file.fsync()
             finally:
                 file.close()
             self.stored = size

@@ -52,6 +52,8 @@ class LogBase:
         "_snapshots",
         "_state",
         "_stored_epochs",
+        "_syncing_indexes",
+        "_unsynced_indexes",
         "_unsynced_names",
         "_wants_flush_to",
         "directory",
@@ -90,6 +92,8 @@ class LogBase:
         self._snapshots = list(loaded.snapshots)
         self._stored_epochs = loaded.state.epochs.version if loaded.epochs_stored else -1
         self._unsynced_names: list[str] = []
+        self._unsynced_indexes: list[int] = []
+        self._syncing_indexes: list[int] = []
         self._flush_limit = 0
         self._is_new = False
         self._wants_flush_to = 0
@@ -100,6 +104,11 @@ class LogBase:
         self.retired = RetiredSegments(files, self.path)
         self.persist_recovery_point: Callable[[], None] = _nothing
         loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
+        for segment in loaded.rebuilt:
+            if segment is not self._active:
+                segment.store_indexes()
+                self._index_is_unsynced(segment)
+                self._is_new = True
 
     @property
     def config(self) -> LogConfig:
@@ -139,6 +148,11 @@ class LogBase:
     def durable_end_offset(self) -> int:
         """Everything below is synced."""
         return self._state.durable_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Where recovery begins after an unclean stop: everything below is synced, indexes of closed segments too (K33)."""
+        return min([self._state.durable_end_offset, *self._unsynced_indexes, *self._syncing_indexes])
 
     @property
     def latest_epoch(self) -> int | None:
@@ -206,8 +220,7 @@ class LogBase:
         if active.size == 0 and active.base_offset == end:
             return
         active.become_inactive()
-        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
-            self._unsynced_names.append(offset_file(self.path, active.base_offset, suffix))
+        self._index_is_unsynced(active)
         self._take_snapshot()
         jitter = self._state.config.segment_jitter_ms
         drawn = self._rng.randrange(0, jitter) if self._rng is not None and jitter > 0 else 0
@@ -216,6 +229,12 @@ class LogBase:
         self._bases.append(end)
         self._positions.clear()
         self._wants_flush_to = end
+
+    def _index_is_unsynced(self, segment: Segment) -> None:
+        """The next flush syncs the indexes of `segment`, which was written last just now."""
+        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
+            self._unsynced_names.append(offset_file(self.path, segment.base_offset, suffix))
+        self._unsynced_indexes.append(segment.base_offset)
 
     def _take_snapshot(self) -> None:
         end = self._state.log_end_offset

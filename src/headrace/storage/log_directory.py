@@ -165,7 +165,7 @@ class LogDirectory:
         with self._checkpointing:
             logs = [log for log in list(self.logs.values()) if not log.is_closed]
             condemned = [(log, log.retired.take()) for log in logs]
-            points = {log.topic_partition: log.durable_end_offset for log in logs}
+            points = {log.topic_partition: log.recovery_point for log in logs}
             starts = {
                 log.topic_partition: log.log_start_offset
                 for log in logs

@@ -54,6 +54,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     epochs_stored: bool = False
     snapshots: list[int] = field(default_factory=list)
+    rebuilt: list[Segment] = field(default_factory=list)
 
 
 def load(files: Files, path: str, config: LogConfig, hints: LoadHints) -> Loaded:
@@ -79,12 +80,18 @@ class _Loader:
         state = PartitionLog(self._config, is_contiguous=hints.is_contiguous)
         stored = read_epochs(self._files, self._path)
         state.epochs = EpochTable(stored or ())
-        if stored is None and any(segment.size for segment in segments):
+        begins_late = (
+            stored is not None and stored and stored[0].offset > max(hints.log_start_offset, segments[0].base_offset)
+        )
+        if (stored is None or begins_late) and any(segment.size for segment in segments):
             self._notes.append("leader epochs rebuilt from the log")
+            state.epochs = EpochTable()
             self._assign_epochs(segments, state.epochs)
         end = self._clean_end(segments[-1]) if hints.is_clean else None
         if end is None:
             end = self._recover(segments, state.epochs)
+            if end < hints.log_start_offset:
+                end = self._start_over(segments)
         state.log_end_offset = end
         state.log_start_offset = min(max(hints.log_start_offset, segments[0].base_offset), end)
         if hints.recovery_point > end or hints.log_start_offset > end:
@@ -95,7 +102,9 @@ class _Loader:
         state.epochs.truncate_from_start(state.log_start_offset)
         self._rebuild_producers(segments, state)
         snapshots = self._tidy_snapshots(segments, end)
-        return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots)
+        from_offset = self._scanned_from
+        rebuilt = [each for each in segments if from_offset is not None and each.base_offset >= from_offset]
+        return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots, rebuilt)
 
     # -- segments ----------------------------------------------------------------------------------------------
 
@@ -168,6 +177,15 @@ class _Loader:
             if segment.base_offset >= self._scanned_from:
                 segment.rebuild_indexes(self._config.index_interval_bytes)
         return end
+
+    def _start_over(self, segments: list[Segment]) -> int:
+        """Everything that is left was deleted before: begin anew at the log start; the new end."""
+        start = self._hints.log_start_offset
+        self._notes.append(f"all segments end below the log start {start}")
+        self._drop(segments, 0)
+        segments.append(Segment.create(self._files, self._path, start, now_ms=self._hints.now_ms))
+        self._files.fsync_dir(self._path)
+        return start
 
     def _check(self, segment: Segment, epochs: EpochTable) -> tuple[int, int]:
         """(offset, position) where the sound part of a segment ends; its epochs are noted."""

@@ -39,6 +39,11 @@ class RetiredSegments:
             self._files.fsync_dir(self._path)
             self._going.append((0, segment, True))
 
+    @property
+    def condemned(self) -> Sequence[Segment]:
+        """Segments that wait for the log start checkpoint. Until then a crash brings them back, so a flush must sync them too."""
+        return self._condemned
+
     def take(self) -> list[Segment]:
         """Segments that wait for the log start checkpoint; they are the caller's now."""
         taken, self._condemned = self._condemned, []

@@ -24,17 +24,13 @@ from headrace.log.ports import (
     TimestampAndOffset,
 )
 from headrace.log.segments import SegmentFacts, must_roll
-from headrace.records.batch import LOG_OVERHEAD
+from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, batch_is_sound, read_header
 from headrace.storage import lookups
 from headrace.storage.checkpoints import topic_id_text
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import (
-    INDEX,
     METADATA_TOPIC,
     PARTITION_METADATA,
-    TIME_INDEX,
-    TXN_INDEX,
-    offset_file,
     partition_directory,
 )
 from headrace.storage.recovery import LoadHints, load
@@ -91,11 +87,21 @@ class StoredLog(TrimmableLog):
         return self._write(plan, now_ms)
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
-        """Write the leader's batches byte for byte, up to the first bad or cut-off one."""
-        plan = self._state.plan_follower(batches, leader_epoch=leader_epoch)
-        if isinstance(plan, AppendRefused):
-            return plan
-        return self._write(plan, now_ms)
+        """Write the leader's batches byte for byte, up to the first bad or cut-off one.
+
+        An empty log that begins inside the first batch (the leader's log start lies there) begins with that batch.
+        """
+        state = self._state
+        log_start = state.log_start_offset
+        if log_start == state.log_end_offset and len(batches) >= HEADER_SIZE:
+            first = read_header(batches)
+            if 0 <= first.base_offset < log_start <= first.last_offset and batch_is_sound(batches, first):
+                self.truncate_fully_and_start_at(first.base_offset)
+        plan = state.plan_follower(batches, leader_epoch=leader_epoch)
+        done = plan if isinstance(plan, AppendRefused) else self._write(plan, now_ms)
+        if state.log_start_offset < log_start <= state.log_end_offset:
+            state.raise_log_start(log_start)
+        return done
 
     def _write(self, plan: WritePlan, now_ms: int) -> Appended | AppendRefused:
         data, batches, first, last, max_timestamp, _, append_time = plan
@@ -148,7 +154,7 @@ class StoredLog(TrimmableLog):
         if end <= state.durable_end_offset and not self._unsynced_names and not epochs_changed:
             return None
         first = max(bisect_right(self._bases, state.durable_end_offset) - 1, 0)
-        dirty = self._segments[first:]
+        dirty = [*self.retired.condemned, *self._segments[first:]]
         job = SegmentFlush(
             self._files,
             self.path,
@@ -159,9 +165,13 @@ class StoredLog(TrimmableLog):
         )
         if not any(segment.names_changed for segment in dirty):
             job.without_names()
+        if self._is_new:
+            job.with_parent(self.directory)
         for segment in dirty:
             segment.names_changed = False
         self._unsynced_names = []
+        self._syncing_indexes += self._unsynced_indexes
+        self._unsynced_indexes = []
         self._is_new = False
         self._stored_epochs = state.epochs.version
         self._flush_limit = end
@@ -170,6 +180,7 @@ class StoredLog(TrimmableLog):
     def flushed(self, upto: int) -> None:
         """A flush job ended well: raise the durable end."""
         state = self._state
+        self._syncing_indexes = []
         state.durable_end_offset = max(state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset))
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -292,8 +303,7 @@ class StoredLog(TrimmableLog):
         active, state = self._active, self._state
         if state.log_end_offset > state.durable_end_offset or active.names_changed:
             active.become_inactive()
-            for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
-                self._unsynced_names.append(offset_file(self.path, active.base_offset, suffix))
+            self._index_is_unsynced(active)
         self._take_snapshot()
         job = self.prepare_flush()
         if job is not None:

@@ -37,17 +37,31 @@ class TrimmableLog(LogBase):
         if offset <= self._bases[0]:
             self.truncate_fully_and_start_at(offset)
             return True
-        self._before_cut(offset)
         keep = bisect_right(self._bases, offset)
         if self._bases[keep - 1] == offset:
             keep -= 1
-        self._remove_newest(self._segments[keep:])
-        segment = self._segments[-1]
+        segment = self._segments[keep - 1]
         found = segment.find(offset)
-        position, end = (segment.size, offset) if found is None else (found[0], min(offset, found[1].base_offset))
+        if found is None:
+            position, end = segment.size, self._end_of(segment)
+        else:
+            position, end = found[0], self._end_before(segment, found[0])
+        self._before_cut(end)
+        self._remove_newest(self._segments[keep:])
         segment.cut(position, end)
-        self._finish_cut(self._end_of(segment))
+        self._finish_cut(end)
         return True
+
+    def _end_before(self, segment: Segment, position: int) -> int:
+        """End offset of the batch that ends at `position`; compaction may have left a gap behind it."""
+        end = segment.base_offset
+        entry = segment.index.last()
+        start = 0 if entry is None or entry[1] >= position else entry[1]
+        for at, header in segment.batches(start):
+            if at >= position:
+                break
+            end = header.next_offset
+        return end
 
     def _end_of(self, segment: Segment) -> int:
         """End offset of the last batch in `segment`."""
@@ -64,6 +78,7 @@ class TrimmableLog(LogBase):
         self._positions.clear()
         self._flush_limit = min(self._flush_limit, offset)
         self.lowest_cut = min(self.lowest_cut, offset)
+        self._unsynced_indexes = [base for base in self._unsynced_indexes if base < offset]
         if state.durable_end_offset > offset:
             state.durable_end_offset = offset
             self.persist_recovery_point()
