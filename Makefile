@@ -8,7 +8,7 @@ N ?= 200
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test demo integration spark transcripts crash bench bench-spark chaos profile lock clean
+.PHONY: help setup fmt check check-static test demo integration spark transcripts crash fuzz bench bench-spark chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ transcripts: setup ## rewrite the transcripts; read the diff line by line
 
 crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
 	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) $(PYTEST) tests/crash -s
+
+fuzz: setup ## spoilt frames for decoders and listeners, the long run, by hand: make fuzz SEED=7 N=2000000
+	HEADRACE_FUZZ_SEED=$(SEED) HEADRACE_FUZZ_FRAMES=$(N) $(PYTEST) tests/fuzz -s
 
 chaos: setup ## kill -9 under load, the long run, by hand: make chaos N=50
 	HEADRACE_KILLS=$(N) $(PYTEST) tests/integration/test_kill_under_load.py -s
