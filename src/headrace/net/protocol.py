@@ -159,8 +159,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def resume(self) -> None:
         self.held = False
-        if not self._running:
-            self._deliver()
+        if self._running:
+            return
+        if self._end > self._pos:
+            self._listener.soon(self._deliver)  # not from here: replies may wake one another without end
+        else:
+            self._set_reading()
 
     def close(self, reason: str) -> None:
         if self.is_closed:

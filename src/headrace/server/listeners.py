@@ -20,14 +20,17 @@ from headrace.net.protocol import ServerConnection
 
 
 class NodeListeners:
-    """The listeners of one node; buffers and limits are shared among them."""
+    """The listeners of one node; buffers and limits are shared among them.
+
+    Controller listeners count their connections apart: clients cannot use up the quorum's (S95).
+    """
 
     def __init__(self, config: NodeConfig, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._now_ms = now_ms
         self._pool = BufferPool()
         self._memory = RequestMemory(config.queued_max_request_bytes)
-        self._counter = ConnectionCounter()
+        self._counters = {True: ConnectionCounter(), False: ConnectionCounter()}
         self._surfaces: dict[str, Surface] = {}
         self._listeners: dict[str, Listener] = {}
 
@@ -43,7 +46,7 @@ class NodeListeners:
             limits=connection_limits(self._config),
             pool=self._pool,
             memory=self._memory,
-            counter=self._counter,
+            counter=self._counters[configured.name in self._config.controller_listener_names],
         )
         try:
             await listener.bind(configured.host or None, configured.port)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.testing.node import Node
-from tests.integration.data_plane.peer import Peer
 from tests.peers import kafka
+from tests.support.peer import Peer
 
 _NUMBERS = itertools.count(1)
 

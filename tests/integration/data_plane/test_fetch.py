@@ -10,7 +10,7 @@ import pytest
 from headrace.core.ids import Uuid
 from headrace.records.batch import iter_batches
 from headrace.wire.messages.fetch import FetchPartition, ForgottenTopic
-from tests.integration.data_plane.peer import Peer, batch, fetch_request
+from tests.support.peer import Peer, batch, fetch_request
 from tests.support.raw import request_frame
 
 

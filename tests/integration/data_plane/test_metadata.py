@@ -16,8 +16,8 @@ from headrace.wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.integration.data_plane.peer import Peer
 from tests.peers.kafka import Kafka
+from tests.support.peer import Peer
 
 _NUMBERS = itertools.count(1)
 ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")

@@ -15,7 +15,7 @@ from headrace.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.integration.data_plane.peer import Peer, batch, now_ms
+from tests.support.peer import Peer, batch, now_ms
 
 
 def delete_records(peer: Peer, topic: str, offset: int, *, version: int = 2, partition: int = 0) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from headrace.core.ids import Uuid
 from headrace.records.compression import Codec
 from headrace.records.record import ProducerStamp
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.integration.data_plane.peer import Peer, batch, fetch_request, now_ms, produce_request
+from tests.support.peer import Peer, batch, fetch_request, now_ms, produce_request
 from tests.support.raw import request_frame
 
 

@@ -11,7 +11,7 @@ import pytest
 from headrace.testing.node import Node
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.integration.data_plane.peer import Peer, batch, fetch_request, produce_request
+from tests.support.peer import Peer, batch, fetch_request, produce_request
 from tests.support.raw import RawConnection, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")

@@ -1,0 +1,228 @@
+"""A broker on files in memory, with a controller that only notes what it is asked, and metadata that the test writes."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+from immutables import Map
+
+from headrace.broker.api_table import BROKER_APIS, ROW_BY_KEY
+from headrace.broker.broker import Broker
+from headrace.broker.connection import Connection, Surface
+from headrace.broker.context import RequestContext
+from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.broker.reply import Deferred, Reply
+from headrace.core.ids import Uuid
+from headrace.core.node_config import NodeConfig
+from headrace.log.config import LogConfig
+from headrace.metadata.compare import compare_images
+from headrace.metadata.image import (
+    BrokerRegistration,
+    ClusterImage,
+    EndPoint,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+    TopicsImage,
+)
+from headrace.storage.log_store import LogStore
+from headrace.wire.codec import decode
+from tests.support.lossy_files import LossyFiles
+from tests.support.raw import messages_of, request_frame, row_of
+
+DIRECTORY_ID = Uuid(b"directory-number")
+
+
+class ManualClock:
+    """Time that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 4_102_444_800_000  # in 2100: no batch of a test is from the future
+
+    def now_ms(self) -> int:
+        """As the port's."""
+        return self.now
+
+    def wall_ms(self) -> int:
+        """As the port's."""
+        return self.now
+
+
+class NotingController:
+    """The port to the controller: keeps requests until the test answers them."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, RequestContext, Deferred]] = []
+
+    def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
+        """As the port's."""
+        deferred = Deferred()
+        self.asked.append((request, context, deferred))
+        return deferred
+
+    def answer(self, message: object) -> Any:
+        """Answer the oldest question; gives it."""
+        request, _, deferred = self.asked.pop(0)
+        deferred.complete(Reply(message))
+        return request
+
+
+class Outbox:
+    """The socket side of a connection: what was sent, and whether it was closed."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.pieces: list[Any] = []
+        self.closed_because: str | None = None
+        self.resumed = 0
+
+    def flush(self) -> None:
+        """As the port's."""
+
+    def resume(self) -> None:
+        """As the port's."""
+        self.held = False
+        self.resumed += 1
+
+    def close(self, reason: str) -> None:
+        """As the port's."""
+        self.closed_because = reason
+
+    def frames(self) -> list[bytes]:
+        """What was sent, as whole frames without their lengths."""
+        data = b"".join(
+            bytes(piece) if isinstance(piece, bytes | bytearray | memoryview) else piece.read() for piece in self.pieces
+        )
+        found, at = [], 0
+        while at < len(data):
+            (size,) = struct.unpack_from(">i", data, at)
+            found.append(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        self.pieces.clear()
+        return found
+
+
+class BrokerBench:
+    """Broker 1 of a cluster of three, all reached on PLAINTEXT at ports 9001 to 9003."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.controller = NotingController()
+        files = LossyFiles()
+        files.mkdir("/data")
+        self.logs = LogStore(files, {"/data": DIRECTORY_ID})
+        self.logs.load(lambda topic: LogConfig(), now_ms=self.clock.now)
+        self.broker = Broker(
+            config=NodeConfig(node_id=1, log_dirs=("/data",), **settings),
+            cluster_id="cluster",
+            logs=self.logs,
+            controller=self.controller,
+            clock=self.clock,
+            rng=random.Random(5),
+        )
+        self._publisher = PartitionPublisher(self.broker)
+        self._topics: dict[str, TopicImage] = {}
+        self._brokers = {
+            node: BrokerRegistration(
+                broker_id=node,
+                broker_epoch=10 + node,
+                incarnation_id=Uuid(bytes([node]) * 16),
+                end_points=(EndPoint("PLAINTEXT", f"host-{node}", 9000 + node, 0),),
+                fenced=False,
+            )
+            for node in (1, 2, 3)
+        }
+        self._connections = 0
+        self.publish()
+
+    def publish(self) -> None:
+        """Give the broker the metadata as it is now."""
+        image = MetadataImage(
+            cluster=ClusterImage(brokers=Map(self._brokers)),
+            topics=TopicsImage(
+                by_name=Map(self._topics), by_id=Map({topic.id: topic for topic in self._topics.values()})
+            ),
+        )
+        delta = compare_images(self.broker.image, image)
+        self.broker.image = image
+        self._publisher.publish(delta)
+
+    def topic(
+        self,
+        name: str,
+        *,
+        leader: int = 1,
+        replicas: tuple[int, ...] = (1,),
+        isr: tuple[int, ...] | None = None,
+        leader_epoch: int = 0,
+        partition_epoch: int = 0,
+    ) -> Uuid:
+        """Make or change a topic with one partition; its id."""
+        topic_id = Uuid(name.encode().ljust(16, b"-")[:16])
+        partition = PartitionRegistration(
+            replicas=replicas,
+            directories=(DIRECTORY_ID,) * len(replicas),
+            isr=replicas if isr is None else isr,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+        )
+        self._topics[name] = TopicImage(name=name, id=topic_id, partitions=Map({0: partition}))
+        self.publish()
+        return topic_id
+
+    def delete(self, name: str) -> None:
+        """The topic is gone."""
+        del self._topics[name]
+        self.publish()
+
+    def connect(self) -> tuple[Connection, Outbox]:
+        """A connection of a client."""
+        surface = Surface(
+            listener="PLAINTEXT",
+            rows={row.key: row for row in BROKER_APIS},
+            target=self.broker,
+            now_ms=self.clock.now_ms,
+            refuses={},
+        )
+        outbox = Outbox()
+        self._connections += 1
+        return Connection(surface, outbox, client_host="10.0.0.9", connection_id=self._connections), outbox
+
+    def advance(self, ms: int) -> None:
+        """Time passes."""
+        self.clock.now += ms
+        self.broker.tick(self.clock.now)
+
+
+class Client:
+    """A client of the bench: requests in, decoded answers out."""
+
+    def __init__(self, bench: BrokerBench) -> None:
+        self.connection, self.outbox = bench.connect()
+        self._asked: list[tuple[Any, int, int]] = []
+
+    def send(self, request: Any, version: int) -> None:
+        """Hand over one request, as the listener would."""
+        number = len(self._asked) + 1
+        self._asked.append((request, version, number))
+        self.connection.frame(memoryview(bytearray(request_frame(request, version, number)[4:])))
+
+    def answers(self) -> list[Any]:
+        """What has been answered since the last call; order and correlation ids are checked."""
+        found = []
+        for data in self.outbox.frames():
+            request, version, number = self._asked.pop(0)
+            assert struct.unpack_from(">i", data)[0] == number
+            row = ROW_BY_KEY[row_of(request).key]
+            start = 5 if version >= row.flexible_from and row.name != "api_versions" else 4
+            found.append(decode(messages_of(row)[1], data[start:], version))
+        return found
+
+    def ask(self, request: Any, version: int) -> Any:
+        """One request that is answered at once."""
+        self.send(request, version)
+        (answer,) = self.answers()
+        return answer

@@ -1,0 +1,260 @@
+"""What do clients see of partitions with several replicas, and of partitions that are led elsewhere?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from headrace.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.support.broker_bench import BrokerBench, Client
+from tests.support.peer import batch, fetch_request, produce_request
+
+
+def follower_fetch(topic_id: Uuid, offset: int, *, replica: int = 2, epoch: int = 12, wait_ms: int = 0) -> FetchRequest:
+    """A replica's fetch (version 15 and later)."""
+    partition = FetchPartition(
+        partition=0, current_leader_epoch=0, fetch_offset=offset, log_start_offset=0, partition_max_bytes=1 << 20
+    )
+    return FetchRequest(
+        replica_state=ReplicaState(replica_id=replica, replica_epoch=epoch),
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=(FetchTopic(topic_id=topic_id, partitions=(partition,)),),
+    )
+
+
+def produced(answer: Any) -> tuple[int, int]:
+    """(error, base offset)."""
+    one = answer.responses[0].partition_responses[0]
+    return one.error_code, one.base_offset
+
+
+def fetched(answer: Any) -> Any:
+    """The one partition."""
+    return answer.responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", [9, 10, 12, 13])
+def test_a_produce_at_the_wrong_broker_is_told_the_right_one(version: int) -> None:
+    """S3-79, KIP-951: NOT_LEADER_OR_FOLLOWER, from version 10 with leader and address."""
+    bench = BrokerBench()
+    topic_id = bench.topic("far", leader=2, replicas=(2, 3), leader_epoch=7)
+    answer = Client(bench).ask(produce_request("far", batch(b"x"), version=version, topic_id=topic_id), version)
+    one = answer.responses[0].partition_responses[0]
+    assert one.error_code == 6
+    hint = (one.current_leader.leader_id, one.current_leader.leader_epoch)
+    nodes = [(node.node_id, node.host, node.port) for node in answer.node_endpoints]
+    assert (hint, nodes) == (((2, 7), [(2, "host-2", 9002)]) if version >= 10 else ((-1, -1), []))
+
+
+@pytest.mark.parametrize("version", [12, 15, 16, 18])
+def test_a_fetch_at_the_wrong_broker_is_told_the_right_one(version: int) -> None:
+    """S3-104, KIP-951: from version 16 with leader and address."""
+    bench = BrokerBench()
+    topic_id = bench.topic("far", leader=2, replicas=(2, 3), leader_epoch=7)
+    answer = Client(bench).ask(fetch_request(topic_id if version >= 13 else "far"), version)
+    assert fetched(answer).error_code == 6
+    hint = (fetched(answer).current_leader.leader_id, fetched(answer).current_leader.leader_epoch)
+    nodes = [(node.node_id, node.port) for node in answer.node_endpoints]
+    assert (hint, nodes) == (((2, 7), [(2, 9002)]) if version >= 16 else ((-1, -1), []))
+
+
+def test_acks_all_waits_for_the_in_sync_replicas() -> None:
+    """S3-81, S3-85: acks=1 is answered at once, acks=all when the follower's fetch says that it has the record."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client, follower = Client(bench), Client(bench)
+    assert produced(client.ask(produce_request("kept", batch(b"a"), acks=1), 9)) == (0, 0)
+    client.send(produce_request("kept", batch(b"b")), 9)
+    assert client.answers() == []
+    assert fetched(follower.ask(follower_fetch(topic_id, 0), 15)).high_watermark == 0
+    assert client.answers() == []
+    follower.send(follower_fetch(topic_id, 2, wait_ms=500), 15)
+    assert [produced(answer) for answer in client.answers()] == [(0, 1)]
+
+
+def test_consumers_see_nothing_above_the_high_watermark() -> None:
+    """P17: written, but not on every in-sync replica."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    shown = fetched(client.ask(fetch_request("kept"), 11))
+    assert (shown.high_watermark, bytes(shown.records)) == (0, b"")
+    client.send(fetch_request("kept", max_wait_ms=5_000), 11)
+    Client(bench).ask(follower_fetch(topic_id, 1), 15)
+    (woken,) = client.answers()
+    assert fetched(woken).high_watermark == 1
+    assert bytes(fetched(woken).records)
+
+
+def test_a_write_that_is_not_replicated_in_time_times_out() -> None:
+    """REQUEST_TIMED_OUT after the request's own `timeout_ms` (5,000 here); the record stays."""
+    bench = BrokerBench()
+    bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.send(produce_request("kept", batch(b"a")), 9)
+    bench.advance(4_999)
+    assert client.answers() == []
+    bench.advance(1)
+    assert [produced(answer)[0] for answer in client.answers()] == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_a_write_is_answered_when_its_leader_has_gone() -> None:
+    """P15, S3-90: the old leader acknowledges nothing after the new epoch."""
+    bench = BrokerBench()
+    bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.send(produce_request("kept", batch(b"a")), 9)
+    bench.topic("kept", leader=2, replicas=(1, 2), leader_epoch=1, partition_epoch=1)
+    assert [produced(answer)[0] for answer in client.answers()] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_too_few_in_sync_replicas_refuse_a_write() -> None:
+    """S3-88: NOT_ENOUGH_REPLICAS before the append, nothing is written; acks=1 is not asked."""
+    bench = BrokerBench(min_insync_replicas=2)
+    bench.topic("kept", replicas=(1, 2), isr=(1,))
+    client = Client(bench)
+    assert produced(client.ask(produce_request("kept", batch(b"a")), 9)) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert produced(client.ask(produce_request("kept", batch(b"a"), acks=1), 9)) == (0, 0)
+
+
+def test_replies_keep_the_order_of_pipelined_requests() -> None:
+    """B-W07: an acks=1 produce behind an acks=all one is done at once and answered after it."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.send(produce_request("kept", batch(b"a")), 9)
+    client.send(produce_request("kept", batch(b"b"), acks=1), 9)
+    assert client.answers() == []
+    assert not client.outbox.held
+    Client(bench).ask(follower_fetch(topic_id, 1), 15)
+    assert [produced(answer) for answer in client.answers()] == [(0, 0), (0, 1)]
+
+
+def test_a_waiting_fetch_holds_back_the_next_request() -> None:
+    """One request at a time, as Kafka: the listener delivers the next when the first is answered."""
+    bench = BrokerBench()
+    bench.topic("quiet")
+    client = Client(bench)
+    client.send(fetch_request("quiet", max_wait_ms=500), 11)
+    assert client.outbox.held
+    bench.advance(500)
+    assert len(client.answers()) == 1
+    assert client.outbox.resumed == 1
+
+
+def test_a_connection_that_goes_leaves_nothing_waiting() -> None:
+    """M5."""
+    bench = BrokerBench()
+    bench.topic("quiet")
+    client = Client(bench)
+    client.send(fetch_request("quiet", max_wait_ms=500), 11)
+    assert len(bench.broker.purgatory) == 1
+    client.connection.closed()
+    assert len(bench.broker.purgatory) == 0
+
+
+def test_a_stranger_does_not_pass_for_a_replica() -> None:
+    """K47: a replica id that the partition does not have is NOT_LEADER_OR_FOLLOWER and moves nothing."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    assert fetched(client.ask(follower_fetch(topic_id, 1, replica=3), 15)).error_code == 6
+    hosted = bench.broker.partitions.get("kept", 0)
+    assert hosted is not None
+    assert hosted.log is not None
+    assert hosted.log.high_watermark == 0
+
+
+def test_a_caught_up_follower_is_proposed_to_the_controller_and_counts_when_that_agrees() -> None:
+    """S3-86, S3-87, B-P08: AlterPartition with broker epochs."""
+    bench = BrokerBench()
+    bench.broker.isr_changes.broker_epoch = 11
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    Client(bench).ask(follower_fetch(topic_id, 0), 15)
+    answer = AlterPartitionResponse(
+        topics=(
+            ResponseTopicData(
+                topic_id=topic_id,
+                partitions=(ResponsePartitionData(partition_index=0, leader_id=1, isr=(1, 2), partition_epoch=1),),
+            ),
+        )
+    )
+    request = bench.controller.answer(answer)
+    assert isinstance(request, AlterPartitionRequest)
+    wanted = request.topics[0].partitions[0].new_isr_with_epochs
+    assert [(one.broker_id, one.broker_epoch) for one in wanted] == [(1, 11), (2, 12)]
+    hosted = bench.broker.partitions.get("kept", 0)
+    assert hosted is not None
+    assert hosted.leader is not None
+    assert hosted.leader.isr == (1, 2)
+
+
+def test_an_older_incarnation_of_a_follower_is_not_proposed() -> None:
+    """KIP-903, K19."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    Client(bench).ask(follower_fetch(topic_id, 0, epoch=5), 15)
+    assert bench.controller.asked == []
+
+
+def test_laggards_are_proposed_to_leave_and_a_failed_proposal_is_repeated() -> None:
+    """S3-82: the high watermark waits until the controller has agreed."""
+    bench = BrokerBench(replica_lag_time_max_ms=1_000)
+    bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.send(produce_request("kept", batch(b"a")), 9)
+    bench.clock.now += 1_001
+    bench.broker.shrink_isrs(bench.clock.now)
+    bench.controller.answer(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert client.answers() == []
+    bench.advance(100)
+    hosted = bench.broker.partitions.get("kept", 0)
+    assert hosted is not None
+    topic = ResponseTopicData(
+        topic_id=hosted.topic_id,
+        partitions=(ResponsePartitionData(partition_index=0, leader_id=1, isr=(1,), partition_epoch=1),),
+    )
+    bench.controller.answer(AlterPartitionResponse(topics=(topic,)))
+    assert [produced(answer) for answer in client.answers()] == [(0, 0)]
+
+
+def test_a_deleted_topic_answers_those_who_wait_for_it() -> None:
+    """S1-37: at once, not at the end of their wait."""
+    bench = BrokerBench()
+    topic_id = bench.topic("going")
+    by_name, by_id = Client(bench), Client(bench)
+    by_name.send(fetch_request("going", max_wait_ms=60_000), 11)
+    by_id.send(fetch_request(topic_id, max_wait_ms=60_000), 13)
+    bench.delete("going")
+    assert [fetched(answer).error_code for answer in by_name.answers()] == [3]
+    assert [fetched(answer).error_code for answer in by_id.answers()] == [100]
+    assert bench.logs.get(("going", 0)) is None  # type: ignore[arg-type]
+
+
+def test_a_producer_waits_for_a_block_of_ids() -> None:
+    """B-P04, KIP-730: one question for a block, however many wait."""
+    bench = BrokerBench()
+    clients = [Client(bench) for _ in range(3)]
+    for client in clients:
+        client.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 4)
+    assert len(bench.controller.asked) == 1
+    bench.controller.answer(AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=2))
+    bench.controller.answer(AllocateProducerIdsResponse(producer_id_start=5000, producer_id_len=1000))
+    ids = [answer.producer_id for client in clients for answer in client.answers()]
+    assert ids == [1000, 1001, 5000]
