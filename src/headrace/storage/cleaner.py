@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from headrace.core.errors import PeerError
+from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ports import Files
 from headrace.log.compaction import (
     BatchCleaner,
@@ -76,7 +76,15 @@ class CleaningJob:
     # -- in a thread -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Write the cleaned segments; blocks."""
+        """Write the cleaned segments; blocks. Ends quietly when the log was closed, cut or trimmed meanwhile."""
+        try:
+            self._run()
+        except StorageFault:
+            self._clean_end = None
+            if not self._is_void():
+                raise
+
+    def _run(self) -> None:
         keys = self._read_keys()
         if self._is_void():
             return

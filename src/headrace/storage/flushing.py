@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import File, Files
 from headrace.storage.checkpoints import write_epochs
 
 
-class SegmentFlush:
-    """The syncing of one log, prepared on the loop and run in a thread.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToSync:
+    """What one flush makes durable, in this order: `logs`, files by name, the directories' names, the epoch table.
 
-    First the files' bytes, then files that are read back only by name, then the directory, then the epoch table. Only when all of
-    it went well may the recovery point rise.
+    `parent` is the log directory if the log's own directory is new in it; `epochs` is None if the stored table is right.
     """
 
-    __slots__ = ("_epochs", "_files", "_logs", "_named", "_parent", "_path", "_syncs_names", "upto")
+    logs: Sequence[File]
+    named: Sequence[str]
+    syncs_names: bool
+    parent: str | None
+    epochs: Sequence[OffsetAndEpoch] | None
 
-    def __init__(
-        self,
-        files: Files,
-        path: str,
-        *,
-        upto: int,
-        logs: Sequence[File],
-        named: Sequence[str],
-        epochs: Sequence[OffsetAndEpoch] | None,
-    ) -> None:
+
+class SegmentFlush:
+    """The syncing of one log, prepared on the loop and run in a thread; implements `headrace.log.ports.FlushJob`.
+
+    Only when all of it went well may the recovery point rise. A log that is closed meanwhile (its topic was deleted) needs no sync:
+    the job then ends quietly, with `upto` 0.
+    """
+
+    __slots__ = ("_files", "_is_closed", "_path", "_work", "upto")
+
+    def __init__(self, files: Files, path: str, work: ToSync, *, upto: int, is_closed: Callable[[], bool]) -> None:
         self._files = files
         self._path = path
+        self._work = work
         self.upto = upto
-        self._logs = logs
-        self._named = named
-        self._epochs = epochs
-        self._syncs_names = True
-        self._parent: str | None = None
-
-    def without_names(self) -> SegmentFlush:
-        """The same, when no name in the directory is new."""
-        self._syncs_names = False
-        return self
-
-    def with_parent(self, directory: str) -> SegmentFlush:
-        """The same, for a log whose own directory is new in `directory`."""
-        self._parent = directory
-        return self
+        self._is_closed = is_closed
 
     def run(self) -> None:
         """Sync; blocks. A fault means that the bytes count as lost."""
-        for log in self._logs:
+        try:
+            self._run()
+        except StorageFault:
+            if not self._is_closed():
+                raise
+        if self._is_closed():
+            self.upto = 0
+
+    def _run(self) -> None:
+        work = self._work
+        for log in work.logs:
             log.fsync()
-        for name in self._named:
+        for name in work.named:
             self._sync_by_name(name)
-        if self._syncs_names:
+        if work.syncs_names:
             self._files.fsync_dir(self._path)
-        if self._parent is not None:
-            self._files.fsync_dir(self._parent)
-        if self._epochs is not None:
-            write_epochs(self._files, self._path, self._epochs)
+        if work.parent is not None:
+            self._files.fsync_dir(work.parent)
+        if work.epochs is not None and not self._is_closed():
+            write_epochs(self._files, self._path, work.epochs)
 
     def _sync_by_name(self, name: str) -> None:
         """Sync an index or snapshot; one that was removed meanwhile needs no sync."""

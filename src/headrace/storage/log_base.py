@@ -45,6 +45,7 @@ class LogBase:
         "_files",
         "_flush_limit",
         "_is_new",
+        "_is_syncing",
         "_notes",
         "_positions",
         "_rng",
@@ -96,6 +97,7 @@ class LogBase:
         self._syncing_indexes: list[int] = []
         self._flush_limit = 0
         self._is_new = False
+        self._is_syncing = False
         self._wants_flush_to = 0
         self._clean_at_ms = 0
         self.generation = 0

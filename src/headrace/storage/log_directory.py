@@ -30,6 +30,7 @@ from headrace.storage.layout import (
     suffixed_directory,
 )
 from headrace.storage.recovery import LoadHints, RottenLog, load
+from headrace.storage.segment_file import Segment
 from headrace.storage.stored_log import StoredLog
 
 
@@ -177,8 +178,16 @@ class LogDirectory:
             write_offsets(self._files, self.path, HIGH_WATERMARKS, marks)
             self._written_points = frozenset(points)
             for log, segments in condemned:
-                if segments:
-                    log.retired.rename(segments, now_ms + log.config.file_delete_delay_ms)
+                if segments and not log.is_closed:
+                    self._rename_condemned(log, segments, now_ms)
+
+    @staticmethod
+    def _rename_condemned(log: StoredLog, segments: list[Segment], now_ms: int) -> None:
+        try:
+            log.retired.rename(segments, now_ms + log.config.file_delete_delay_ms)
+        except StorageFault:
+            if not log.is_closed:  # a topic that is deleted meanwhile takes its files along
+                raise
 
     # -- removing ----------------------------------------------------------------------------------------------
 

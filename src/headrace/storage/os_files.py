@@ -85,6 +85,8 @@ class OsFile:
 
     def fsync(self) -> None:
         """Return when bytes and size are durable."""
+        if self.fd < 0:
+            raise StorageFault(f"cannot sync {self.path}: it was closed")
         with _faults("sync", self.path):
             _sync_data(self.fd)
 

@@ -27,7 +27,7 @@ from headrace.log.segments import SegmentFacts, must_roll
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, batch_is_sound, read_header
 from headrace.storage import lookups
 from headrace.storage.checkpoints import topic_id_text
-from headrace.storage.flushing import SegmentFlush
+from headrace.storage.flushing import SegmentFlush, ToSync
 from headrace.storage.layout import (
     METADATA_TOPIC,
     PARTITION_METADATA,
@@ -155,18 +155,15 @@ class StoredLog(TrimmableLog):
             return None
         first = max(bisect_right(self._bases, state.durable_end_offset) - 1, 0)
         dirty = [*self.retired.condemned, *self._segments[first:]]
-        job = SegmentFlush(
-            self._files,
-            self.path,
-            upto=end,
+        work = ToSync(
             logs=[segment.log for segment in dirty],
             named=self._unsynced_names,
+            syncs_names=any(segment.names_changed for segment in dirty),
+            parent=self.directory if self._is_new else None,
             epochs=state.epochs.entries() if epochs_changed else None,
         )
-        if not any(segment.names_changed for segment in dirty):
-            job.without_names()
-        if self._is_new:
-            job.with_parent(self.directory)
+        job = SegmentFlush(self._files, self.path, work, upto=end, is_closed=lambda: self.is_closed)
+        self._is_syncing = True
         for segment in dirty:
             segment.names_changed = False
         self._unsynced_names = []
@@ -181,6 +178,7 @@ class StoredLog(TrimmableLog):
         """A flush job ended well: raise the durable end."""
         state = self._state
         self._syncing_indexes = []
+        self._is_syncing = False
         state.durable_end_offset = max(state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset))
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -283,17 +281,21 @@ class StoredLog(TrimmableLog):
     def maintain(self, now_ms: int) -> None:
         """Write index entries behind, remove files whose delay is over, forget idle producers. Cheap."""
         self._active.store_indexes()
-        self.retired.remove_due(now_ms)
+        if not self._is_syncing:
+            self.retired.remove_due(now_ms)
         if len(self._state.producers):
             self.expire_producers(now_ms)
 
     def close(self, *, clean: bool) -> None:
-        """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first."""
+        """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
+
+        Jobs of this log that are still under way come to nothing.
+        """
         if self.is_closed:
             return
-        self.is_closed = True
         if clean:
             self.sync_all()
+        self.is_closed = True
         self.retired.close(remove=clean)
         for segment in self._segments:
             segment.close()
