@@ -227,6 +227,7 @@ class Connection:
         if self._closed:
             return
         slot.reply = reply
+        slot.deferred = None
         slots = self._slots
         while slots and slots[0].reply is not None:
             first = slots.popleft()

@@ -169,21 +169,13 @@ def _compare_histories(read: PartitionRead, leader: PartitionLeader) -> None:
         read.diverging_epoch = (end.epoch, end.offset)
 
 
-def has_news(reads: list[PartitionRead], terms: FetchTerms) -> bool:
-    """Cheap test whether a waiting fetch is worth reading again: some partition has more, or another leader."""
-    for read in reads:
-        hosted = read.hosted
-        if hosted is None or hosted.leader is None:
-            return True
-        log = hosted.leader.log
-        if terms.is_follower:
-            upper = log.log_end_offset
-            if log.high_watermark != read.high_watermark:
-                return True
-        elif terms.isolation_level == READ_COMMITTED:
-            upper = log.last_stable_offset
-        else:
-            upper = log.high_watermark
-        if upper > read.asked.fetch_offset:
-            return True
-    return False
+def has_news(read: PartitionRead, terms: FetchTerms) -> bool:
+    """Cheap test whether a waiting fetch is worth reading again: this partition has more, or another leader."""
+    hosted = read.hosted
+    if hosted is None or hosted.leader is None:
+        return True
+    log = hosted.leader.log
+    if terms.is_follower:
+        return log.log_end_offset > read.asked.fetch_offset or log.high_watermark != read.high_watermark
+    upper = log.last_stable_offset if terms.isolation_level == READ_COMMITTED else log.high_watermark
+    return upper > read.asked.fetch_offset

@@ -14,7 +14,7 @@ class _Waiting:
 
     __slots__ = ("attempt", "deferred", "keys")
 
-    def __init__(self, deferred: Deferred, keys: tuple[Hashable, ...], attempt: Callable[[], bool]) -> None:
+    def __init__(self, deferred: Deferred, keys: tuple[Hashable, ...], attempt: Callable[[Hashable], bool]) -> None:
         self.deferred = deferred
         self.keys = keys
         self.attempt = attempt
@@ -40,6 +40,10 @@ class Purgatory:
 
         `attempt` is not called here: a caller tries once itself before it waits.
         """
+        self.watch_keys(deferred, keys, lambda _: attempt())
+
+    def watch_keys(self, deferred: Deferred, keys: Iterable[Hashable], attempt: Callable[[Hashable], bool]) -> None:
+        """As `watch`; `attempt` is told which key moved."""
         if deferred.is_done:
             return
         number = next(self._ids)
@@ -57,7 +61,7 @@ class Purgatory:
         if not waiters:
             return
         for number, waiting in list(waiters.items()):
-            if waiting.deferred.is_done or waiting.attempt():
+            if waiting.deferred.is_done or waiting.attempt(key):
                 self._forget(number)
 
     def expire(self, now_ms: int) -> None:

@@ -89,9 +89,10 @@ class Deferred:
         if self.is_done:
             return False
         self._reply = reply
-        self.on_timeout = None
-        if self._on_done is not None:
-            self._on_done(reply)
+        self.on_timeout = self.on_abandoned = None
+        on_done, self._on_done = self._on_done, None  # no cycle is left for the garbage collector
+        if on_done is not None:
+            on_done(reply)
         return True
 
     def expire(self) -> bool:
@@ -104,9 +105,10 @@ class Deferred:
         """The asker has gone; no reply is wanted."""
         if not self.is_done:
             self._abandoned = True
-            self.on_timeout = None
-            if self.on_abandoned is not None:
-                self.on_abandoned()
+            on_abandoned, self.on_abandoned = self.on_abandoned, None
+            self.on_timeout = self._on_done = None
+            if on_abandoned is not None:
+                on_abandoned()
 
     def when_done(self, callback: Callable[[AnyReply], object]) -> None:
         """Call `callback` with the reply, at once when it is there already. One callback at most."""

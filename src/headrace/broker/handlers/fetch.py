@@ -117,14 +117,15 @@ class _Call:
         if self._read() or max_wait_ms <= 0 or not self._asked:
             return self._reply()
         deferred = Deferred(deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out)
-        keys = [read.hosted for read in self._reads if read.hosted is not None]
+        places = {read.hosted: at for at, read in enumerate(self._reads) if read.hosted is not None}
 
-        def attempt() -> bool:
-            if not has_news(self._reads, self._terms) or not self._read():
+        def attempt(moved: Hashable) -> bool:
+            read = self._reads[places[moved]]  # type: ignore[index]
+            if not has_news(read, self._terms) or not self._read():
                 return False
             return deferred.complete(self._reply())
 
-        self._broker.purgatory.watch(deferred, keys, attempt)
+        self._broker.purgatory.watch_keys(deferred, places, attempt)
         return deferred
 
     def _read(self) -> bool:
