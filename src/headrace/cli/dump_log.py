@@ -1,0 +1,178 @@
+"""What do the files of a log directory hold? (kafka-dump-log: segments, indexes, snapshots; Kafka's files and ours)"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headrace.cli import dump_decoders
+from headrace.cli.dump_batches import NO_LIMIT, DumpOptions, Findings, dump_json, dump_lines
+from headrace.cli.dump_decoders import Decoder, json_text
+from headrace.cli.dump_indexes import (
+    offset_entries,
+    offset_mismatches,
+    producer_lines,
+    sanity_of,
+    time_entries,
+    time_mismatches,
+    transaction_lines,
+)
+from headrace.core.errors import OperatorError
+
+_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(?:\..*)?")
+DECODERS: dict[str, Decoder] = {
+    "cluster_metadata": dump_decoders.cluster_metadata,
+    "offsets": dump_decoders.offsets,
+    "transaction_log": dump_decoders.transactions,
+    "share_group_state": dump_decoders.share_group_state,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpJob:
+    """What to do with each file."""
+
+    options: DumpOptions
+    is_sanity_check: bool = False
+    is_verification: bool = False
+    as_json: bool = False
+
+
+@click.command(help="Print what log, index and snapshot files hold, and check the indexes.")
+@click.option("--files", required=True, metavar="FILE,...", help="The files, apart by commas.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
+@click.option("--deep-iteration", is_flag=True, help="Print every record, not only the batches.")
+@click.option(
+    "--index-sanity-check", is_flag=True, help="Only check that index files are sane, as a broker does at its start."
+)
+@click.option("--verify-index-only", is_flag=True, help="Check index files against their log without printing them.")
+@click.option(
+    "--cluster-metadata-decoder", "cluster_metadata", is_flag=True, help="Show records of __cluster_metadata."
+)
+@click.option("--offsets-decoder", "offsets", is_flag=True, help="Show records of __consumer_offsets.")
+@click.option("--transaction-log-decoder", "transaction_log", is_flag=True, help="Show records of __transaction_state.")
+@click.option(
+    "--share-group-state-decoder", "share_group_state", is_flag=True, help="Show records of __share_group_state."
+)
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option(
+    "--max-bytes", type=click.IntRange(0, NO_LIMIT), default=NO_LIMIT, help="Stop after this many bytes of batches."
+)
+@click.option("--max-message-size", type=click.IntRange(0), default=5_242_880, help="Accepted for Kafka's sake.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document a file.")
+def command(files: str, **given: Any) -> int:
+    """B-T09."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    chosen = [decoder for name, decoder in DECODERS.items() if given[name]]
+    decoder = chosen[0] if chosen else dump_decoders.plain if given["print_data_log"] else None
+    job = DumpJob(
+        options=DumpOptions(
+            is_deep=given["deep_iteration"] or decoder is not None,
+            decoder=decoder,
+            skips_metadata=given["skip_record_metadata"],
+            max_bytes=given["max_bytes"],
+        ),
+        is_sanity_check=given["index_sanity_check"],
+        is_verification=given["verify_index_only"],
+        as_json=given["as_json"],
+    )
+    trouble: list[str] = []
+    for path in filter(None, (part.strip() for part in files.split(","))):
+        for line in dump_file(path, job, trouble):
+            print(line)
+    for line in trouble:
+        print(line, file=sys.stderr)
+    return 0
+
+
+def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+    """The lines of one file; what does not fit goes to `trouble`. Raises OperatorError: it cannot be read."""
+    if not job.as_json:
+        yield f"Dumping {path}"
+    name = Path(path).name
+    match = _NAME.fullmatch(name)
+    kind = match[3] if match else "checkpoint" if name == "bootstrap.checkpoint" else ""
+    if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
+        trouble.append(f"Ignoring unknown file {path}")
+        return
+    data = _read(path)
+    base_offset = int(match[1]) if match else 0
+    if kind in ("log", "checkpoint"):
+        yield from _dump_batches(path, data, job, trouble)
+    elif kind in ("index", "timeindex"):
+        yield from _dump_index(path, data, base_offset, job, trouble)
+    else:
+        lines = transaction_lines(data) if kind == "txnindex" else producer_lines(data, path)
+        yield from [json_text({"file": path, "entries": list(lines)})] if job.as_json else lines
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror or error}") from error
+
+
+def _dump_batches(path: str, data: bytes, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+    if job.as_json:
+        yield json_text({"file": path, "batches": list(dump_json(data, job.options))})
+        return
+    name = Path(path).name
+    match = _NAME.fullmatch(name)
+    if match is None:
+        yield "KRaft bootstrap snapshot"
+    elif match[3] == "checkpoint":
+        yield f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2] or 0)}"
+    else:
+        yield f"Log starting offset: {int(match[1])}"
+    findings = Findings()
+    yield from dump_lines(data, job.options, findings, name=name)
+    if findings.gaps:
+        trouble.append(f"Non-consecutive offsets in {Path(path).absolute()}")
+        trouble += [f"  {before} is followed by {after}" for before, after in findings.gaps]
+
+
+def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+    is_time_index = Path(path).name.split(".")[1] == "timeindex"
+    if job.is_sanity_check:
+        yield sanity_of(data, path, base_offset, is_time_index=is_time_index)
+        return
+    log = _read(path.replace(".timeindex", ".log") if is_time_index else path.replace(".index", ".log"))
+    if is_time_index:
+        entries = list(time_entries(data, base_offset))
+        names = ("timestamp", "offset")
+        _check_time_index(path, entries, base_offset, log, trouble)
+    else:
+        entries = list(offset_entries(data, base_offset))
+        names = ("offset", "position")
+        mismatches = offset_mismatches(entries, log)
+        if mismatches:
+            trouble.append(f"Mismatches in :{Path(path).absolute()}")
+            trouble += [f"  Index offset: {indexed}, log offset: {real}" for indexed, real in mismatches]
+    if job.as_json:
+        yield json_text({"file": path, "entries": [dict(zip(names, entry, strict=True)) for entry in entries]})
+    elif not job.is_verification:
+        yield from (f"{names[0]}: {first} {names[1]}: {second}" for first, second in entries)
+
+
+def _check_time_index(
+    path: str, entries: list[tuple[int, int]], base_offset: int, log: bytes, trouble: list[str]
+) -> None:
+    offset_index = Path(path.replace(".timeindex", ".index"))
+    positions = list(offset_entries(offset_index.read_bytes(), base_offset)) if offset_index.exists() else []
+    wrong, unordered = time_mismatches([entry for entry in entries if entry[0] > 0], positions, log)
+    if wrong:
+        trouble.append(f"Found timestamp mismatch in :{Path(path).absolute()}")
+        trouble += [f"  Index timestamp: {indexed}, log timestamp: {real}" for indexed, real in wrong]
+    if unordered:
+        trouble.append(f"Found out of order timestamp in :{Path(path).absolute()}")
+        trouble += [
+            f"  Index timestamp: {later}, Previously indexed timestamp: {before}" for later, before in unordered
+        ]
