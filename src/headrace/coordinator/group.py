@@ -198,7 +198,7 @@ class ClassicGroup:
 
     def select_protocol(self) -> str:
         """The protocol with the most votes among those that every member supports; ties as Kafka breaks them."""
-        candidates = {name for name, count in self.support.items() if count == len(self.members)}
+        candidates = {name for name, count in self.support.items() if count == len(self.members)} or set(self.support)
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)

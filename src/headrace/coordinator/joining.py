@@ -20,6 +20,9 @@ from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
+MOST_PENDING_JOINS = 10_000
+"""How many ids a group keeps that nobody came back with (M5); the oldest is forgotten first."""
+
 _LONGEST_NAME_BYTES = 32_000
 _LARGEST_UTF8 = 4
 FIRST_VERSION_WITH_ID_FIRST = 4
@@ -113,6 +116,10 @@ def _join_unknown(shard: Shard, group: ClassicGroup, event: RequestReceived) -> 
     if instance_id is not None and instance_id in group.static_members:
         _replace_static(shard, group, event, member_id)
     elif instance_id is None and event.api_version >= FIRST_VERSION_WITH_ID_FIRST:
+        if len(group.pending_joins) >= MOST_PENDING_JOINS:
+            oldest = next(iter(group.pending_joins))
+            group.remove(oldest)
+            shard.end_session(group.group_id, oldest)
         group.pending_joins[member_id] = None
         shard.expect_from(group.group_id, member_id, deadline_ms=event.now_ms + request.session_timeout_ms)
         _refuse(shard, event, ErrorCode.MEMBER_ID_REQUIRED, member_id)

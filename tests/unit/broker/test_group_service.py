@@ -192,7 +192,7 @@ def test_what_was_committed_is_loaded_by_the_next_one() -> None:
 
 
 def test_a_large_log_is_loaded_in_slices() -> None:
-    """M6, G4: COORDINATOR_LOAD_IN_PROGRESS until all of it is read; each tick reads one slice."""
+    """M6, G4, K42: COORDINATOR_LOAD_IN_PROGRESS until all of it is read; each tick reads one slice."""
     logs = MemoryLogs()
     for number in range(60):
         record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(number, -1, "x" * 4_000, 1))
@@ -209,7 +209,7 @@ def test_a_large_log_is_loaded_in_slices() -> None:
 
 
 def test_nothing_is_served_before_the_loaded_records_are_committed() -> None:
-    """G4: the tail of the log might still be cut."""
+    """G4, K42: the tail of the log might still be cut."""
     logs = MemoryLogs()
     record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 1))
     logs.put(build_batch([NewRecord(record.key, record.value, 1)]))

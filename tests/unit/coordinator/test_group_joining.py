@@ -7,6 +7,7 @@ import pytest
 from headrace.coordinator.config import GroupConfig
 from headrace.coordinator.events import LoadFinished
 from headrace.coordinator.group import GroupState
+from headrace.coordinator.joining import MOST_PENDING_JOINS
 from headrace.coordinator.machine import GroupCoordinator
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponseMember
@@ -160,6 +161,17 @@ def test_who_never_comes_back_with_its_id_is_forgotten() -> None:
     assert len(bench.group.pending_joins) == 1
     bench.pass_time(SESSION_MS)
     assert not bench.group.pending_joins
+
+
+def test_ids_that_nobody_uses_do_not_pile_up() -> None:
+    """M5: beyond a number the oldest is forgotten, and may begin again."""
+    bench = Bench()
+    ids = [bench.answers[bench.start_join()].member_id for _ in range(MOST_PENDING_JOINS + 1)]
+    assert len(bench.group.pending_joins) == MOST_PENDING_JOINS
+    assert bench.ask(join_request(ids[0])).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    token = bench.start_join(ids[-1])
+    bench.pass_time(bench.config.initial_rebalance_delay_ms)
+    assert bench.joined(token).leads
 
 
 def test_a_rebalance_waits_for_who_was_given_an_id() -> None:

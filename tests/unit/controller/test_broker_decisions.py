@@ -1,0 +1,281 @@
+"""Who may register, and what follows from heartbeats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import ONE_UUID, Uuid
+from headrace.metadata.image import NO_LEADER
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
+from headrace.wire.messages.broker_registration import BrokerRegistrationResponse, Feature, Listener
+from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
+from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
+from tests.support.controller import ControllerBench, active, directory, incarnation, registration
+
+LOST = Uuid(b"L" * 16)
+
+
+def topic(bench: ControllerBench, *replicas: tuple[int, ...], name: str = "t") -> Uuid:
+    """A topic with these replicas a partition."""
+    assignments = tuple(
+        CreatableReplicaAssignment(partition_index=number, broker_ids=each) for number, each in enumerate(replicas)
+    )
+    asked = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+    answer = bench.ask(CreateTopicsRequest(topics=(asked,)))
+    assert answer.topics[0].error_code == 0
+    found: Uuid = answer.topics[0].topic_id
+    return found
+
+
+def shape(bench: ControllerBench, name: str = "t") -> list[tuple[int, tuple[int, ...], int]]:
+    """(leader, ISR, leader epoch) of each partition."""
+    partitions = bench.committed_image.topics.by_name[name].partitions
+    return [(partitions[n].leader, partitions[n].isr, partitions[n].leader_epoch) for n in sorted(partitions)]
+
+
+def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> None:
+    """S1-53, B-C01, C8: acknowledged when committed; epochs are unique and rise."""
+    bench = active()
+    offset = bench.next_offset
+    assert bench.ask(registration(1)) == BrokerRegistrationResponse(broker_epoch=offset)
+    record = bench.log[-1]
+    assert isinstance(record, RegisterBrokerRecord)
+    assert (record.broker_epoch, record.fenced, record.log_dirs) == (offset, True, (directory(1),))
+    assert bench.ask(registration(2)).broker_epoch == offset + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"cluster_id": "AAAAAAAAAAAAAAAAAAAAAg"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (ONE_UUID,)}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (directory(1), directory(1))}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (directory(7),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (Listener(name="A", host="h", port=1),) * 2}, ErrorCode.INVALID_REQUEST),
+        ({"listeners": (Listener(name="A", host="", port=1),)}, ErrorCode.INVALID_REQUEST),
+        ({"listeners": (Listener(name="A", host="h", port=0),)}, ErrorCode.INVALID_REQUEST),
+        ({"broker_id": -1}, ErrorCode.INVALID_REQUEST),
+        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
+        (
+            {"features": (Feature(name="metadata.version", min_supported_version=7, max_supported_version=29),)},
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+    ],
+)
+def test_registrations_that_are_refused(changes: dict[str, Any], error: ErrorCode) -> None:
+    """S1-28, S1-47, S1-48, S1-50, B-U03: with epoch -1, and nothing written (S1-51)."""
+    bench = active()
+    bench.broker(7)
+    before = len(bench.log)
+    answer = bench.ask(registration(1, **changes))
+    assert answer == BrokerRegistrationResponse(error_code=error, broker_epoch=-1)
+    assert len(bench.log) == before
+
+
+def test_an_id_in_use_is_refused_while_its_session_lives() -> None:
+    """S1-29: holder unfenced and heard from: DUPLICATE_BROKER_REGISTRATION(101); C8: one live incarnation an id."""
+    bench = active()
+    bench.broker(1)
+    answer = bench.ask(registration(1, incarnation_id=incarnation(9)))
+    assert answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_the_broker_of_the_controllers_own_process_gets_in_at_once() -> None:
+    """S1-29: it holds the locks of its directories, so the incarnation before it is dead; it leaves every ISR first (C10)."""
+    bench = active()
+    bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2))
+    bench.listener = ""
+    answer = bench.ask(registration(1, incarnation_id=incarnation(9)))
+    assert answer.error_code == 0
+    assert answer.broker_epoch == bench.next_offset - 1
+    assert shape(bench) == [(2, (2,), 1)]
+
+
+def test_the_same_incarnation_may_register_again_and_keeps_its_epoch() -> None:
+    """S1-29: and whether it is fenced."""
+    bench = active()
+    epoch = bench.broker(1)
+    assert bench.ask(registration(1, rack="r")) == BrokerRegistrationResponse(broker_epoch=epoch)
+    broker = bench.committed_image.cluster.brokers[1]
+    assert (broker.rack, broker.fenced) == ("r", False)
+
+
+def test_a_fenced_holder_gives_way() -> None:
+    """S1-29."""
+    bench = active()
+    epoch = bench.broker(1, unfenced=False)
+    again = bench.ask(registration(1, incarnation_id=incarnation(9)))
+    assert again.error_code == 0
+    assert again.broker_epoch > epoch
+
+
+def test_an_expired_holder_gives_way() -> None:
+    """S1-29: after kill -9 the same id gets in once the old session has expired."""
+    bench = active(broker_session_timeout_ms=9_000)
+    epoch = bench.broker(1)
+    bench.advance(9_000)
+    assert bench.ask(registration(1, incarnation_id=incarnation(9))).error_code != 0
+    bench.advance(1)
+    bench.commit()
+    assert bench.ask(registration(1, incarnation_id=incarnation(9))).broker_epoch > epoch
+
+
+def test_a_new_incarnation_is_out_of_every_isr_before_it_can_lead() -> None:
+    """C10, S1-29: the epoch is the offset of the registration, behind the records that take it out."""
+    bench = active()
+    bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2))
+    bench.advance(9_001)
+    bench.commit()
+    offset = bench.next_offset
+    answer = bench.ask(registration(1, incarnation_id=incarnation(9)))
+    assert bench.log[answer.broker_epoch - bench.start_offset].SCHEMA.api_key == 0
+    assert answer.broker_epoch >= offset
+
+
+def test_unfencing_waits_until_the_broker_has_read_its_registration() -> None:
+    """S1-55, S1-56, S1-60, C16: an offset equal to the record's counts as caught up, one less does not."""
+    bench = active()
+    epoch = bench.broker(1, unfenced=False)
+    assert bench.heartbeat(1, epoch, current_metadata_offset=epoch - 1) == BrokerHeartbeatResponse(
+        is_caught_up=False, is_fenced=True
+    )
+    assert bench.heartbeat(1, epoch, current_metadata_offset=epoch, want_fence=True) == BrokerHeartbeatResponse(
+        is_caught_up=True, is_fenced=True
+    )
+    assert bench.heartbeat(1, epoch, current_metadata_offset=epoch) == BrokerHeartbeatResponse(
+        is_caught_up=True, is_fenced=False
+    )
+    assert bench.log[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)
+
+
+@pytest.mark.parametrize(("broker_id", "shift"), [(2, 0), (1, -1), (1, 1)])
+def test_heartbeats_of_unknown_ids_and_epochs_are_stale(broker_id: int, shift: int) -> None:
+    """S1-61, C8: STALE_BROKER_EPOCH(77)."""
+    bench = active()
+    epoch = bench.broker(1)
+    answer = bench.heartbeat(broker_id, epoch + shift)
+    assert answer == BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+
+
+def test_a_silent_broker_is_fenced_and_out_of_every_isr() -> None:
+    """B-C24, C7, C14: new leaders first, then the fence; the last member of an ISR stays in it without leading."""
+    bench = active()
+    bench.broker(1)
+    second = bench.broker(2)
+    topic(bench, (1, 2), (2, 1))
+    topic(bench, (1,), name="alone")
+    bench.advance(5_000)
+    bench.heartbeat(2, second)
+    bench.advance(4_001)
+    before = len(bench.log)
+    bench.commit()
+    assert [type(record) for record in bench.log[before:]] == [
+        PartitionChangeRecord,
+        PartitionChangeRecord,
+        PartitionChangeRecord,
+        BrokerRegistrationChangeRecord,
+    ]
+    assert shape(bench) == [(2, (2,), 1), (2, (2,), 0)]
+    assert shape(bench, "alone") == [(NO_LEADER, (1,), 1)]
+    assert bench.committed_image.cluster.brokers[1].fenced
+    assert not bench.committed_image.cluster.brokers[2].fenced
+
+
+def test_a_partition_without_a_leader_comes_back_with_its_last_member() -> None:
+    """B-C25: unfencing elects it where nobody leads."""
+    bench = active()
+    epoch = bench.broker(1)
+    topic(bench, (1,))
+    bench.advance(9_001)
+    bench.commit()
+    assert shape(bench) == [(NO_LEADER, (1,), 1)]
+    assert bench.heartbeat(1, epoch).is_fenced is False
+    assert shape(bench) == [(1, (1,), 2)]
+
+
+def test_a_fence_with_very_many_partitions_is_written_in_parts() -> None:
+    """B-C22: a long fence result is split; no batch has more than 10,000 records."""
+    bench = active()
+    bench.broker(1)
+    bench.broker(2)
+    for number in range(3):
+        topic(bench, *[(1, 2)] * 4_000, name=f"t{number}")
+    effects = bench.advance(9_001)
+    sizes = [len(effect.records) for effect in effects if hasattr(effect, "records")]
+    assert max(sizes) <= 10_000
+    assert sum(sizes) > 12_000
+
+
+def test_a_controlled_shutdown_moves_the_leaders_and_then_lets_go() -> None:
+    """S1-57, S1-58, KIP-841: out of every ISR that has another member, others lead; cleared when all have seen it."""
+    bench = active()
+    first = bench.broker(1)
+    second = bench.broker(2)
+    topic(bench, (1, 2))
+    behind = bench.next_offset - 1
+    bench.heartbeat(2, second, current_metadata_offset=behind)
+    answer = bench.heartbeat(1, first, want_shut_down=True)
+    assert answer == BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False, should_shut_down=False)
+    assert shape(bench) == [(2, (2,), 1)]
+    assert bench.committed_image.cluster.brokers[1].in_controlled_shutdown
+    assert bench.heartbeat(1, first, want_shut_down=True).should_shut_down is False
+    bench.heartbeat(2, second)
+    answer = bench.heartbeat(1, first, want_shut_down=True)
+    assert answer == BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True, should_shut_down=True)
+    assert bench.committed_image.cluster.brokers[1].fenced
+
+
+def test_a_lone_broker_keeps_what_it_leads_until_it_stops() -> None:
+    """S1-57: with nobody to take over it stays in the ISR, without a leader, and is let go (one node can stop)."""
+    bench = active()
+    epoch = bench.broker(1)
+    topic(bench, (1,))
+    assert bench.heartbeat(1, epoch, want_shut_down=True).should_shut_down is False
+    assert shape(bench) == [(NO_LEADER, (1,), 1)]
+    assert bench.heartbeat(1, epoch, want_shut_down=True).should_shut_down is True
+
+
+def test_a_broker_that_leads_nothing_stops_at_once() -> None:
+    """B-K05."""
+    bench = active()
+    epoch = bench.broker(1)
+    assert bench.heartbeat(1, epoch, want_shut_down=True).should_shut_down is True
+    assert bench.committed_image.cluster.brokers[1].fenced
+
+
+def test_lost_and_cordoned_directories_are_noted() -> None:
+    """B-K08, KIP-858, KIP-1066: replicas in a lost directory leave the ISR; only what changed is written."""
+    bench = active()
+    epoch = bench.broker(1, log_dirs=(directory(1), LOST))
+    bench.broker(2)
+    topic(bench, (1, 2))
+    bench.heartbeat(1, epoch, cordoned_log_dirs=())
+    assert bench.log[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, cordoned_log_dirs=())
+    before = len(bench.log)
+    bench.heartbeat(1, epoch, cordoned_log_dirs=())
+    assert len(bench.log) == before
+    bench.heartbeat(1, epoch, offline_log_dirs=(LOST,))
+    assert bench.log[before:] == [
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, log_dirs=(directory(1),))
+    ]
+    assert shape(bench) == [(1, (1, 2), 0)]
+
+
+def test_controllers_register_too() -> None:
+    """B-C19, KIP-919."""
+    bench = active()
+    request = ControllerRegistrationRequest(controller_id=1, incarnation_id=incarnation(1))
+    assert bench.ask(request).error_code == 0
+    assert bench.committed_image.cluster.controllers[1].incarnation_id == incarnation(1)
