@@ -17,7 +17,9 @@ OUTPUT_NAME = "headrace-server.out"
 READY = b"1"
 
 
-def start_in_background(config: NodeConfig, run: Callable[[Callable[[ReadyInfo], None]], int]) -> int:
+def start_in_background(
+    config: NodeConfig, run: Callable[[Callable[[ReadyInfo], None]], int], ready_line: Callable[[ReadyInfo], str]
+) -> int:
     """Run the node in a process without terminal; returns in the caller when it is ready (0) or has failed (its exit code).
 
     What the node prints goes to `headrace-server.out` in $LOG_DIR, else beside the first log directory.
@@ -34,8 +36,6 @@ def start_in_background(config: NodeConfig, run: Callable[[Callable[[ReadyInfo],
     _leave_terminal(output)
 
     def on_ready(ready: ReadyInfo) -> None:
-        from headrace.cli.start import ready_line
-
         print(ready_line(ready), flush=True)
         os.write(writing, READY + ready_line(ready).encode())
         os.close(writing)

@@ -144,7 +144,7 @@ def main(arguments: list[str]) -> int:
         if options.is_daemon:
             from headrace.cli.daemon import start_in_background
 
-            return start_in_background(config, lambda ready: run_node(config, options, ready))
+            return start_in_background(config, lambda ready: run_node(config, options, ready), ready_line)
         return run_node(config, options, say_ready)
     except (OperatorError, StorageFault) as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import parse_node_id
-from headrace.broker.config_view import ConfigView, Source
 from headrace.broker.context import RequestContext
 from headrace.broker.reply import Reply
 from headrace.core.config_rules import ResourceType, check_topic_name
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.metadata.config_view import ConfigView, Source
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
