@@ -13,7 +13,7 @@ from headrace.records.batch import crc_is_right, iter_batches
 from headrace.records.control import read_marker
 from headrace.records.record import iter_records
 
-SLICE_BYTES = 128 * 1024
+SLICE_BYTES = 64 * 1024
 NO_PRODUCER = -1
 
 
