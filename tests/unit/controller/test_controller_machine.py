@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from headrace.controller.decision import Decision
 from headrace.controller.events import Answer, AppendRecords, RequestArrived, RequestCause, Resign, TimeAdvanced
 from headrace.controller.machine import ControllerMachine
-from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import PeerError
 from headrace.metadata.image import EMPTY_IMAGE
+from headrace.metadata.snapshot import VersionedRecord
 from headrace.wire.messages import (
     allocate_producer_ids,
     alter_configs,
@@ -26,12 +26,13 @@ from headrace.wire.messages import (
     update_features,
 )
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
+from headrace.wire.metadata_records.remove_topic_record import RemoveTopicRecord
 from tests.support.controller import ControllerBench, active, registration
 
 REQUESTS: list[Any] = [
@@ -238,14 +239,9 @@ def test_an_idle_controller_writes_no_ops() -> None:
 def test_a_decision_that_cannot_be_replayed_costs_the_leadership() -> None:
     """C18: a bug of ours must not reach the log; nothing of it is written."""
     bench = active()
-    broken = PeerError(ErrorCode.NONE)
-    assert broken.code is ErrorCode.NONE
-    from headrace.controller.decision import Decision
-    from headrace.metadata.snapshot import VersionedRecord
-    from headrace.wire.metadata_records.remove_topic_record import RemoveTopicRecord
 
     def bad(_situation: object, _request: object) -> Decision:
-        return Decision(records=(VersionedRecord(RemoveTopicRecord(), 0),), response=refused(new(), broken))
+        return Decision(records=(VersionedRecord(RemoveTopicRecord(), 0),), response=CreateTopicsResponse())
 
     bench.machine._decisions[CreateTopicsRequest] = bad
     effects = bench.send(new())
