@@ -62,8 +62,6 @@ class Broker:
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
-        self.controller_id = -1
-        self.is_stopping = False
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
         self._clock = clock
         self.now_ms = clock.now_ms

@@ -148,7 +148,9 @@ class Listener:
         limits = self.limits
         for connection in list(self.connections):
             waited_ms = (now - connection.active_at) * 1000
-            if connection.frame_since is not None and not connection.held and connection.output_since is None:
+            if connection.frame_since is not None and not connection.is_reading:
+                connection.frame_since = now  # it is us who do not read
+            elif connection.frame_since is not None:
                 allowed_ms = limits.frame_timeout_ms + connection.frame_size * 1000 / limits.min_frame_bytes_per_s
                 if (now - connection.frame_since) * 1000 > allowed_ms:
                     connection.close(

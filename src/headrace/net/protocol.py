@@ -76,7 +76,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._pos = 0
         self._end = 0
         self._running = False
-        self._reading = True
+        self.is_reading = True
         self._counted = False
         self._output_full = False
         self._outbox: deque[Piece | _Rest] = deque()
@@ -302,8 +302,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if may_read and self._end - self._pos >= 4 and self._own is not None:
             size = _LENGTH(self._own, self._pos)[0]
             may_read = self._end - self._pos < 4 + size
-        if may_read != self._reading and not self.is_closed:
-            self._reading = may_read
+        if may_read != self.is_reading and not self._transport.is_closing():
+            self.is_reading = may_read
             if may_read:
                 self._transport.resume_reading()
             else:

@@ -165,8 +165,6 @@ class NodeMachine:
 
     def begin_shutdown(self) -> None:
         """The operator wants the process to stop: the broker first (B-K12)."""
-        if self.broker is not None:
-            self.broker.is_stopping = True
         if self.lifecycle is None:
             self._do(StateChanged(state=BrokerState.SHUTTING_DOWN))
         else:
@@ -222,8 +220,6 @@ class NodeMachine:
                     self._publish(effect.delta)
                 case raft_events.LeaderChanged():
                     self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
-                    if self.broker is not None:
-                        self.broker.controller_id = effect.leader_id
                 case _:
                     self._do(effect)
         self.local.activity_changed()
