@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from headrace.core.ids import Uuid
+from headrace.raft.config import RaftConfig
 from headrace.raft.events import (
     FlushLog,
     LogFlushed,
@@ -16,7 +17,7 @@ from headrace.raft.events import (
     RaftEvent,
     StoreQuorumState,
 )
-from headrace.raft.machine import RaftConfig, RaftNode
+from headrace.raft.machine import RaftNode
 from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 

@@ -11,14 +11,14 @@ own epoch on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from headrace.core.errors import StorageFault
-from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import Rng
 from headrace.log.ports import AppendRefused, Origin, PartitionLogPort
+from headrace.raft.config import RaftConfig
 from headrace.raft.election import election_timeout
 from headrace.raft.events import (
     FlushLog,
@@ -45,29 +45,7 @@ from headrace.raft.replication import RaftBatch, SnapshotsPort, epoch_start_batc
 from headrace.raft.requests import QuorumView, RequestDesk
 from headrace.raft.roles import Candidate, Leader, Resigned, Role, Unattached, check_transition
 from headrace.raft.snapshots import StoredSnapshot, log_start_after_cleaning
-from headrace.raft.voters import VoterEndPoint, VoterSet
 from headrace.records.record import Placement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftConfig:
-    """Who this node is in the quorum, and its limits. Times in ms, sizes in bytes; retention -1 = no limit.
-
-    `write_voters`: only the local 0-0 snapshot names the voters yet, so the first leader writes them into the log (KIP-853).
-    """
-
-    node_id: int
-    directory_id: Uuid
-    cluster_id: str
-    voters: VoterSet
-    end_points: tuple[VoterEndPoint, ...] = ()
-    write_voters: bool = False
-    append_linger_ms: int = 25
-    election_timeout_ms: int = 1_000
-    max_batch_bytes: int = 8_388_608
-    fetch_max_bytes: int = 1_048_576
-    retention_bytes: int = 104_857_600
-    retention_ms: int = 604_800_000
 
 
 class RaftNode:

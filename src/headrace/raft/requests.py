@@ -31,8 +31,8 @@ from headrace.wire.messages.fetch_snapshot import (
 from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
+    from headrace.raft.config import RaftConfig
     from headrace.raft.events import RaftResponse
-    from headrace.raft.machine import RaftConfig
 
 MAX_WAITING_FETCHES = 10_000
 """More fetches than this do not wait: they are answered empty at once."""

@@ -18,9 +18,10 @@ from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.metadata.image import EndPoint, MetadataImage
 from headrace.metadata.loader import MetadataLoader
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, SnapshotJob
+from headrace.raft.config import RaftConfig
 from headrace.raft.events import QuorumState
 from headrace.raft.history import check_single_voter, find_voters
-from headrace.raft.machine import RaftConfig, RaftNode
+from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import read_snapshot
 from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
