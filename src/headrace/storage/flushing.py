@@ -66,9 +66,12 @@ class SegmentFlush:
 
     def _sync_by_name(self, name: str) -> None:
         """Sync an index or snapshot; one that was removed meanwhile needs no sync."""
-        if not self._files.exists(name):
+        try:
+            file = self._files.open(name)
+        except StorageFault:
+            if self._files.exists(name):
+                raise
             return
-        file = self._files.open(name)
         try:
             file.fsync()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ports import BytesLike, File, Files
@@ -20,6 +21,9 @@ from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, Trans
 from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_file
 
 SCAN_BYTES = 16 * 1024
+_FIND_BYTES = 4 * 1024 + HEADER_SIZE
+_PLACE = Struct(">qi4xb6xi")
+"""Base offset, length, magic and last offset delta out of a batch header."""
 _UNKNOWN = -2
 
 
@@ -268,6 +272,25 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
+
+    def position_of(self, offset: int) -> int:
+        """Position of the batch that holds `offset`, or of the next one; the segment's size if it ends before. Hot path."""
+        position = self.index.position_for(offset)
+        log, size, unpack = self.log, self.size, _PLACE.unpack_from
+        chunk, start, end = b"", 0, 0
+        while position + HEADER_SIZE <= size:
+            if position + HEADER_SIZE > end:
+                chunk, start = log.pread(min(_FIND_BYTES, size - position), position), position
+                end = start + len(chunk)
+                if position + HEADER_SIZE > end:
+                    return size
+            base, length, magic, last_offset_delta = unpack(chunk, position - start)
+            if base + last_offset_delta >= offset:
+                return position
+            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
+                return size
+            position += length + LOG_OVERHEAD
+        return size
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The bytes of a batch."""

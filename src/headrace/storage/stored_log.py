@@ -23,7 +23,7 @@ from headrace.log.ports import (
     OutOfRange,
     TimestampAndOffset,
 )
-from headrace.log.segments import SegmentFacts, must_roll
+from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES, SegmentFacts, must_roll
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, batch_is_sound, read_header
 from headrace.storage import lookups
 from headrace.storage.checkpoints import topic_id_text
@@ -123,7 +123,17 @@ class StoredLog(TrimmableLog):
 
     def _must_roll(self, active: Segment, size: int, last_offset: int, clock: tuple[int, int]) -> bool:
         if active.size == 0:
-            return last_offset - active.base_offset > 0x7FFFFFFF
+            return last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        config = self._state.config
+        if (
+            active.size + size <= config.segment_bytes
+            and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
+            and active.first_timestamp >= 0
+            and -1 < clock[1] <= active.first_timestamp + config.segment_ms - active.jitter_ms
+            and len(active.index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
+            and len(active.time_index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
+        ):
+            return False  # what nearly every batch is: one that plainly fits
         facts = SegmentFacts(
             active.base_offset,
             active.size,
@@ -133,7 +143,7 @@ class StoredLog(TrimmableLog):
             len(active.time_index),
             active.jitter_ms,
         )
-        return must_roll(facts, self._state.config, size=size, last_offset=last_offset, clock=clock)
+        return must_roll(facts, config, size=size, last_offset=last_offset, clock=clock)
 
     def write_topic_id(self) -> None:
         """Write `partition.metadata` to the page cache; the first flush, which is due at once, makes it durable."""
@@ -245,8 +255,7 @@ class StoredLog(TrimmableLog):
             known = self._positions.get(offset)
             if known is not None:
                 return known
-        found = segment.find(offset)
-        return segment.size if found is None else found[0]
+        return segment.position_of(offset)
 
     def _end_in(self, segment: Segment, upper: int) -> int:
         """Position behind the last batch of `segment` below `upper`; remembered, as the next read begins there."""
