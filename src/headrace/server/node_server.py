@@ -95,7 +95,7 @@ class NodeServer:
             node_id=self.config.node_id,
             cluster_id=self._disk.cluster_id,
             listeners=self._bound,
-            data_dir=self.config.log_dirs[0],
+            data_dir=(*self.config.log_dirs, self.config.metadata_log_dir)[0],
             seconds=time.monotonic() - self._started_at,
         )
 
@@ -302,6 +302,7 @@ class NodeServer:
                     machine.broker.groups.shut_down()
                 epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
                 await self._in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
+                _LOG.info("the broker is closed")
             if machine is not None and is_clean:
                 machine.resign()
             await self._listeners.close(self._listeners.names())
@@ -309,6 +310,7 @@ class NodeServer:
                 self._ticker.cancel()
             await self._jobs_done()
             await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
+            _LOG.info("the quorum node is closed")
         except StorageFault as fault:
             self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
         finally:

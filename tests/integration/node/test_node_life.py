@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.core.errors import OperatorError
 from headrace.core.ids import METADATA_TOPIC_ID, Uuid
-from headrace.testing.node import Node
+from headrace.testing.node import Node, free_ports
 from headrace.wire.messages.api_versions import ApiVersionsRequest
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -86,7 +89,10 @@ def start_by_hand(node: Node) -> subprocess.Popen[bytes]:
 
 
 def test_a_node_goes_through_its_states_and_leaves_a_mark_of_its_clean_stop(tmp_path: Path) -> None:
-    """B-K01, B-K02, B-K03, B-K04: up in order, down in order, `.kafka_cleanshutdown` with the broker epoch."""
+    """B-K01, B-K02, B-K03, B-K04, B-K12: up in order, down in order and the broker before the quorum node.
+
+    `.kafka_cleanshutdown` holds the broker epoch, and is gone while the node runs.
+    """
     with Node(directory=tmp_path) as node:
         write(node, "kept", "a", "b")
         assert not (node.data / ".kafka_cleanshutdown").exists()
@@ -100,6 +106,7 @@ def test_a_node_goes_through_its_states_and_leaves_a_mark_of_its_clean_stop(tmp_
         assert process.returncode == 0
         states = ["STARTING", "RECOVERY", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN", "SHUTTING_DOWN"]
         assert re.findall(r"broker state: (\w+)", log.decode()) == states
+        assert re.findall(r"the (.+) is closed", log.decode()) == ["broker", "quorum node"]
         mark = json.loads((node.data / ".kafka_cleanshutdown").read_text())
         assert mark["version"] == 0
         assert mark["brokerEpoch"] >= 0
@@ -127,10 +134,11 @@ def test_a_second_process_on_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_an_error_of_its_own(tmp_path: Path) -> None:
-    with Node() as first, pytest.raises(Exception, match="cannot be opened"):
-        Node(
-            directory=tmp_path, properties={"listeners": f"PLAINTEXT://127.0.0.1:{first.port},CONTROLLER://127.0.0.1:0"}
-        ).start()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        where = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{free_ports(1)[0]}"
+        with pytest.raises(OperatorError, match=f"127.0.0.1:{port} cannot be opened"):
+            Node(directory=tmp_path, properties={"listeners": where}).start()
 
 
 def test_sigterm_during_the_start_ends_it(tmp_path: Path) -> None:
@@ -254,3 +262,27 @@ def test_finalized_features_are_told(shared_node: Node) -> None:
     assert {one.name: one.max_version for one in newest.supported_features}["transaction.version"] == 0
     assert all(one.min_version > 0 for one in older.supported_features)
     assert bad.error_code == 42
+
+
+def test_a_controller_alone_serves_its_listener(tmp_path: Path) -> None:
+    """S1-05: `process.roles=controller` hosts no partitions and opens no broker listener."""
+    controller_port = free_ports(1)[0]
+    settings = {
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+    }
+    with Node(directory=tmp_path, properties=settings), RawConnection(controller_port) as client:
+        assert client.ask(DescribeClusterRequest(endpoint_type=2), 1).controller_id == 1
+        assert client.ask(BrokerHeartbeatRequest(broker_id=9), 1).error_code == 77
+
+
+def test_a_broker_alone_is_refused_with_a_reason(tmp_path: Path) -> None:
+    """S1-05: a broker that follows a quorum of other nodes is not supported yet, and says so."""
+    settings = {
+        "process.roles": "broker",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "controller.quorum.voters": "3000@127.0.0.1:1",
+    }
+    with pytest.raises(OperatorError, match="not supported yet"):
+        Node(directory=tmp_path, properties=settings).start()
