@@ -22,6 +22,7 @@ from headrace.testing import Node
 KILLS = int(os.environ.get("HEADRACE_KILLS", "50"))
 SEED = int(os.environ.get("HEADRACE_KILL_SEED", "20"))
 PARTITIONS = 3
+MAX_IN_QUEUE = 20_000
 SETTINGS = {
     "log.segment.bytes": "1048576",
     "log.index.interval.bytes": "512",
@@ -56,7 +57,7 @@ class Load:
             }
         )
         while not self.stopped.is_set():
-            for _ in range(50):
+            for _ in range(50 if len(producer) < MAX_IN_QUEUE else 0):
                 producer.produce(
                     self.topic, b"%d" % self.sent, partition=self.sent % PARTITIONS, on_delivery=self._delivered
                 )
