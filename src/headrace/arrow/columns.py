@@ -6,6 +6,7 @@ bytes are accounted for: fields that do not end where the record's length says a
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from headrace.arrow.frames import Frames
 from headrace.arrow.gather import gather_binary
 from headrace.arrow.hops import record_ends
 from headrace.arrow.schema import TIMESTAMP_TYPE
-from headrace.arrow.varints import Bytes, Ints, read_ints, read_longs, read_unsigned
+from headrace.arrow.varints import MAX_INT_BYTES, Bytes, Ints, read_ints, read_longs, read_unsigned
 
 _US_PER_MS: Final = 1000
 _MAX_TIMESTAMP_MS: Final = (1 << 63) // _US_PER_MS - 1
@@ -50,12 +51,7 @@ def read_fields(frames: Frames) -> RecordFields:
     """Read every field but the header entries of every record of `frames`."""
     buffer: Bytes = np.frombuffer(frames.payload, dtype=np.uint8)
     counts = np.array(frames.counts, dtype=np.int64)
-    ends = record_ends(frames)
-    starts = np.empty_like(ends)
-    starts[1:] = ends[:-1]
-    first_of_batch = np.cumsum(counts) - counts
-    starts[first_of_batch] = frames.starts
-    _, at = read_unsigned(buffer, starts, 5)
+    ends, at = _extents(frames, buffer, counts)
     timestamp_deltas, at = read_longs(buffer, at + 1)
     offset_deltas, at = read_ints(buffer, at)
     keys, at = _read_slices(buffer, at, ends)
@@ -69,6 +65,27 @@ def read_fields(frames: Frames) -> RecordFields:
         offsets=offsets, timestamps_ms=timestamps, is_append_time=is_append_time, keys=keys, values=values,
         header_counts=header_counts, headers_at=at, ends=ends,
     )  # fmt: skip
+
+
+def _extents(frames: Frames, buffer: Bytes, counts: Ints) -> tuple[Ints, Ints]:
+    """The end of each record and the position after its length; suppositions about batches that look alike are proved or dropped."""
+    found = record_ends(frames, may_suppose=True)
+    if not found.is_certain:
+        with suppress(CorruptRecords):
+            return found.positions, _after_lengths(frames, buffer, counts, found.positions)
+        found = record_ends(frames, may_suppose=False)
+    return found.positions, _after_lengths(frames, buffer, counts, found.positions)
+
+
+def _after_lengths(frames: Frames, buffer: Bytes, counts: Ints, ends: Ints) -> Ints:
+    """The position after each record's length; raises CorruptRecords unless all lengths lead exactly from end to end."""
+    starts = np.empty_like(ends)
+    starts[1:] = ends[:-1]
+    starts[np.cumsum(counts) - counts] = frames.starts
+    lengths, at = read_unsigned(buffer, starts, MAX_INT_BYTES)
+    if (lengths & 1).any() or (at + (lengths >> 1) != ends).any():
+        raise CorruptRecords("record lengths do not lead from one record to the next")
+    return at
 
 
 def _read_slices(buffer: Bytes, at: Ints, ends: Ints) -> tuple[Slices, Ints]:

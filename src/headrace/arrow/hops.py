@@ -1,11 +1,13 @@
 """Where does each record of some batches end?
 
-A record says its length, so the way leads from one to the next. Two ways to go: one Python step a record, or, where neighbours are as long
-as each other, one step a run of them. Which one pays is found out while going.
+A record says its length, so the way leads from one to the next. Three ways to go: one Python step a record; where neighbours are as long as
+each other, one step a run of them; and where a batch has as many records and bytes as a regular one before it, no step at all: its records
+are supposed to end where those of the other did. Suppositions are for the caller to check, who reads all lengths at once anyway.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,14 +20,50 @@ _FIRST_PATIENCE: Final = 3
 _MAX_PATIENCE: Final = 256
 _FIRST_WINDOW: Final = 64
 _WORTHWHILE_RUN: Final = 24
+_MAX_RUN_STEP: Final = 8194
+_FEW_PARTS: Final = 24
+"""A batch that falls into so few runs and single steps is regular: others of its size are likely to be alike."""
 
 
-def record_ends(frames: Frames) -> Ints:
-    """The position after each record, batch by batch; raises DecodeError where they do not fill their batch exactly (B49)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The position after each record, batch by batch; where not `is_certain`, some batches were only supposed to be like others."""
+
+    positions: Ints
+    is_certain: bool
+
+
+def record_ends(frames: Frames, *, may_suppose: bool) -> Ends:
+    """Go through all batches; raises CorruptRecords where records do not fill their batch exactly (B49)."""
     walker = _Walker(frames.payload)
+    shapes: dict[tuple[int, int], Ints] = {}
+    parts: list[Ints] = []
+    alike: list[int] = []
+    shape: Ints | None = None
+    is_certain = True
     for start, end, count in zip(frames.starts, frames.ends, frames.counts, strict=True):
-        walker.walk(start, end, count)
-    return walker.ends()
+        known = shapes.get((count, end - start)) if may_suppose else None
+        if alike and known is not shape:
+            parts.append(_all_alike(alike, shape))
+            alike = []
+        shape = known
+        if known is not None:
+            alike.append(start)
+            is_certain = False
+            continue
+        ends, is_regular = walker.walk(start, end, count)
+        parts.append(ends)
+        if is_regular:
+            shapes[count, end - start] = ends - start
+    if alike:
+        parts.append(_all_alike(alike, shape))
+    return Ends(positions=np.concatenate(parts) if len(parts) > 1 else parts[0], is_certain=is_certain)
+
+
+def _all_alike(starts: list[int], shape: Ints | None) -> Ints:
+    assert shape is not None
+    ends: Ints = (np.array(starts, dtype=np.int64)[:, None] + shape).reshape(-1)
+    return ends
 
 
 class _Walker:
@@ -37,14 +75,19 @@ class _Walker:
         self._singles: list[int] = []
         self._patience = _FIRST_PATIENCE
 
-    def walk(self, start: int, end: int, count: int) -> None:
-        """One batch: `count` records from `start` that end at `end`."""
+    def walk(self, start: int, end: int, count: int) -> tuple[Ints, bool]:
+        """The ends of `count` records from `start`, which must lead to `end`; and whether all of them were found in runs."""
         try:
             position = self._walk(start, end, count)
         except IndexError:
             position = -1
         if position != end:
             raise CorruptRecords(f"{count} records do not fill the {end - start} bytes of their batch")
+        is_regular = len(self._singles) + len(self._parts) <= _FEW_PARTS
+        self._flush()
+        ends = np.concatenate(self._parts) if len(self._parts) != 1 else self._parts[0]
+        self._parts.clear()
+        return ends, is_regular
 
     def _walk(self, start: int, end: int, count: int) -> int:
         data, singles, patience = self._bytes, self._singles, self._patience
@@ -63,7 +106,7 @@ class _Walker:
                 equal, previous = 0, step
             else:
                 equal += 1
-                if equal >= patience and step < 8194:
+                if equal >= patience and step < _MAX_RUN_STEP:
                     run = self._run(position, end, step, left)
                     patience = _FIRST_PATIENCE if run >= _WORTHWHILE_RUN else min(patience * 2, _MAX_PATIENCE)
                     position += run * step
@@ -110,11 +153,6 @@ class _Walker:
         if self._singles:
             self._parts.append(np.array(self._singles, dtype=np.int64))
             self._singles.clear()
-
-    def ends(self) -> Ints:
-        """All ends noted so far."""
-        self._flush()
-        return np.concatenate(self._parts) if len(self._parts) != 1 else self._parts[0]
 
 
 def _leading_equal(data: bytes) -> int:

@@ -17,7 +17,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch
-from tests.support.arrow_rows import arrow_batches, arrow_rows
+from tests.support.arrow_rows import arrow_batches, arrow_rows, plain_rows
 
 
 def batch(count: int = 3, *, base: int = 0, codec: int = 0, producer: ProducerStamp | None = None) -> bytearray:
@@ -110,6 +110,16 @@ def test_groups_keep_to_their_limits() -> None:
     records = b"".join(bytes(batch(10, base=10 * each)) for each in range(6))
     found = arrow_batches(records, limits=FrameLimits(max_rows=20))
     assert [each.num_rows for each in found] == [20, 20, 20]
+
+
+def test_batches_of_one_size_may_differ_inside() -> None:
+    """A batch is supposed to be like an earlier one of its size; where it is not, its own lengths count."""
+    same = [NewRecord(key=None, value=bytes(20)) for _ in range(40)]
+    other = [NewRecord(key=None, value=b"\xff" * (20 + (-1) ** each * 9)) for each in range(40)]
+    records = bytearray()
+    for number, chosen in enumerate((same, same, other, same, other)):
+        records += build_batch(chosen, placement=Placement(base_offset=40 * number))
+    assert arrow_rows(bytes(records)) == plain_rows(bytes(records))
 
 
 @pytest.mark.parametrize(
