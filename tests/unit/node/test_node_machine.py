@@ -1,0 +1,97 @@
+"""Do the quorum node, the controller and the broker of one process work together, without sockets, files or a clock?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.broker.reply import Reply
+from headrace.core.error_code import ErrorCode
+from headrace.node.lifecycle import BrokerState
+from headrace.node.machine import MetadataFailed
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.support.memory_node import MemoryNode
+
+
+def topic_request(name: str) -> CreateTopicsRequest:
+    """One topic with three partitions."""
+    return CreateTopicsRequest(
+        topics=(CreatableTopic(name=name, num_partitions=3, replication_factor=1),), timeout_ms=5_000
+    )
+
+
+def answer(reply: object) -> Any:
+    """The response message."""
+    assert isinstance(reply, Reply)
+    return reply.message
+
+
+def test_a_node_comes_up_and_goes_down_in_its_order() -> None:
+    """B-K01, B-K02, B-K03, B-K12."""
+    node = MemoryNode()
+    node.start()
+    assert node.states == [BrokerState.STARTING, BrokerState.RECOVERY, BrokerState.RUNNING]
+    node.machine.begin_shutdown()
+    node.settle()
+    assert node.states[3:] == [BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN]
+
+
+def test_a_topic_is_created_committed_and_hosted() -> None:
+    """The way of a decision: answered only when its records are committed, then led here."""
+    node = MemoryNode()
+    node.start()
+    created = node.forward(topic_request("flights"), 7)
+    assert not created.is_done
+    node.settle()
+    assert answer(created.reply).topics[0].error_code == ErrorCode.NONE
+    assert sorted(partition.partition for partition in node.broker.partitions) == [0, 1, 2]
+    assert node.broker.leader_epoch("flights", 0) == 0
+    node.forward(DeleteTopicsRequest(topics=(DeleteTopicState(name="flights"),), timeout_ms=5_000), 6)
+    node.settle()
+    assert len(node.broker.partitions) == 0
+    assert not node.logs.logs()
+
+
+def test_no_partition_is_touched_before_the_logs_are_loaded() -> None:
+    """S1-40: metadata that comes before RECOVERY has ended is applied after it, all at once."""
+    before = MemoryNode()
+    before.start()
+    before.forward(topic_request("early"), 7)
+    before.settle()
+    before.logs.close(clean=True, broker_epoch=7)
+    node = MemoryNode(holds_recovery=True, after=before)
+    node.start()
+    assert "early" in node.broker.image.topics.by_name
+    assert len(node.broker.partitions) == 0
+    assert not node.logs.logs()
+    node.recover()
+    node.settle()
+    assert len(node.broker.partitions) == 3
+    assert node.states[-1] is BrokerState.RUNNING
+
+
+def test_a_request_before_the_controller_is_active_waits_for_it() -> None:
+    """B-K11: the broker need not know when its controller becomes active."""
+    node = MemoryNode()
+    created = node.forward(topic_request("first"), 7)
+    node.start()
+    assert answer(created.reply).topics[0].error_code in (ErrorCode.NONE, ErrorCode.INVALID_REPLICATION_FACTOR)
+
+
+def test_a_request_that_no_controller_takes_is_refused_at_its_deadline() -> None:
+    """B-C27: never left without an answer."""
+    node = MemoryNode()
+    created = node.forward(topic_request("never"), 7)
+    node.clock.now += 5_000
+    node.machine.tick()
+    assert answer(created.reply).topics[0].error_code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def test_a_metadata_log_that_cannot_be_written_stops_the_node() -> None:
+    """A failing disk is never papered over: the process ends."""
+    node = MemoryNode()
+    node.start()
+    node.log.is_broken = True
+    node.forward(topic_request("lost"), 7)
+    node.settle()
+    assert MetadataFailed(reason="no more room for metadata") in node.done
