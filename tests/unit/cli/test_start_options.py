@@ -1,0 +1,92 @@
+"""What does the command line of `headrace start` mean?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.start import QUICK_START, load_config, main, parse_arguments, read_properties_file, remarks
+from headrace.core.errors import OperatorError
+
+
+def test_without_arguments_it_is_the_quick_start_node() -> None:
+    """B-T01: broker and controller in one on 127.0.0.1:9092, controller on 9093, data in ./headrace-data; no key is idle."""
+    config = load_config(parse_arguments([]))
+    assert [str(one) for one in config.listeners] == ["PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
+    assert (config.is_broker, config.is_controller, config.log_dirs) == (True, True, ("./headrace-data",))
+    assert remarks(config) == []
+
+
+def test_overrides_win_over_the_file(tmp_path: Path) -> None:
+    """B-T01: `--override k=v`, also as `--override=k=v`, several times; the last wins."""
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{key}={text}\n" for key, text in QUICK_START.items()) + "num.partitions=2\n")
+    options = parse_arguments([str(file), "--override", "num.partitions=3", "--override=node.id=1", "-daemon"])
+    assert options.is_daemon
+    assert load_config(options).num_partitions == 3
+    again = parse_arguments([str(file), "--override", "num.partitions=3", "--override", "num.partitions = 4"])
+    assert load_config(again).num_partitions == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--override"], "--override needs a value"),
+        (["--override", "x"], "write key=value"),
+        (["--override", "=1"], "write key=value"),
+        (["--nope"], "--nope is not an option"),
+        (["a", "b"], "one properties file at most"),
+        (["--log-level", "loud"], "valid are debug, info, warning, error"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: list[str], said: str) -> None:
+    """B75: one line that says what to write."""
+    with pytest.raises(OperatorError, match=said):
+        parse_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file or directory"),
+        (b"a=1\nb=\\u00zz\n", "line 2: Malformed"),
+        (b"\x7fELF\0\0", "line 1: a NUL byte"),
+        (b"", 'Missing required configuration "process.roles"'),
+        (
+            b"process.roles=broker\nnode.id=1\nlog.dir=/x\nlog.retention.ms=1 day\n",
+            "Invalid value 1 day for configuration",
+        ),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, said: str
+) -> None:
+    """B75: missing, damaged, empty, a bad value; exit code 1, no stack trace."""
+    file = tmp_path / "server.properties"
+    if content is not None:
+        file.write_bytes(content)
+    assert main([str(file)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"headrace: {file}")
+    assert said in line
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    """B75."""
+    with pytest.raises(OperatorError, match="Is a directory"):
+        read_properties_file(str(tmp_path))
+
+
+def test_what_has_no_effect_is_said_once() -> None:
+    """S1-25, S1-26: in one line."""
+    options = parse_arguments(["--override", "zookeeper.connect=z", "--override", "ssl.protocol=TLSv1.3"])
+    assert remarks(load_config(options)) == ["without effect here: ssl.protocol, zookeeper.connect"]
+
+
+def test_help_and_version_start_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """B-T01."""
+    assert main(["--help"]) == 0
+    assert "usage: headrace start" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("headrace ")
