@@ -315,7 +315,10 @@ class ControllerMachine:
     # The log
 
     def _append(self, records: Sequence[VersionedRecord], now_ms: int) -> list[ControllerEffect]:
-        """Replay the records onto the image of what is decided, and offer them to raft. Raises ReplayError, EncodeError."""
+        """Replay the records onto the image of what is decided, and offer them to raft. Raises ReplayError, EncodeError.
+
+        What a user asks for is one batch (`check_size`); what a broker's going leads to may be more and is then split (B-C22).
+        """
         active = self._active
         assert active is not None
         if not records:
@@ -327,10 +330,13 @@ class ControllerMachine:
             image = replay(image, each.record)
             _update_index(active.index, before, image, each.record)
         active.image = image
-        base = active.next_offset
-        active.next_offset += len(records)
+        effects: list[ControllerEffect] = []
+        for start in range(0, len(encoded), MAX_RECORDS_A_DECISION):
+            part = encoded[start : start + MAX_RECORDS_A_DECISION]
+            effects.append(AppendRecords(records=part, base_offset=active.next_offset, epoch=active.epoch))
+            active.next_offset += len(part)
         self._note_write(now_ms)
-        return [AppendRecords(records=encoded, base_offset=base, epoch=active.epoch)]
+        return effects
 
     def _committed(self, event: RecordsCommitted) -> list[ControllerEffect]:
         active = self._active
@@ -363,9 +369,7 @@ class ControllerMachine:
             if broker is None or broker.fenced:
                 continue
             situation = self._situation(active, RequestCause(api_version=0, client_id="session timeout"), now_ms)
-            records = list(fence_records(situation, broker))
-            for start in range(0, len(records), MAX_RECORDS_A_DECISION):
-                effects += self._append(records[start : start + MAX_RECORDS_A_DECISION], now_ms)
+            effects += self._append(list(fence_records(situation, broker)), now_ms)
         return effects
 
     def _note_write(self, now_ms: int) -> None:

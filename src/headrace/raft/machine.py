@@ -151,7 +151,7 @@ class RaftNode:
         role = self.role
         if not isinstance(role, Candidate) or event.state.leader_epoch != role.epoch:
             return []
-        if event.state.voted_id != self.config.node_id:
+        if event.state.voted_id != self.config.node_id or self._is_shutting_down:
             return []
         role = replace(role, granted=role.granted | {self.config.node_id})
         if not is_majority(len(role.granted), voters=len(self.config.voters.ids)):
@@ -293,7 +293,7 @@ class RaftNode:
         effects: list[RaftEffect] = list(self._desk.time_advanced(self._view(), now_ms))
         match self.role:
             case Unattached(election_deadline_ms=deadline) | Resigned(election_deadline_ms=deadline):
-                if deadline is not None and now_ms >= deadline:
+                if deadline is not None and now_ms >= deadline and not self._is_shutting_down:
                     effects += self._stand_for_election(now_ms)
             case _:
                 pass

@@ -217,6 +217,17 @@ def test_shutdown_gives_up_leadership_for_good() -> None:
     assert bench.step(ShutdownBegan(now_ms=2_000)) == []
 
 
+def test_a_node_that_stops_is_not_elected_any_more() -> None:
+    """B-R02: a vote that is stored while the node stops elects nobody."""
+    bench = RaftBench()
+    [store] = bench.step(NodeStarted(now_ms=1_000))
+    assert isinstance(store, StoreQuorumState)
+    assert bench.step(ShutdownBegan(now_ms=1_001)) == []
+    assert bench.store(store) == []
+    assert bench.node.leader_id == -1
+    assert bench.step(TimeAdvanced(now_ms=99_999)) == []
+
+
 def test_a_faulty_controller_resigns_and_the_node_stands_again() -> None:
     """B-R02: Resigned -> Candidate of the next epoch after the election timeout; what was not written is dropped."""
     bench = RaftBench()
