@@ -202,14 +202,18 @@ class NodeMachine:
         if self._is_running:
             return
         self._is_running = True
+        failure: str | None = "an error inside the node"
         try:
             while self._events:
                 self._run(self._plane.step(self._events.popleft()))
+            failure = None
         except (StorageFault, MetadataFault) as fault:
-            self._events.clear()
-            self._do(MetadataFailed(reason=str(fault)))
+            failure = str(fault)
         finally:
             self._is_running = False
+            if failure is not None:  # also for a bug of ours, which goes on as an exception
+                self._events.clear()
+                self._do(MetadataFailed(reason=failure))
 
     def _run(self, effects: list[PlaneEffect]) -> None:
         for effect in effects:

@@ -24,7 +24,7 @@ from headrace.server.directories import refuse_unsupported_features
 from headrace.server.disk import NodeDisk
 from headrace.server.listeners import NodeListeners, advertised
 from headrace.server.log_levels import LoggingLevels
-from headrace.server.ready import ReadyInfo, refuse_optimised_python
+from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
@@ -71,7 +71,7 @@ class NodeServer:
     # --- life ---
 
     async def start(self) -> ReadyInfo:
-        """Come up; returns when the broker is unfenced. Raises OperatorError with the reason when it cannot."""
+        """Come up; returns when the broker is unfenced. Raises OperatorError with the reason when it cannot, StoppedEarly."""
         refuse_optimised_python()
         if not self.config.is_controller:
             raise OperatorError(
@@ -88,9 +88,11 @@ class NodeServer:
             await self._close_everything(is_clean=False)
             raise
         await self._is_ready.wait()
-        if self.failure is not None:
+        if self._closing is not None:
             await self.wait_stopped()
-            raise OperatorError(self.failure)
+            if self.failure is not None:
+                raise OperatorError(self.failure)
+            raise StoppedEarly
         return ReadyInfo(
             node_id=self.config.node_id,
             cluster_id=self._disk.cluster_id,
@@ -198,6 +200,8 @@ class NodeServer:
             _LOG.warning("%s", note)
         broker = self.machine.broker
         assert broker is not None, "only a broker recovers"
+        if self._closing is not None:
+            return
         for one in self._bound:
             if one.name not in self.config.controller_listener_names:
                 await self._listeners.serve(one.name, BROKER_APIS, broker, refuses=NOT_CONTROLLER_APIS)

@@ -20,6 +20,10 @@ class ReadyInfo:
     seconds: float
 
 
+class StoppedEarly(Exception):
+    """The node was told to stop before it was ready."""
+
+
 def refuse_optimised_python() -> None:
     """Failed asserts are how our own bugs stop the process. Raises OperatorError under `python -O`."""
     if sys.flags.optimize:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from headrace.core.errors import OperatorError
 from headrace.core.node_config import NodeConfig
-from headrace.server.ready import ReadyInfo
+from headrace.server.ready import ReadyInfo, StoppedEarly
 
 __all__ = ["NodeThread", "ReadyInfo", "new_event_loop", "run", "tune_garbage_collection"]
 
@@ -53,7 +53,7 @@ async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Cal
         loop.add_signal_handler(number, server.begin_stop)
     try:
         ready = await server.start()
-    except asyncio.CancelledError:
+    except StoppedEarly:
         return 0
     tune_garbage_collection()
     on_ready(ready)

@@ -147,7 +147,8 @@ def test_sigterm_during_the_start_ends_it(tmp_path: Path) -> None:
         node.stop()
         process = start_by_hand(node)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=30)
+        assert b" ready in " not in said
         node.start()
         write(node, "fine", "x")
 
