@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
@@ -116,31 +116,35 @@ class Broker:
 
     def auto_create_topic(self, name: str, context: RequestContext) -> Deferred:
         """Ask for a topic once, however many want it; completes with the controller's CreateTopicsResponse."""
-        mine = Deferred()
-        waiting = self._creating.get(name)
-        if waiting is not None:
-            waiting.append(mine)
-            return mine
-        self._creating[name] = [mine]
-        request = CreateTopicsRequest(topics=(creatable_topic(name, self.config),), timeout_ms=_INTERNAL_TIMEOUT_MS)
-        asking = RequestContext(
-            api_key=_CREATE_TOPICS,
-            api_version=7,
-            client_id=context.client_id,
-            principal=context.principal,
-            client_host=context.client_host,
-            listener=context.listener,
-            now_ms=context.now_ms,
-            is_internal=True,
-        )
-        sent = self.controller.send(request, asking, deadline_ms=self.now_ms() + _INTERNAL_TIMEOUT_MS)
-        sent.when_done(lambda reply: self._created(name, reply))
-        return mine
+        return self.auto_create_topics([name], context)[name]
 
-    def _created(self, name: str, reply: AnyReply) -> None:
+    def auto_create_topics(self, names: Sequence[str], context: RequestContext) -> dict[str, Deferred]:
+        """As `auto_create_topic` for many, with one question for all that nobody asked for yet. The response may be about others too."""
+        new = [name for name in names if name not in self._creating]
+        wanted = {name: Deferred() for name in names}
+        for name, deferred in wanted.items():
+            self._creating.setdefault(name, []).append(deferred)
+        if new:
+            request = CreateTopicsRequest(
+                topics=tuple(creatable_topic(name, self.config) for name in new), timeout_ms=_INTERNAL_TIMEOUT_MS
+            )
+            asking = RequestContext(
+                api_key=_CREATE_TOPICS,
+                api_version=7,
+                client_id=context.client_id,
+                principal=context.principal,
+                client_host=context.client_host,
+                listener=context.listener,
+                now_ms=context.now_ms,
+            )
+            sent = self.controller.send(request, asking, deadline_ms=self.now_ms() + _INTERNAL_TIMEOUT_MS)
+            sent.when_done(lambda reply: self._created(new, reply))
+        return wanted
+
+    def _created(self, names: Sequence[str], reply: AnyReply) -> None:
         assert isinstance(reply, Reply), "the controller answers with a message"
         assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
-        for waiting in self._creating.pop(name, []):
+        for waiting in [deferred for name in names for deferred in self._creating.pop(name, [])]:
             waiting.complete(reply)
 
     # --- partitions for services of this broker ---

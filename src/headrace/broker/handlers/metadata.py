@@ -77,15 +77,15 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     def created(name: str, reply: AnyReply) -> None:
         assert isinstance(reply, Reply), "the controller answers with a message"
         assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
-        code = ErrorCode(reply.message.topics[0].error_code)
+        code = next((ErrorCode(one.error_code) for one in reply.message.topics if one.name == name), ErrorCode.NONE)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             errors[name] = _shown_error(code)
         waiting.discard(name)
         if not waiting:
             deferred.complete(Reply(_answer(request, context, broker, errors)))
 
-    for name in missing:
-        broker.auto_create_topic(name, context).when_done(partial(created, name))
+    for name, asked in broker.auto_create_topics(missing, context).items():
+        asked.when_done(partial(created, name))
     return deferred
 
 
