@@ -1,4 +1,4 @@
-"""Small stores and logs on a real directory, for tests of storage."""
+"""Small stores and logs for tests of storage: in memory, or on a real directory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ports import Files
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended
 from headrace.records.record import NewRecord, ProducerStamp, Record, build_batch, read_all_records
 from headrace.storage.log_store import LogStore
 from headrace.storage.os_files import OsFiles
 from headrace.storage.stored_log import StoredLog
+from tests.support.lossy_files import LossyFiles
 
 TOPIC_ID = Uuid(b"a topic's own id")
 DIRECTORY_ID = Uuid(b"a directory's id")
@@ -22,9 +24,20 @@ SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, retention_ms=-1)
 
 
 def open_store(directory: Path, config: LogConfig = SMALL, *, now_ms: int = NOW_MS) -> LogStore:
-    """A loaded store over one directory."""
+    """A loaded store over one real directory."""
     directory.mkdir(exist_ok=True)
-    store = LogStore(OsFiles(), {str(directory): DIRECTORY_ID})
+    return load_store(OsFiles(), str(directory), config, now_ms=now_ms)
+
+
+def memory_store(files: LossyFiles, config: LogConfig = SMALL, *, now_ms: int = NOW_MS) -> LogStore:
+    """A loaded store over `/data` of a disk in memory."""
+    files.mkdir("/data")
+    return load_store(files, "/data", config, now_ms=now_ms)
+
+
+def load_store(files: Files, directory: str, config: LogConfig, *, now_ms: int) -> LogStore:
+    """A loaded store."""
+    store = LogStore(files, {directory: DIRECTORY_ID}, retention_check_interval_ms=1000)
     store.load(lambda _: config, now_ms=now_ms)
     return store
 

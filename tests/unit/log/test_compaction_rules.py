@@ -1,0 +1,180 @@
+"""What compaction keeps, and when it is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.log.compaction import (
+    BatchCleaner,
+    Cleanable,
+    KeyMap,
+    LastOfProducer,
+    SegmentView,
+    TransactionFilter,
+    cleanable,
+    group_segments,
+    is_due,
+)
+from headrace.log.config import LogConfig
+from headrace.log.ports import AbortedTransaction
+from headrace.records.batch import batch_is_sound, read_header
+from headrace.records.control import TransactionMarker, build_marker_batch
+from headrace.records.record import NewRecord, Placement, ProducerStamp, Record, build_batch, read_records
+
+CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=100)
+NOW_MS = 1000
+
+
+def cleaner(
+    last: dict[bytes, int],
+    *,
+    end: int = 100,
+    now_ms: int = NOW_MS,
+    aborted: tuple[AbortedTransaction, ...] = (),
+    producers: dict[int, LastOfProducer] | None = None,
+) -> BatchCleaner:
+    """A cleaner whose dirty part, ending at `end`, has these last offsets."""
+    keys = KeyMap()
+    keys.add(Record(offset, 0, key, b"") for key, offset in last.items())
+    keys.end_offset = end
+    return BatchCleaner(keys, CONFIG, now_ms=now_ms, transactions=TransactionFilter(aborted), producers=producers or {})
+
+
+def batch(*records: tuple[bytes | None, bytes | None], base: int = 10, producer: ProducerStamp | None = None) -> bytes:
+    """A batch at offset `base`."""
+    new = [NewRecord(key, value, 5) for key, value in records]
+    return bytes(
+        build_batch(new, producer=producer or ProducerStamp(), placement=Placement(base_offset=base, leader_epoch=3))
+    )
+
+
+def cleaned(by: BatchCleaner, data: bytes) -> bytes | None:
+    """What is left of a batch."""
+    left = by.clean(read_header(data), data)
+    return None if left is None else bytes(left)
+
+
+def test_only_the_last_value_of_a_key_stays_at_its_offset() -> None:
+    """inv:P19: offsets, order, base and last offset and leader epoch are kept."""
+    data = batch((b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
+    left = cleaned(cleaner({b"a": 10, b"b": 50, b"c": 12}), data)
+    assert left is not None
+    header = read_header(left)
+    assert [(record.offset, record.key) for record in read_records(left)] == [(10, b"a"), (12, b"c")]
+    assert (header.base_offset, header.last_offset, header.leader_epoch) == (10, 12, 3)
+    assert batch_is_sound(left, header)
+
+
+def test_a_batch_that_loses_nothing_is_the_same_bytes() -> None:
+    """inv:P19: nothing is rewritten without need; keys that the dirty part does not have stay."""
+    data = batch((b"a", b"1"), (b"b", b"2"))
+    assert cleaned(cleaner({b"a": 10}), data) is data
+
+
+def test_a_batch_that_loses_all_goes() -> None:
+    """inv:P19, B50: records without a key too."""
+    assert cleaned(cleaner({b"a": 50}), batch((b"a", b"1"), (None, b"2"))) is None
+
+
+def test_nothing_at_or_above_the_cleaned_end_is_touched() -> None:
+    """inv:P19, defect:K40."""
+    data = batch((b"a", b"1"), (b"a", b"2"))
+    assert cleaned(cleaner({b"a": 50}, end=10), data) is data
+
+
+def test_tombstones_stay_until_their_horizon() -> None:
+    """KIP-534: the first pass notes when they may go, a later one removes them."""
+    data = batch((b"a", None), (b"b", b"2"))
+    last = {b"a": 10, b"b": 11}
+    noted = cleaned(cleaner(last), data)
+    assert noted is not None
+    assert read_header(noted).delete_horizon_ms == NOW_MS + 100
+    assert [(r.key, r.value, r.timestamp) for r in read_records(noted)] == [(b"a", None, 5), (b"b", b"2", 5)]
+    assert cleaned(cleaner(last, now_ms=1099), noted) == noted
+    later = cleaned(cleaner(last, now_ms=1100), noted)
+    assert later is not None
+    assert [record.key for record in read_records(later)] == [b"b"]
+
+
+def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
+    """inv:E4: its sequence must be known after a restart."""
+    data = batch((b"a", b"1"), (b"a", b"2"), producer=ProducerStamp(7, 1, 40))
+    left = cleaned(cleaner({b"a": 50}, producers={7: LastOfProducer(11, 1)}), data)
+    assert left is not None
+    header = read_header(left)
+    assert (header.record_count, header.last_sequence, header.last_offset, header.producer_epoch) == (0, 41, 11, 1)
+    assert batch_is_sound(left, header)
+    assert cleaned(cleaner({b"a": 50}, producers={7: LastOfProducer(99, 1)}), data) is None
+
+
+def test_aborted_records_go_and_their_marker_follows() -> None:
+    """inv:P19, E8: data of an aborted transaction at once, its marker after a horizon, once its data is gone."""
+    stamp = ProducerStamp(7, 0, 0, is_transactional=True)
+    data = batch((b"a", b"1"), producer=stamp)
+    marker = bytes(
+        build_marker_batch(
+            TransactionMarker(is_commit=False, coordinator_epoch=1),
+            producer_id=7,
+            producer_epoch=0,
+            timestamp=5,
+            placement=Placement(base_offset=11),
+        )
+    )
+    aborted = (AbortedTransaction(7, 10, 11, 12),)
+    first = cleaner({b"a": 10}, aborted=aborted)
+    assert cleaned(first, data) is None
+    assert cleaned(first, marker) == marker
+    noted = cleaned(cleaner({}, aborted=aborted), marker)
+    assert noted is not None
+    assert read_header(noted).delete_horizon_ms == NOW_MS + 100
+    assert cleaned(cleaner({}, aborted=aborted, now_ms=1100), noted) is None
+
+
+def test_a_batch_that_cannot_be_opened_is_set_aside() -> None:
+    """B53: it stays as it is."""
+    data = bytearray(batch((b"a", b"1")))
+    data[61] = 0x7E
+    assert cleaned(cleaner({b"a": 50}), bytes(data)) == bytes(data)
+
+
+VIEWS = [
+    SegmentView(0, 10, 100, 1000, 1900),
+    SegmentView(10, 20, 100, 2000, 2900),
+    SegmentView(20, 30, 100, 3000, 3900),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "first_dirty", "stable_end", "expected"),
+    [
+        ({}, 10, 30, Cleanable(10, 30, 100, 200, is_overdue=False)),
+        ({}, 0, 25, Cleanable(0, 20, 0, 200, is_overdue=False)),
+        ({"min_compaction_lag_ms": 1500}, 0, 30, Cleanable(0, 20, 0, 200, is_overdue=False)),
+        ({"max_compaction_lag_ms": 2999}, 0, 30, Cleanable(0, 30, 0, 300, is_overdue=True)),
+        ({"max_compaction_lag_ms": 3000}, 10, 30, Cleanable(10, 30, 100, 200, is_overdue=False)),
+    ],
+)
+def test_what_may_be_cleaned(settings: dict[str, int], first_dirty: int, stable_end: int, expected: Cleanable) -> None:
+    """KIP-58, KIP-354, defect:K40: min and max lag; nothing at or above the stable end."""
+    config = replace(CONFIG, **settings)  # type: ignore[arg-type]
+    assert cleanable(VIEWS, config, first_dirty_offset=first_dirty, stable_end=stable_end, now_ms=5000) == expected
+
+
+def test_due_by_dirty_ratio_or_age() -> None:
+    """min.cleanable.dirty.ratio: above it; or overdue."""
+    assert is_due(Cleanable(0, 10, 49, 51, is_overdue=False), CONFIG)
+    assert not is_due(Cleanable(0, 10, 50, 50, is_overdue=False), CONFIG)
+    assert is_due(Cleanable(0, 10, 99, 1, is_overdue=True), CONFIG)
+    assert not is_due(Cleanable(0, 10, 0, 0, is_overdue=True), CONFIG)
+
+
+def test_neighbours_are_grouped_up_to_a_segment() -> None:
+    """B-P03: by size, index size and offset range."""
+    config = replace(CONFIG, segment_bytes=250)
+    assert [[view.base_offset for view in group] for group in group_segments(VIEWS, config)] == [[0, 10], [20]]
+    far = [SegmentView(0, 10, 1, 0, 0), SegmentView(10, 2**31 + 1, 1, 0, 0)]
+    assert len(group_segments(far, CONFIG)) == 2
+    narrow = replace(CONFIG, segment_index_bytes=12, index_interval_bytes=4096)
+    assert len(group_segments(VIEWS, narrow)) == 3

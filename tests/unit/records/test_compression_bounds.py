@@ -1,0 +1,92 @@
+"""Packing and unpacking: right, interoperable, and never more than allowed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tracemalloc
+
+import cramjam
+import pytest
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.records.compression import LZ4_HEADER, XERIAL_MAGIC, Codec, compress, decompress
+
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize(
+    "data", [b"", b"x", b"hello " * 50_000, os.urandom(200_000)], ids=["empty", "one", "like", "random"]
+)
+def test_round_trip(codec: Codec, data: bytes) -> None:
+    """Every codec of Kafka's, small and large, compressible and not."""
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+def test_other_makers_read_ours_and_we_theirs() -> None:
+    """A client can't tell: gzip of the standard library, bare snappy blocks, zstd and lz4 frames with other options.
+
+    Java's side of it: tests/golden/storage and tests/integration/storage.
+    """
+    data = b"some text, some text, " * 5000
+    assert gzip.decompress(compress(Codec.GZIP, data)) == data
+    assert bytes(decompress(Codec.GZIP, gzip.compress(data))) == data
+    assert bytes(decompress(Codec.LZ4, bytes(cramjam.lz4.compress(data)))) == data
+    assert bytes(decompress(Codec.ZSTD, bytes(cramjam.zstd.compress(data, level=19)))) == data
+    assert bytes(decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(data)))) == data
+
+
+def test_lz4_frames_have_independent_blocks() -> None:
+    """Java's reader refuses linked blocks."""
+    assert compress(Codec.LZ4, b"x" * 200_000).startswith(LZ4_HEADER)
+
+
+def bombs() -> dict[str, tuple[Codec, bytes]]:
+    """Small bytes that open to 256 MiB, or claim it."""
+    zeros = bytes(64 * MIB)
+    block = bytes(cramjam.snappy.compress_raw(bytes(MIB)))
+    chunks = XERIAL_MAGIC + b"\x00\x00\x00\x01" * 2 + (len(block).to_bytes(4, "big") + block) * 64
+    return {
+        "gzip": (Codec.GZIP, gzip.compress(zeros)),
+        "lz4": (Codec.LZ4, compress(Codec.LZ4, zeros)),
+        "zstd": (Codec.ZSTD, compress(Codec.ZSTD, zeros)),
+        "snappy chunks": (Codec.SNAPPY, chunks),
+        "snappy, forged length": (Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + block[3:]),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(bombs()))
+def test_bombs_are_refused_within_the_bound(name: str) -> None:
+    """B51, inv:M3, defect:K46: refused, and never more memory than the bound asked for."""
+    codec, data = bombs()[name]
+    tracemalloc.start()
+    with pytest.raises(PeerError) as refused:
+        decompress(codec, data, max_bytes=4 * MIB)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused.value.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
+    assert peak < 12 * MIB
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_damaged_bytes_are_refused(codec: Codec) -> None:
+    """B51: cut off, empty, random bytes."""
+    good = compress(codec, b"some text " * 1000)
+    for bad in (good[:-5], good[: len(good) // 2], b"", os.urandom(100)):
+        with pytest.raises(PeerError) as refused:
+            decompress(codec, bad)
+        assert refused.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codecs_are_refused(codec: int) -> None:
+    """B45: E(UNSUPPORTED_COMPRESSION_TYPE)."""
+    with pytest.raises(PeerError) as refused:
+        compress(codec, b"")
+    assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    with pytest.raises(PeerError) as refused:
+        decompress(codec, b"")
+    assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
