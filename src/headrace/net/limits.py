@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+_UNLIMITED = 2_147_483_647
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
@@ -19,6 +21,7 @@ class ConnectionLimits:
     max_connections_per_ip: int = 2_147_483_647
     per_ip_overrides: dict[str, int] = field(default_factory=dict)
     idle_timeout_ms: int = 600_000
+    max_creation_rate: int = 2_147_483_647
     frame_timeout_ms: int = 30_000
     min_frame_bytes_per_s: int = 16_384
     slow_reader_timeout_ms: int = 60_000
@@ -34,6 +37,7 @@ class ConnectionCounter:
     def __init__(self) -> None:
         self.total = 0
         self._by_host: Counter[str] = Counter()
+        self._next_s = 0.0
 
     def opened(self, host: str, limits: ConnectionLimits) -> str | None:
         """Count one more from `host`; or say which limit refuses it, counting nothing."""
@@ -47,6 +51,16 @@ class ConnectionCounter:
         self.total += 1
         self._by_host[host] += 1
         return None
+
+    def wait_s(self, now_s: float, max_creation_rate: int) -> float:
+        """How long a new connection must wait before it is read, so that no more than `max_creation_rate` begin in a second (KIP-612).
+
+        A second's worth may come at once. Call it once a connection.
+        """
+        if max_creation_rate >= _UNLIMITED:
+            return 0.0
+        self._next_s = max(self._next_s, now_s) + 1 / max_creation_rate
+        return max(0.0, self._next_s - now_s - 1.0)
 
     def closed(self, host: str) -> None:
         """One from `host` is gone."""

@@ -114,6 +114,15 @@ class Listener:
         assert self._loop is not None, "only an open listener has connections"
         self._loop.call_soon(callback)
 
+    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
+        """Call back after a while."""
+        assert self._loop is not None, "only an open listener has connections"
+        self._loop.call_later(wait_s, callback)
+
+    def creation_wait_s(self) -> float:
+        """How long a new connection must wait (`max.connection.creation.rate`)."""
+        return self.counter.wait_s(self.turn_time, self.limits.max_creation_rate)
+
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
         refusal = self.counter.opened(connection.host, self.limits)

@@ -46,6 +46,12 @@ class ConnectionHub(Protocol):
     def soon(self, callback: Callable[[], None]) -> None:
         """Let others have their turn first."""
 
+    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
+        """Call back after a while."""
+
+    def creation_wait_s(self) -> float:
+        """How long a new connection must wait (`max.connection.creation.rate`)."""
+
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
 
@@ -107,6 +113,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._listener.limits.max_unsent_bytes)
         self.active_at = self._listener.now()
         self._handler = self._listener.handler_for(self)
+        wait_s = self._listener.creation_wait_s()
+        if wait_s > 0:
+            self.held = True
+            self._set_reading()
+            self._listener.later(wait_s, self.resume)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         own = self._own
@@ -159,7 +170,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def resume(self) -> None:
         self.held = False
-        if self._running:
+        if self._running or self.is_closed:
             return
         if self._end > self._pos:
             self._listener.soon(self._deliver)  # not from here: replies may wake one another without end

@@ -92,6 +92,7 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         per_ip_overrides=_overrides(config.max_connections_per_ip_overrides),
+        max_creation_rate=config.max_connection_creation_rate,
         idle_timeout_ms=config.connections_max_idle_ms,
         frame_timeout_ms=config.headrace_frame_timeout_ms,
         slow_reader_timeout_ms=2 * config.headrace_frame_timeout_ms,

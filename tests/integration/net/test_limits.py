@@ -43,6 +43,15 @@ def test_too_many_connections_are_closed_and_the_others_stay(key: str) -> None:
             pytest.fail("no room was made by the connection that went")
 
 
+def test_connections_beyond_the_rate_are_served_later() -> None:
+    """S95: `max.connection.creation.rate` delays, it does not refuse."""
+    with (
+        Node(properties={"max.connection.creation.rate": "5"}, in_process=True) as node,
+        contextlib.ExitStack() as stack,
+    ):
+        assert all(served(stack.enter_context(RawConnection(node.port))) for _ in range(8))
+
+
 def test_an_idle_connection_is_closed() -> None:
     """`connections.max.idle.ms`."""
     with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node, RawConnection(node.port) as idle:

@@ -97,6 +97,15 @@ def test_connections_are_counted_in_all_and_by_address() -> None:
     assert counter.total == 3
 
 
+def test_connections_beyond_the_rate_wait_their_turn() -> None:
+    """S95, KIP-612: a second's worth at once, then one every 1/rate seconds."""
+    counter = ConnectionCounter()
+    waits = [counter.wait_s(100.0, 4) for _ in range(7)]
+    assert waits == [0.0, 0.0, 0.0, 0.0, 0.25, 0.5, 0.75]
+    assert counter.wait_s(110.0, 4) == 0.0
+    assert ConnectionCounter().wait_s(100.0, 2_147_483_647) == 0.0
+
+
 @pytest.mark.parametrize(
     ("first", "word"),
     [
