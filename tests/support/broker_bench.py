@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import Any
+from typing import Any, Protocol
 
 from immutables import Map
 
@@ -134,7 +134,6 @@ class BrokerBench:
             )
             for node in (1, 2, 3)
         }
-        self._connections = 0
         self.publish()
 
     def publish(self) -> None:
@@ -178,30 +177,32 @@ class BrokerBench:
         del self._topics[name]
         self.publish()
 
-    def connect(self) -> tuple[Connection, Outbox]:
-        """A connection of a client."""
-        surface = Surface(
-            listener="PLAINTEXT",
-            rows={row.key: row for row in BROKER_APIS},
-            target=self.broker,
-            now_ms=self.clock.now_ms,
-            refuses={},
-        )
-        outbox = Outbox()
-        self._connections += 1
-        return Connection(surface, outbox, client_host="10.0.0.9", connection_id=self._connections), outbox
-
     def advance(self, ms: int) -> None:
         """Time passes."""
         self.clock.now += ms
         self.broker.tick(self.clock.now)
 
 
+class HasBroker(Protocol):
+    """What a client connects to."""
+
+    broker: Broker
+    clock: ManualClock
+
+
 class Client:
     """A client of the bench: requests in, decoded answers out."""
 
-    def __init__(self, bench: BrokerBench) -> None:
-        self.connection, self.outbox = bench.connect()
+    def __init__(self, bench: HasBroker) -> None:
+        surface = Surface(
+            listener="PLAINTEXT",
+            rows={row.key: row for row in BROKER_APIS},
+            target=bench.broker,
+            now_ms=bench.clock.now_ms,
+            refuses={},
+        )
+        self.outbox = Outbox()
+        self.connection = Connection(surface, self.outbox, client_host="10.0.0.9", connection_id=1)
         self._asked: list[tuple[Any, int, int]] = []
 
     def send(self, request: Any, version: int) -> None:

@@ -45,7 +45,7 @@ class LossyFile:
 
     def __init__(self, files: LossyFiles, node: Node, path: str) -> None:
         self._files = files
-        self._node = node
+        self.node = self._node = node
         self.path = path
         self.fd = -1
 

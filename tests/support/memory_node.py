@@ -13,6 +13,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener, SecurityProtocol
 from headrace.core.node_config import NodeConfig
+from headrace.core.ports import BytesLike
 from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.loader import MetadataLoader
@@ -22,7 +23,7 @@ from headrace.node.metadata_plane import MetadataPlane, PlaneConfig
 from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, StoreQuorumState
 from headrace.storage.log_store import LogStore
 from tests.support.broker_bench import DIRECTORY_ID, ManualClock
-from tests.support.lossy_files import LossyFiles
+from tests.support.lossy_files import LossyFile, LossyFiles
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.raft import CLUSTER_ID, RaftBench
 
@@ -37,6 +38,32 @@ class FailingLog(MemoryLog):
         if self.is_broken:
             raise StorageFault("no more room for metadata", directory=self.directory)
         return super().append_as_leader(*arguments, **named)  # type: ignore[arg-type]
+
+
+class FailingFile(LossyFile):
+    """A file on a disk that can be made to fail."""
+
+    def __init__(self, files: FailingFiles, opened: LossyFile) -> None:
+        super().__init__(files, opened.node, opened.path)
+        self._disk = files
+
+    def pwrite(self, data: BytesLike, offset: int, /) -> None:
+        """As the port's, while the disk works."""
+        if self._disk.is_broken:
+            raise StorageFault(f"cannot write {self.path}: Input/output error")
+        super().pwrite(data, offset)
+
+
+class FailingFiles(LossyFiles):
+    """Files on a disk that can be made to fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_broken = False
+
+    def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
+        """As the port's; the file fails with the disk."""
+        return FailingFile(self, super().open(path, create=create, truncate=truncate, read_only=read_only))
 
 
 class MemoryNode:
@@ -66,7 +93,7 @@ class MemoryNode:
             snapshots=snapshots.as_port(),
         )
         self.machine = NodeMachine(config=config, plane=plane, clock=self.clock, rng=rng, do=self.effects.append)
-        self.files: LossyFiles = LossyFiles() if after is None else after.files
+        self.files: FailingFiles = FailingFiles() if after is None else after.files
         self.files.mkdir("/data")
         self.logs = LogStore(self.files, {"/data": DIRECTORY_ID})
         identity = BrokerIdentity(

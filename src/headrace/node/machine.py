@@ -11,7 +11,6 @@ from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
-from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
@@ -249,19 +248,21 @@ class NodeMachine:
         self._do(effect)
 
     def _storage_fault(self, fault: StorageFault) -> None:
-        """A log directory failed: its partitions go offline here, the controller hears it with the next heartbeat."""
+        """A log directory failed: its partitions go offline here, the controller hears it with the next heartbeat (B-K08).
+
+        A fault that does not say which directory names a file in it.
+        """
         broker = self.broker
         assert broker is not None, "only a broker's logs report here"
         directories = {info.path: info.directory_id for info in broker.logs.directories()}
-        for name in broker.logs.fail_directory(fault.directory):
+        failed = fault.directory or next((path for path in directories if f"{path}/" in str(fault)), "")
+        for name in broker.logs.fail_directory(failed):
             hosted = broker.partitions.get(*name)
             if hosted is not None:
                 hosted.log = None
                 hosted.leader = None
                 broker.purgatory.moved(hosted)
-        failed: Uuid | None = directories.get(fault.directory)
-        if failed is not None and self.lifecycle is not None:
+        if failed in directories and self.lifecycle is not None:
             known = self.lifecycle.offline_directories
-            if failed not in known:
-                self.lifecycle.offline_directories = (*known, failed)
-        self._do(DirectoryFailed(directory=fault.directory, reason=str(fault)))
+            self.lifecycle.offline_directories = tuple(dict.fromkeys((*known, directories[failed])))
+        self._do(DirectoryFailed(directory=failed, reason=str(fault)))

@@ -172,8 +172,9 @@ class NodeServer:
 
     def _directory_failed(self, effect: DirectoryFailed) -> None:
         """B-K08: with no directory left, or the metadata's gone, the process stops."""
-        _LOG.error("log directory %s is offline: %s", effect.directory, effect.reason)
-        if effect.directory == self.config.metadata_log_dir or not self._disk.has_online_directory():
+        _LOG.error("log directory %s is offline: %s", effect.directory or "(unknown)", effect.reason)
+        is_known = effect.directory in self.config.log_dirs and effect.directory != self.config.metadata_log_dir
+        if not is_known or not self._disk.has_online_directory():
             self._fail(f"log directory {effect.directory} failed: {effect.reason}")
 
     async def _flush_metadata(self) -> None:
@@ -273,7 +274,7 @@ class NodeServer:
 
     def _storage_fault(self, fault: StorageFault) -> None:
         broker = None if self._machine is None else self._machine.broker
-        if broker is None or not self._disk.is_loaded or not fault.directory:
+        if broker is None or not self._disk.is_loaded:
             self._fail(f"the disk failed: {fault}")
         else:
             broker.on_storage_fault(fault)

@@ -7,10 +7,12 @@ from typing import Any
 from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.node.lifecycle import BrokerState
-from headrace.node.machine import MetadataFailed
+from headrace.node.machine import DirectoryFailed, MetadataFailed
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.support.broker_bench import DIRECTORY_ID, Client
 from tests.support.memory_node import MemoryNode
+from tests.support.peer import batch, fetch_request, produce_request
 
 
 def topic_request(name: str) -> CreateTopicsRequest:
@@ -95,3 +97,24 @@ def test_a_metadata_log_that_cannot_be_written_stops_the_node() -> None:
     node.forward(topic_request("lost"), 7)
     node.settle()
     assert MetadataFailed(reason="no more room for metadata") in node.done
+
+
+def test_a_log_directory_that_fails_goes_offline_and_is_reported() -> None:
+    """B-K08, D-disk: KAFKA_STORAGE_ERROR for its partitions, the rest of the node goes on, the heartbeat names the directory."""
+    node = MemoryNode()
+    node.start()
+    node.forward(topic_request("lost"), 7)
+    node.settle()
+    client = Client(node)
+    assert client.ask(produce_request("lost", batch(b"x")), 9).responses[0].partition_responses[0].error_code == 0
+    node.files.is_broken = True
+    refused = client.ask(produce_request("lost", batch(b"x")), 9).responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    node.settle()
+    (failed,) = [effect for effect in node.done if isinstance(effect, DirectoryFailed)]
+    assert failed.directory == "/data"
+    for version, code in ((5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.KAFKA_STORAGE_ERROR)):
+        shown = client.ask(fetch_request("lost"), version).responses[0].partitions[0]
+        assert shown.error_code == code
+    assert node.machine.lifecycle is not None
+    assert node.machine.lifecycle.offline_directories == (DIRECTORY_ID,)
