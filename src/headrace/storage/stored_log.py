@@ -197,10 +197,11 @@ class StoredLog(TrimmableLog):
         unflushed = state.log_end_offset - state.durable_end_offset
         if unflushed <= 0:
             self._clean_at_ms = now_ms
-            return self._is_new
+            return self._is_new or bool(self._unsynced_indexes)
         config = state.config
         return (
-            self._wants_flush_to > state.durable_end_offset
+            bool(self._unsynced_indexes)
+            or self._wants_flush_to > state.durable_end_offset
             or unflushed >= config.flush_messages
             or now_ms - self._clean_at_ms >= config.flush_ms
         )
