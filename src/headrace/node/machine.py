@@ -100,6 +100,11 @@ class NodeMachine:
         self._shrink_at_ms = 0
         self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
 
+    @property
+    def is_controller_active(self) -> bool:
+        """The controller of this process decides."""
+        return self._plane.is_controller_active
+
     # --- composition ---
 
     def add_broker(self, *, identity: BrokerIdentity, logs: LogStorePort) -> Broker:

@@ -71,7 +71,7 @@ class NodeServer:
     # --- life ---
 
     async def start(self) -> ReadyInfo:
-        """Come up; returns when the broker is unfenced. Raises OperatorError with the reason when it cannot, StoppedEarly."""
+        """Come up; returns when the broker is unfenced, without a broker when the controller is active. Raises OperatorError with the reason when it cannot, StoppedEarly."""
         refuse_optimised_python()
         if not self.config.is_controller:
             raise OperatorError(
@@ -134,8 +134,6 @@ class NodeServer:
         for one in self._bound:
             if one.name in self.config.controller_listener_names:
                 await self._listeners.serve(one.name, CONTROLLER_APIS, side)
-        if not self.config.is_broker:
-            self._is_ready.set()
 
     # --- effects ---
 
@@ -215,6 +213,8 @@ class NodeServer:
         self._ticker = loop.call_later(_TICK_S, self._tick)
         if self._closing is None or not self._is_stopped.is_set():
             self.machine.tick()
+            if not self.config.is_broker and self.machine.is_controller_active:
+                self._is_ready.set()
         now = loop.time()
         if now >= self._maintain_at and self._disk.is_loaded and self._closing is None:
             self._maintain_at = now + _MAINTAIN_S
