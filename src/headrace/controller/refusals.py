@@ -44,7 +44,7 @@ def _refused_items(request: Any, error: PeerError) -> Message | None:
             }
             return create_topics.CreateTopicsResponse(topics=tuple(topics.values()))
         case delete_topics.DeleteTopicsRequest():
-            return _refused_deletions(request, code, message)
+            return _refused_deletions(request, code)
         case create_partitions.CreatePartitionsRequest():
             return create_partitions.CreatePartitionsResponse(
                 results=tuple(
@@ -82,17 +82,13 @@ def _refused_items(request: Any, error: PeerError) -> Message | None:
             return None
 
 
-def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCode, message: str) -> Message:
+def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCode) -> Message:
+    """Without a message, as Kafka does."""
     results = [
-        delete_topics.DeletableTopicResult(
-            name=each.name, topic_id=each.topic_id, error_code=code, error_message=message
-        )
+        delete_topics.DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=code)
         for each in request.topics
     ]
-    results += [
-        delete_topics.DeletableTopicResult(name=name, error_code=code, error_message=message)
-        for name in request.topic_names
-    ]
+    results += [delete_topics.DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
     return delete_topics.DeleteTopicsResponse(responses=tuple(results))
 
 

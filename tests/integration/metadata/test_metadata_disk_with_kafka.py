@@ -1,0 +1,143 @@
+"""Kafka's tools and Kafka itself on our directory, and we on Kafka's."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.core.node_settings import parse_node_config
+from headrace.server.run import NodeThread
+from headrace.testing import Node
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headrace.wire.messages.metadata import MetadataRequest
+from tests.peers import kafka
+from tests.support.raw import RawConnection
+
+pytestmark = pytest.mark.java
+SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
+
+
+def make_topics(port: int) -> None:
+    """`kept` with two partitions and a setting, `gone` made and deleted, and a row of others."""
+    with RawConnection(port) as connection:
+        setting = CreatableTopicConfig(name="retention.ms", value="123456789")
+        topics = [CreatableTopic(name="kept", num_partitions=2, replication_factor=1, configs=(setting,))]
+        topics += [CreatableTopic(name=f"t{n}", num_partitions=1, replication_factor=1) for n in range(20)]
+        topics.append(CreatableTopic(name="gone", num_partitions=100, replication_factor=1))
+        answer = connection.ask(CreateTopicsRequest(topics=tuple(topics)), 7)
+        assert {each.error_code for each in answer.topics} == {0}
+        deletion = DeleteTopicsRequest(topics=(DeleteTopicState(name="gone"),), timeout_ms=30_000)
+        assert connection.ask(deletion, 6).responses[0].error_code == 0
+
+
+def seen(port: int) -> tuple[dict[str, list[tuple[int, int]]], str | None]:
+    """(partition, leader) of each topic, and the setting of `kept`, as a client sees them once the broker has caught up."""
+    resource = DescribeConfigsResource(resource_type=2, resource_name="kept", configuration_keys=("retention.ms",))
+    with RawConnection(port) as connection:
+        deadline = time.monotonic() + 30
+        while True:
+            answer = connection.ask(MetadataRequest(topics=None), 12)
+            topics = {
+                topic.name: sorted((each.partition_index, each.leader_id) for each in topic.partitions)
+                for topic in answer.topics
+            }
+            if topics == EXPECTED[0] or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        configs = connection.ask(DescribeConfigsRequest(resources=(resource,)), 4)
+    return topics, configs.results[0].configs[0].value
+
+
+EXPECTED = ({"kept": [(0, 1), (1, 1)], **{f"t{n}": [(0, 1)] for n in range(20)}}, "123456789")
+
+
+def cluster_metadata(data: Path) -> Path:
+    """The metadata partition's directory."""
+    return data / "__cluster_metadata-0"
+
+
+def test_kafka_reads_our_metadata_and_serves_it(tmp_path: Path) -> None:
+    """B-R01, B-S02, B-S03, S1-36: dump-log, metadata-shell, storage info; then a Kafka node on a copy of our directory."""
+    with Node(directory=tmp_path / "ours", properties=SMALL_SNAPSHOTS) as node:
+        make_topics(node.port)
+        assert seen(node.port) == EXPECTED
+        data = node.data
+    log = cluster_metadata(data) / "00000000000000000000.log"
+    dumped = kafka.run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log), check=True).stdout
+    assert dumped.count('"type":"REMOVE_TOPIC_RECORD"') == 1
+    assert "isvalid: false" not in dumped
+    assert "LeaderChange:" in dumped
+    snapshots = sorted(cluster_metadata(data).glob("*.checkpoint"))
+    assert snapshots
+    decoded = kafka.run_tool(
+        "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(snapshots[-1]), check=True
+    ).stdout
+    assert (
+        decoded.index("SnapshotHeader") < decoded.index('"name":"metadata.version"') < decoded.index("SnapshotFooter")
+    )
+    shell = kafka.run_tool("kafka-metadata-shell", "--snapshot", str(snapshots[-1]), "find", "/image/topics/byName")
+    assert "/image/topics/byName/kept/1" in shell.stdout
+
+    theirs = kafka.Kafka(tmp_path / "kafka")
+    shutil.copytree(data, theirs.data)
+    info = kafka.run_tool("kafka-storage", "info", "-c", str(theirs.config), check=True).stdout
+    assert "Found metadata: {cluster.id=" in info
+    with theirs:
+        assert seen(theirs.port) == EXPECTED
+
+
+def test_we_go_on_with_kafkas_directory(tmp_path: Path) -> None:
+    """B-S10, B-C20, B-R03: a directory that Kafka formatted and used; the epoch rises, nothing is lost; and Kafka takes it back."""
+    theirs = kafka.Kafka(
+        tmp_path / "kafka",
+        format_arguments=kafka.plain_features(),
+        properties={"metadata.log.max.record.bytes.between.snapshots": "3000"},
+    )
+    with theirs:
+        make_topics(theirs.port)
+        assert seen(theirs.port) == EXPECTED
+    directory = tmp_path / "ours"
+    directory.mkdir()
+    shutil.copytree(theirs.data, directory / "data")
+    with Node(directory=directory) as node:
+        assert seen(node.port) == EXPECTED
+    shutil.rmtree(theirs.data)
+    shutil.copytree(directory / "data", theirs.data)
+    with theirs:
+        assert seen(theirs.port) == EXPECTED
+
+
+def test_a_standalone_directory_of_kafka_is_ours_too(tmp_path: Path) -> None:
+    """B-S10, KIP-853: kraft.version 1 with its voter in the 0-0 snapshot, which goes into the log at the first start."""
+    port, controller_port = kafka.free_ports(2)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(tmp_path / "data"),
+    }
+    config = tmp_path / "server.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    kafka.run_tool(
+        "kafka-storage",
+        *("format", "-t", kafka.CLUSTER_ID, "-c", str(config), "--standalone", *kafka.plain_features()),
+        check=True,
+    )
+    for _ in range(2):
+        thread = NodeThread(parse_node_config(settings))
+        thread.start()
+        with RawConnection(port) as connection:
+            assert connection.ask(MetadataRequest(topics=None), 12).controller_id == 1
+        thread.stop()
+    log = cluster_metadata(tmp_path / "data") / "00000000000000000000.log"
+    dumped = kafka.run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log), check=True).stdout
+    assert dumped.count("KRaftVoters") == 1
+    assert dumped.count("LeaderChange:") == 2
