@@ -30,9 +30,9 @@ def headrace(*arguments: str, stdin: str | None = None, timeout_s: float = 60, *
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def refusal(*arguments: str, **more: str) -> str:
+def refusal(*arguments: str, stdin: str | None = None) -> str:
     """The one line on standard error of a command that must fail with exit code 1 (B78)."""
-    done = headrace(*arguments, **more)
+    done = headrace(*arguments, stdin=stdin)
     assert done.code == 1, (arguments, done)
     assert "Traceback" not in done.err
     lines = [line for line in done.err.splitlines() if line]
