@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,23 +37,31 @@ def command() -> None:
     "--bootstrap-server", metavar="HOST:PORT", help="A running cluster to use in place of a node of the demo's own."
 )
 @click.option(
+    "--flights",
+    "count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only the first N flights of the year, for a quick look.",
+)
+@click.option(
     "--rate", type=click.IntRange(100, 1_000_000), default=30_000, show_default=True, help="Reports sent a second."
 )
-def flights(output: Path, bootstrap_server: str | None, rate: int) -> int:
+def flights(output: Path, bootstrap_server: str | None, count: int | None, rate: int) -> int:
     """Run the demo; exit code 1 if a count does not agree with the source data."""
     started = time.monotonic()
     try:
         from headrace.spark.demo.plot import draw
-        from headrace.spark.demo.run import DemoSettings, stream_flights
+        from headrace.spark.demo.run import DemoSettings, load_inputs, stream_flights
     except ImportError as error:
         raise OperatorError(f"the demo needs more packages: pip install 'headrace[spark]' ({error})") from error
     _clear(output)
     with ExitStack() as stack:
         watcher = stack.enter_context(_Display())
+        loading = stack.enter_context(ThreadPoolExecutor(1)).submit(load_inputs, count)
         servers = bootstrap_server or stack.enter_context(_own_node(watcher)).bootstrap_servers
         spark = _start_spark(stack, watcher, output)
         settings = DemoSettings(servers=servers, output=output, reports_per_s=rate)
-        outcome = stream_flights(spark, settings, watcher)
+        outcome = stream_flights(spark, settings, loading.result(), watcher)
         watcher.stage("drawing")
         draw(outcome.delays, outcome.reports, outcome.fate, output / "flights.png")
         watcher.stage("stopping Spark and the node")
@@ -168,10 +177,8 @@ def _carrier_rows(outcome: Outcome) -> list[tuple[str, ...]]:
     fates = outcome.reports.assign(fate=outcome.fate).groupby(["carrier", "fate"]).size()
     rows: list[tuple[str, ...]] = []
     for airline, row in sums.sort_values("flights", ascending=False).iterrows():
-        wet = row["wet_delay_minutes"] / row["wet_flights"] if row["wet_flights"] else float("nan")
+        wet = f"{row['wet_delay_minutes'] / row['wet_flights']:.1f}" if row["wet_flights"] else "-"
         mean = row["dep_delay_minutes"] / row["flights"]
         late, cancelled = (int(fates.get((names[str(airline)], fate), 0)) for fate in (LATE, CANCELLED))
-        rows.append(
-            (str(airline), f"{int(row['flights']):,}", f"{mean:.1f}", f"{wet:.1f}", f"{late:,}", f"{cancelled:,}")
-        )
+        rows.append((str(airline), f"{int(row['flights']):,}", f"{mean:.1f}", wet, f"{late:,}", f"{cancelled:,}"))
     return rows

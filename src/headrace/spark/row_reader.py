@@ -18,7 +18,7 @@ from headrace.spark.data_loss import report_loss
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.options import EARLIEST, LATEST, ReadOptions
 
-DEFAULT_FETCH_BYTES: Final = 4 << 20
+DEFAULT_FETCH_BYTES: Final = 2 << 20
 
 
 def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
@@ -47,7 +47,7 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
 
 
 def fetch_bytes(options: ReadOptions) -> int:
-    """The most that one fetch brings, in bytes: `kafka.max.partition.fetch.bytes`, else 4 MiB."""
+    """The most that one fetch brings, in bytes: `kafka.max.partition.fetch.bytes`, else 2 MiB."""
     return max(int(options.properties.get("max.partition.fetch.bytes", DEFAULT_FETCH_BYTES)), 1)
 
 

@@ -46,7 +46,7 @@ def draw(delays: pd.DataFrame, reports: pd.DataFrame, fate: pd.Series, path: Pat
     flights = flights.assign(hour_of_day=local_hour(flights["scheduled"]), fate=fate[flights.index])
     with plt.rc_context(style):
         figure = plt.figure(figsize=(15, 11), dpi=110)
-        shape = {"width_ratios": (2.5, 1), "wspace": 0.05, "left": 0.135, "right": 0.965}
+        shape = {"width_ratios": (2.5, 1), "wspace": 0.05, "left": 0.135, "right": 0.945}
         upper = figure.add_gridspec(2, 2, height_ratios=(1, 2.3), hspace=0.32, top=0.872, bottom=0.36, **shape)
         lower = figure.add_gridspec(1, 2, top=0.215, bottom=0.062, **shape)
         order = _carriers_by_flights(table)
