@@ -127,21 +127,39 @@ class NodeDisk:
             config=_metadata_log_config(config),
             now_ms=self._clock.wall_ms(),
         )
-        stored = read_quorum_state(files, directory)
-        state = QuorumState() if stored is None else decode_quorum_state(stored, path=f"{directory}/quorum-state")
-        assert self._directories is not None, "open comes first"
-        directory_id = self._directories.directory_ids[config.metadata_log_dir]
-        listener = config.controller_listener_names[0]
-        configured = {voter.node_id: (voter.host, voter.port) for voter in config.controller_quorum_voters}
-        found = find_voters(log, snapshots, static_voters(configured, listener))
-        check_single_voter(found.voters, node_id=config.node_id, directory_id=directory_id)
-        self._voters = found.voters
         end_points = tuple(
             EndPoint(one.name, one.host or "localhost", one.port, int(one.security_protocol))
             for one in bound
             if one.name in config.controller_listener_names
         )
-        raft = RaftNode(
+        raft = self._raft(log, snapshots, end_points, rng)
+        self._plane = MetadataPlane(
+            config=PlaneConfig(
+                node_id=config.node_id,
+                incarnation_id=self.new_uuid(rng),
+                controller_end_points=end_points,
+                snapshot_max_new_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+                snapshot_max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            ),
+            raft=raft,
+            loader=MetadataLoader(),
+            controller=self._controller(rng),
+            snapshots=snapshots,
+        )
+        return self._plane
+
+    def _raft(self, log: StoredLog, snapshots: SnapshotFiles, end_points: tuple[EndPoint, ...], rng: Rng) -> RaftNode:
+        """The quorum node over its log, with the voters and the vote that are on the disk."""
+        config = self._config
+        path = f"{snapshots.directory}/quorum-state"
+        stored = read_quorum_state(self._files, snapshots.directory)
+        assert self._directories is not None, "open comes first"
+        directory_id = self._directories.directory_ids[config.metadata_log_dir]
+        configured = {voter.node_id: (voter.host, voter.port) for voter in config.controller_quorum_voters}
+        found = find_voters(log, snapshots, static_voters(configured, config.controller_listener_names[0]))
+        check_single_voter(found.voters, node_id=config.node_id, directory_id=directory_id)
+        self._voters = found.voters
+        return RaftNode(
             config=RaftConfig(
                 node_id=config.node_id,
                 directory_id=directory_id,
@@ -158,23 +176,9 @@ class NodeDisk:
             ),
             log=log,
             snapshots=snapshots,
-            state=state,
+            state=QuorumState() if stored is None else decode_quorum_state(stored, path=path),
             rng=rng,
         )
-        self._plane = MetadataPlane(
-            config=PlaneConfig(
-                node_id=config.node_id,
-                incarnation_id=self.new_uuid(rng),
-                controller_end_points=end_points,
-                snapshot_max_new_bytes=config.metadata_log_max_record_bytes_between_snapshots,
-                snapshot_max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-            ),
-            raft=raft,
-            loader=MetadataLoader(),
-            controller=self._controller(rng),
-            snapshots=snapshots,
-        )
-        return self._plane
 
     def _controller(self, rng: Rng) -> ControllerMachine:
         data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
