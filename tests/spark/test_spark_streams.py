@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.client.blocking import BlockingClient
+from headrace.testing import Node
 from tests.spark.conftest import Topics, run_stream, values, with_options
 
 if TYPE_CHECKING:
@@ -52,6 +54,48 @@ def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: 
     ends = [each["sources"][0]["endOffset"] for each in progress]
     assert ends[0] == {topic: {"0": 30, "1": 20}, "headrace:start": {topic: {"0": 0, "1": 0}}}
     assert ends[1] == {topic: {"0": 60, "1": 40}}
+
+
+@pytest.mark.parametrize("most", [None, "8"])
+def test_a_batch_waits_for_enough_records(
+    spark: SparkSession, topics: Topics, tmp_path: Path, most: str | None
+) -> None:
+    """minOffsetsPerTrigger: nothing is read before there is enough; beside maxOffsetsPerTrigger both hold; AvailableNow reads the rest."""
+    topic = topics.make()
+    options = {"minOffsetsPerTrigger": "8"} | ({} if most is None else {"maxOffsetsPerTrigger": most})
+    rows = stream(spark, topics, subscribe=topic, **options)
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    topics.fill(topic, [str(each) for each in range(5)])
+    query.processAllAvailable()
+    assert sum(each["numInputRows"] for each in query.recentProgress) == 0
+    topics.fill(topic, [str(each) for each in range(5)])
+    query.processAllAvailable()
+    query.stop()
+    counts = [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+    assert counts == [10 if most is None else 8]
+    progress = run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
+    assert [each["numInputRows"] for each in progress] == ([] if most is None else [2])
+
+
+def test_a_stream_outlives_a_node_that_is_killed_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    """B-W08: a broker lost in mid-stream costs time and no record; the query and its producers go on by themselves."""
+    with Node(directory=tmp_path / "node") as node, BlockingClient(node.bootstrap_servers) as client:
+        own = Topics(node.bootstrap_servers, client)
+        source, target = own.make(), own.make()
+        rows = stream(spark, own, subscribe=source).selectExpr("value")
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = to_topic(own, target)(writer)
+        try:
+            for part in range(3):
+                own.fill(source, [f"{part}-{each}" for each in range(100)])
+                if part:
+                    node.kill()
+                    node.start()
+                query.processAllAvailable()
+        finally:
+            query.stop()
+        found = with_options(spark.read, own.servers, {"subscribe": target}).load()
+        assert sorted(set(values(found))) == sorted(f"{part}-{each}" for part in range(3) for each in range(100))
 
 
 def test_a_first_batch_that_failed_is_read_again_from_where_it_began(
