@@ -193,13 +193,14 @@ class HasBroker(Protocol):
 class Client:
     """A client of the bench: requests in, decoded answers out."""
 
-    def __init__(self, bench: HasBroker) -> None:
+    def __init__(self, bench: HasBroker, *, max_in_flight: int = 1000) -> None:
         surface = Surface(
             listener="PLAINTEXT",
             rows={row.key: row for row in BROKER_APIS},
             target=bench.broker,
             now_ms=bench.clock.now_ms,
             refuses={},
+            max_in_flight=max_in_flight,
         )
         self.outbox = Outbox()
         self.connection = Connection(surface, self.outbox, client_host="10.0.0.9", connection_id=1)

@@ -24,8 +24,6 @@ _SET_LENGTH = Struct(">i").pack_into
 _API_VERSIONS = 18
 _PRODUCE = 0
 _FIRST_WITH_SOFTWARE = 3
-MAX_IN_FLIGHT = 1000
-_MAX_CLIENT_ID = 32_767
 
 
 class Output(Protocol):
@@ -57,6 +55,7 @@ class Surface:
     now_ms: Callable[[], int]
     is_controller_listener: bool = False
     refuses: dict[int, ApiRow]
+    max_in_flight: int = 1000
 
 
 class _Slot:
@@ -218,7 +217,7 @@ class Connection:
             slot.reply = result
             return
         slot.deferred = result
-        if row.key != _PRODUCE or len(self._slots) >= MAX_IN_FLIGHT:
+        if row.key != _PRODUCE or len(self._slots) >= self._surface.max_in_flight:
             self._out.held = True
         result.when_done(lambda reply: self._done(slot, reply))
 

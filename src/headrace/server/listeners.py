@@ -66,6 +66,7 @@ class NodeListeners:
             now_ms=self._now_ms,
             is_controller_listener=name in self._config.controller_listener_names,
             refuses={row.key: row for row in refuses},
+            max_in_flight=self._config.headrace_max_requests_in_flight,
         )
         await self._listeners[name].start()
 

@@ -145,6 +145,20 @@ def test_replies_keep_the_order_of_pipelined_requests() -> None:
     assert [produced(answer) for answer in client.answers()] == [(0, 0), (0, 1)]
 
 
+def test_the_number_of_waiting_produces_is_bounded() -> None:
+    """M4: `headrace.max.requests.in.flight`; then the listener delivers no more until some are answered."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client = Client(bench, max_in_flight=3)
+    for number in range(3):
+        assert not client.outbox.held
+        client.send(produce_request("kept", batch(b"%d" % number)), 9)
+    assert client.outbox.held
+    Client(bench).ask(follower_fetch(topic_id, 3), 15)
+    assert len(client.answers()) == 3
+    assert not client.outbox.held
+
+
 def test_a_waiting_fetch_holds_back_the_next_request() -> None:
     """One request at a time, as Kafka: the listener delivers the next when the first is answered."""
     bench = BrokerBench()
