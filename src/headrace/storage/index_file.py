@@ -202,10 +202,9 @@ class TransactionIndex:
         """All of them, in the order of their markers."""
         return [AbortedTransaction(*fields) for _, *fields in _TXN_ENTRY.iter_unpack(self.file.data)]
 
-    def store(self) -> None:
-        """Write new entries to the page cache."""
-        if self.file.data or self.file.stored:
-            self.file.store()
+    def store(self) -> bool:
+        """Write new entries to the page cache. True if there were any."""
+        return bool(self.file.data or self.file.stored) and self.file.store()
 
     def cut_at(self, end_offset: int) -> None:
         """Drop transactions whose marker is at or above `end_offset`."""

@@ -211,20 +211,24 @@ class Segment:
         entry = self.index.last()
         self.bytes_since_entry = self.size - (entry[1] if entry else 0)
 
-    def become_inactive(self) -> None:
-        """No more batches come: note the highest timestamp and write the indexes to the page cache."""
+    def become_inactive(self) -> bool:
+        """No more batches come: note the highest timestamp and write the indexes to the page cache. True if they changed."""
+        if self._index is None and self._time_index is None:
+            return False  # never used since they were read from the disk
         if self.size:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.store_indexes()
+        return self.store_indexes()
 
-    def store_indexes(self) -> None:
-        """Write new index entries to the page cache."""
+    def store_indexes(self) -> bool:
+        """Write new index entries to the page cache. True if there were any."""
+        changed = False
         if self._index is not None and self._index.file.store():
-            self.names_changed = True
-        if self._time_index is not None:
-            self._time_index.file.store()
-        if self._txn_index is not None:
-            self._txn_index.store()
+            self.names_changed = changed = True
+        if self._time_index is not None and self._time_index.file.store():
+            changed = True
+        if self._txn_index is not None and self._txn_index.store():
+            changed = True
+        return changed
 
     def cut(self, position: int, end_offset: int) -> None:
         """Drop everything from `position` on, which is where offset `end_offset` would be; synced before it returns.

@@ -312,10 +312,8 @@ class StoredLog(TrimmableLog):
 
     def sync_all(self) -> None:
         """Write indexes, epoch table and a producer snapshot, and sync everything; blocks. Nothing may be appended after it."""
-        active, state = self._active, self._state
-        if state.log_end_offset > state.durable_end_offset or active.names_changed:
-            active.become_inactive()
-            self._index_is_unsynced(active)
+        if self._active.become_inactive():
+            self._index_is_unsynced(self._active)
         self._take_snapshot()
         job = self.prepare_flush()
         if job is not None:
