@@ -165,3 +165,18 @@ def test_what_records_touched_is_what_differs(first: list[Message], second: list
     assert cheap.changed_acls >= plain.changed_acls
     assert cheap.changed_quotas >= plain.changed_quotas
     assert cheap.changed_scram >= plain.changed_scram
+
+
+@given(HISTORIES)
+def test_replaying_in_runs_is_replaying_one_by_one(history: list[Message]) -> None:
+    """C2: the quick way and its slow twin, also in what they refuse."""
+    records = sensible(history, START)
+    plain = START
+    for record in records:
+        plain = replay(plain, record)
+    assert replay_all(START, records) == plain
+    try:
+        found: MetadataImage | None = replay_all(START, history)
+    except ReplayError:
+        found = None
+    assert (found is None) == (len(records) != len(history))

@@ -13,6 +13,7 @@ from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 if TYPE_CHECKING:
     from headrace.controller.events import RequestCause
     from headrace.controller.isr_index import IsrIndex
+    from headrace.controller.topic_names import TopicNames
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
     from headrace.metadata.image import MetadataImage
@@ -37,6 +38,7 @@ class Situation:
 
     image: MetadataImage
     index: IsrIndex
+    names: TopicNames
     config: NodeConfig
     cluster_id: str
     kraft_version: int

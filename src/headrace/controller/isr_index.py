@@ -30,25 +30,21 @@ class IsrIndex:
         index = cls()
         for topic_id in image.topics.by_id:
             for partition_id, partition in image.topics.by_id[topic_id].partitions.items():
-                index.changed(topic_id, partition_id, None, partition)
+                index.changed(TopicIdPartition(topic_id, partition_id), None, partition)
         return index
 
     def changed(
-        self,
-        topic_id: Uuid,
-        partition_id: int,
-        before: PartitionRegistration | None,
-        after: PartitionRegistration | None,
+        self, place: TopicIdPartition, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
         """One partition appeared, changed or went."""
         old = () if before is None else _keys(before)
         new = () if after is None else _keys(after)
         for key in old:
             if key not in new:
-                self._remove(key, topic_id, partition_id)
+                self._remove(key, place)
         for key in new:
             if key not in old:
-                self._members.setdefault(key, {}).setdefault(topic_id, set()).add(partition_id)
+                self._members.setdefault(key, {}).setdefault(place.topic_id, set()).add(place.partition)
         if before is not None:
             self._led[before.leader] = self._led.get(before.leader, 0) - 1
         if after is not None:
@@ -67,12 +63,12 @@ class IsrIndex:
         """Whether the broker leads any partition."""
         return self._led.get(broker_id, 0) > 0
 
-    def _remove(self, key: int, topic_id: Uuid, partition_id: int) -> None:
+    def _remove(self, key: int, place: TopicIdPartition) -> None:
         topics = self._members[key]
-        partitions = topics[topic_id]
-        partitions.discard(partition_id)
+        partitions = topics[place.topic_id]
+        partitions.discard(place.partition)
         if not partitions:
-            del topics[topic_id]
+            del topics[place.topic_id]
 
 
 def _keys(partition: PartitionRegistration) -> Iterable[int]:

@@ -40,12 +40,14 @@ from headrace.controller.more_partitions import decide_create_partitions
 from headrace.controller.partitions import decide_alter_partition
 from headrace.controller.producer_ids import decide_allocation
 from headrace.controller.refusals import refused
+from headrace.controller.topic_names import TopicNames
 from headrace.controller.topics import decide_create_topics, decide_delete_topics
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
+from headrace.core.ids import TopicIdPartition
 from headrace.metadata.bootstrap import bootstrap_metadata_version
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
-from headrace.metadata.replay import ReplayError, replay
+from headrace.metadata.replay import ReplayError, replay_all
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_metadata_transactions
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -67,11 +69,11 @@ from headrace.wire.metadata_records.no_op_record import NoOpRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from headrace.core.ids import Uuid
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
-    from headrace.metadata.image import PartitionRegistration
     from headrace.wire.schema import Message
+
+_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 
 STALL_MS: Final = 1_000
 """A longer gap between two events means that this process stood still: it is woken for a NoOp more often than that."""
@@ -95,6 +97,7 @@ class _Active:
         self.next_offset = event.next_offset
         self.committed = event.next_offset
         self.index = IsrIndex.of(event.image)
+        self.names = TopicNames(event.image.topics.by_name)
         self.heartbeats = heartbeats
         self.waiting: deque[_Waiting] = deque()
         self.no_op_at_ms: int | None = None
@@ -265,6 +268,7 @@ class ControllerMachine:
         return Situation(
             image=active.image,
             index=active.index,
+            names=active.names,
             config=self._config,
             cluster_id=self._cluster_id,
             kraft_version=self._kraft_version,
@@ -324,12 +328,9 @@ class ControllerMachine:
         if not records:
             return []
         encoded = tuple(each.encode() for each in records)
-        image = active.image
-        for each in records:
-            before = image
-            image = replay(image, each.record)
-            _update_index(active.index, before, image, each.record)
-        active.image = image
+        before = active.image
+        active.image = replay_all(before, [each.record for each in records])
+        _update_index(active, before, records)
         effects: list[ControllerEffect] = []
         for start in range(0, len(encoded), MAX_RECORDS_A_DECISION):
             part = encoded[start : start + MAX_RECORDS_A_DECISION]
@@ -384,14 +385,21 @@ def _alter_partition(situation: Situation, request: AlterPartitionRequest) -> De
     return decide_alter_partition(situation, request)
 
 
-def _update_index(index: IsrIndex, before: MetadataImage, after: MetadataImage, record: Any) -> None:
-    """Keep the index in step with one replayed record."""
-    kind = record.SCHEMA.api_key
-    if kind in (3, 5):
-        old: PartitionRegistration | None = before.topics.partition_by_id(record.topic_id, record.partition_id)
-        new = after.topics.partition_by_id(record.topic_id, record.partition_id)
-        index.changed(record.topic_id, record.partition_id, old, new)
-    elif kind == 9:
-        topic_id: Uuid = record.topic_id
-        for partition_id, partition in before.topics.by_id[topic_id].partitions.items():
-            index.changed(topic_id, partition_id, partition, None)
+def _update_index(active: _Active, before: MetadataImage, records: Sequence[VersionedRecord]) -> None:
+    """Keep what is derived from the image in step with replayed records."""
+    touched: dict[TopicIdPartition, None] = {}
+    for each in records:
+        record: Any = each.record
+        kind = record.SCHEMA.api_key
+        if kind in (_PARTITION, _PARTITION_CHANGE):
+            touched[TopicIdPartition(record.topic_id, record.partition_id)] = None
+        elif kind == _TOPIC:
+            active.names.add(record.name)
+        elif kind == _REMOVE_TOPIC:
+            topic = before.topics.by_id[record.topic_id]
+            active.names.remove(topic.name)
+            for partition_id in topic.partitions:
+                touched[TopicIdPartition(record.topic_id, partition_id)] = None
+    for place in touched:
+        old, new = before.topics.partition_by_id(*place), active.image.topics.partition_by_id(*place)
+        active.index.changed(place, old, new)

@@ -126,8 +126,12 @@ def leader_and_isr_updates(
         broker = cluster.brokers.get(broker_id)
         return broker_id == add or (broker is not None and broker.is_active)
 
+    topic: TopicImage | None = None
+    allow_unclean = False
     for place in places:
-        topic = situation.image.topics.by_id[place.topic_id]
+        if topic is None or topic.id != place.topic_id:
+            topic = situation.image.topics.by_id[place.topic_id]
+            allow_unclean = is_unclean_allowed(situation, topic.name)
         before = topic.partitions[place.partition]
         record = change_partition(
             place,
@@ -135,7 +139,7 @@ def leader_and_isr_updates(
             Wish(
                 isr=tuple(each for each in before.isr if each != remove),
                 may_lead=may_lead,
-                allow_unclean=is_unclean_allowed(situation, topic.name),
+                allow_unclean=allow_unclean,
             ),
             metadata_version=situation.metadata_version,
         )

@@ -49,7 +49,6 @@ METADATA_TOPIC = "__cluster_metadata"
 def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> Decision:
     """Create each topic that may be created. Raises PeerError(POLICY_VIOLATION) when they are too many records (B-C22)."""
     times = Counter(topic.name for topic in request.topics)
-    taken = {collision_key(name): name for name in sorted(situation.image.topics.by_name) if "." in name or "_" in name}
     records: list[VersionedRecord] = []
     results: list[CreatableTopicResult] = []
     prohibited: list[CreatableTopicResult] = []
@@ -65,7 +64,7 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
             )
             continue
         try:
-            new_records, result = _create(situation, topic, taken, room=len(records))
+            new_records, result = _create(situation, topic, room=len(records))
         except PeerError as refusal:
             if refusal.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -82,20 +81,15 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
     return Decision(records=() if request.validate_only else tuple(records), response=response)
 
 
-def collision_key(name: str) -> str:
-    """Metric names cannot tell `.` from `_`, so topics whose names differ only there collide."""
-    return name.replace(".", "_")
-
-
 def _failed(name: str, error: PeerError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
 def _create(
-    situation: Situation, topic: CreatableTopic, taken: Mapping[str, str], *, room: int
+    situation: Situation, topic: CreatableTopic, *, room: int
 ) -> tuple[list[VersionedRecord], CreatableTopicResult]:
     """Raises PeerError: why the topic cannot be created."""
-    _check_name(situation, topic.name, taken)
+    _check_name(situation, topic.name)
     configs = _given_configs(topic)
     config_records = new_topic_config_records(situation, topic.name, configs) if configs else []
     partitions = _new_partitions(situation, topic, room=room + 1 + len(config_records))
@@ -118,14 +112,13 @@ def _create(
     return records, result
 
 
-def _check_name(situation: Situation, name: str, taken: Mapping[str, str]) -> None:
+def _check_name(situation: Situation, name: str) -> None:
     if name in situation.image.topics.by_name:
         raise PeerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     check_topic_name(name)
-    if "." in name or "_" in name:
-        other = taken.get(collision_key(name))
-        if other is not None:
-            raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    other = situation.names.colliding(name)
+    if other is not None:
+        raise PeerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
 def _given_configs(topic: CreatableTopic) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from headrace.core.errors import DecodeError
 from headrace.metadata.compare import compare_images
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, MetadataProvenance
-from headrace.metadata.replay import ReplayError, replay
+from headrace.metadata.replay import ReplayError, replay, replay_all
 from headrace.metadata.touched import Touched
 from headrace.wire.metadata_records.frame import decode_record
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BEGIN_TRANSACTION = 23
 _END_TRANSACTION = 24
 _ABORT_TRANSACTION = 25
+_BOUNDS = (_BEGIN_TRANSACTION, _END_TRANSACTION, _ABORT_TRANSACTION)
 
 
 class CommittedBatch(Protocol):
@@ -85,10 +86,7 @@ class MetadataLoader:
         """Replay committed batches in order; None when nothing became visible. Raises MetadataFault, from then on always."""
         self._check()
         for batch in batches:
-            offset = batch.base_offset
-            for data in batch.records:
-                self._load_record(data, offset, batch)
-                offset += 1
+            self._load_batch(batch)
             self._pending = replace(
                 self._pending,
                 provenance=MetadataProvenance(
@@ -120,18 +118,34 @@ class MetadataLoader:
         self._touched = Touched()
         return delta
 
-    def _load_record(self, data: bytes, offset: int, batch: CommittedBatch) -> None:
-        where = f"the record at offset {offset}"
-        record = self._decoded(data, where)
-        kind = record.SCHEMA.api_key
-        if kind == _BEGIN_TRANSACTION:
-            self._begin(offset, batch)
-        elif kind in (_END_TRANSACTION, _ABORT_TRANSACTION):
-            self._end(offset, is_abort=kind == _ABORT_TRANSACTION)
-        else:
-            touched = self._touched_in_transaction if self._in_transaction else self._touched
+    def _load_batch(self, batch: CommittedBatch) -> None:
+        """The records of a batch: runs between the bounds of transactions."""
+        run: list[Message] = []
+        offset = batch.base_offset
+        for data in batch.records:
+            record = self._decoded(data, f"the record at offset {offset}")
+            kind = record.SCHEMA.api_key
+            if kind in _BOUNDS:
+                self._load_run(run, offset - len(run))
+                run = []
+                if kind == _BEGIN_TRANSACTION:
+                    self._begin(offset, batch)
+                else:
+                    self._end(offset, is_abort=kind == _ABORT_TRANSACTION)
+            else:
+                run.append(record)
+            offset += 1
+        self._load_run(run, offset - len(run))
+
+    def _load_run(self, records: Sequence[Message], base_offset: int) -> None:
+        touched = self._touched_in_transaction if self._in_transaction else self._touched
+        for record in records:
             touched.note(record, self._pending)
-            self._pending = self._replay(record, where)
+        try:
+            self._pending = replay_all(self._pending, records)
+        except ReplayError:
+            for offset, record in enumerate(records, base_offset):  # one by one, to tell which
+                self._pending = self._replay(record, f"the record at offset {offset}")
 
     def _begin(self, offset: int, batch: CommittedBatch) -> None:
         if self._in_transaction:

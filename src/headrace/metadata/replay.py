@@ -7,7 +7,7 @@ a record that does not fit the image (C18: the node stops; nothing is skipped). 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from immutables import Map
 
@@ -75,10 +75,25 @@ def replay(image: MetadataImage, record: Message) -> MetadataImage:
 
 
 def replay_all(image: MetadataImage, records: Iterable[Message]) -> MetadataImage:
-    """The image after all `records`, in order. Raises ReplayError."""
+    """The image after all `records`, in order; the same as `replay` one by one. Raises ReplayError.
+
+    Partition records of one topic that follow each other are replayed together: a new topic, or a broker that is fenced, then costs
+    one new image and not one a partition.
+    """
+    run: _PartitionRun | None = None
     for record in records:
+        if record.SCHEMA.api_key in _PARTITION_RECORDS:
+            partition_record = cast("PartitionRecord | PartitionChangeRecord", record)
+            if run is not None and run.topic.id != partition_record.topic_id:
+                image, run = run.finish(image), None
+            if run is None:
+                run = _PartitionRun(_topic(image, partition_record))
+            run.add(partition_record)
+            continue
+        if run is not None:
+            image, run = run.finish(image), None
         image = replay(image, record)
-    return image
+    return image if run is None else run.finish(image)
 
 
 # Brokers and controllers
@@ -195,14 +210,42 @@ def _topic(image: MetadataImage, record: PartitionRecord | PartitionChangeRecord
     return topic
 
 
-def _with_partition(
-    image: MetadataImage, topic: TopicImage, partition_id: int, partition: PartitionRegistration
-) -> MetadataImage:
-    return _with_topic(image, replace(topic, partitions=topic.partitions.set(partition_id, partition)))
+class _PartitionRun:
+    """Partition records of one topic, one behind the other."""
+
+    def __init__(self, topic: TopicImage) -> None:
+        self.topic = topic
+        self._partitions = topic.partitions.mutate()
+
+    def add(self, record: PartitionRecord | PartitionChangeRecord) -> None:
+        """One record. Raises ReplayError."""
+        number = record.partition_id
+        if record.SCHEMA.api_key == _PARTITION:
+            self._partitions[number] = _new_partition(cast("PartitionRecord", record))
+            return
+        before = self._partitions.get(number)
+        if before is None:
+            raise ReplayError(f"{self.topic.name} has no partition {number}")
+        self._partitions[number] = merge(before, cast("PartitionChangeRecord", record))
+
+    def finish(self, image: MetadataImage) -> MetadataImage:
+        """The image with all of them."""
+        return _with_topic(image, replace(self.topic, partitions=self._partitions.finish()))
 
 
-def _set_partition(image: MetadataImage, record: PartitionRecord) -> MetadataImage:
-    partition = PartitionRegistration(
+_PARTITION: Final = 3
+_PARTITION_RECORDS: Final = (3, 5)
+
+
+def _replay_partition(image: MetadataImage, record: PartitionRecord | PartitionChangeRecord) -> MetadataImage:
+    run = _PartitionRun(_topic(image, record))
+    run.add(record)
+    return run.finish(image)
+
+
+def _new_partition(record: PartitionRecord) -> PartitionRegistration:
+    """B-C04; a record without directories is of before KIP-858."""
+    return PartitionRegistration(
         replicas=record.replicas,
         directories=record.directories or (MIGRATING_DIRECTORY,) * len(record.replicas),
         isr=record.isr,
@@ -215,43 +258,30 @@ def _set_partition(image: MetadataImage, record: PartitionRecord) -> MetadataIma
         leader_epoch=record.leader_epoch,
         partition_epoch=record.partition_epoch,
     )
-    return _with_partition(image, _topic(image, record), record.partition_id, partition)
-
-
-def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> MetadataImage:
-    topic = _topic(image, record)
-    before = topic.partitions.get(record.partition_id)
-    if before is None:
-        raise ReplayError(f"{topic.name} has no partition {record.partition_id}")
-    return _with_partition(image, topic, record.partition_id, merge(before, record))
 
 
 def merge(before: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
     """B-C06: an absent field is unchanged; the partition epoch rises always, the leader epoch when a leader is named."""
-    changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
-    for name in _CHANGEABLE:
-        value = getattr(record, name)
-        if value is not None:
-            changes[name] = value
-    if record.replicas is not None and record.directories is None:
-        changes["directories"] = tuple(before.directory_of(replica) for replica in record.replicas)
-    if record.leader != NO_LEADER_CHANGE:
-        changes["leader"] = record.leader
-        changes["leader_epoch"] = before.leader_epoch + 1
-    if record.leader_recovery_state != NO_RECOVERY_STATE_CHANGE:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    return replace(before, **changes)
-
-
-_CHANGEABLE: Final = (
-    "isr",
-    "replicas",
-    "removing_replicas",
-    "adding_replicas",
-    "directories",
-    "eligible_leader_replicas",
-    "last_known_elr",
-)
+    replicas, directories = before.replicas, before.directories
+    if record.replicas is not None:
+        replicas = record.replicas
+        directories = tuple(before.directory_of(replica) for replica in replicas)
+    elr, last_known = record.eligible_leader_replicas, record.last_known_elr
+    has_new_leader = record.leader != NO_LEADER_CHANGE
+    has_new_state = record.leader_recovery_state != NO_RECOVERY_STATE_CHANGE
+    return PartitionRegistration(
+        replicas=replicas,
+        directories=directories if record.directories is None else record.directories,
+        isr=before.isr if record.isr is None else record.isr,
+        removing_replicas=before.removing_replicas if record.removing_replicas is None else record.removing_replicas,
+        adding_replicas=before.adding_replicas if record.adding_replicas is None else record.adding_replicas,
+        eligible_leader_replicas=before.eligible_leader_replicas if elr is None else elr,
+        last_known_elr=before.last_known_elr if last_known is None else last_known,
+        leader=record.leader if has_new_leader else before.leader,
+        leader_recovery_state=record.leader_recovery_state if has_new_state else before.leader_recovery_state,
+        leader_epoch=before.leader_epoch + (1 if has_new_leader else 0),
+        partition_epoch=before.partition_epoch + 1,
+    )
 
 
 def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> MetadataImage:
@@ -407,9 +437,9 @@ _MEANINGS: Final[dict[int, Callable[[MetadataImage, Any], MetadataImage]]] = {
     0: _register_broker,
     1: _unregister_broker,
     2: _create_topic,
-    3: _set_partition,
+    3: _replay_partition,
     4: _set_config,
-    5: _change_partition,
+    5: _replay_partition,
     7: _fence_broker,
     8: _unfence_broker,
     9: _remove_topic,
