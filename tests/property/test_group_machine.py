@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from headrace.coordinator.config import GroupConfig
 from headrace.coordinator.group import GroupState
@@ -72,22 +81,41 @@ class GroupsUnderFaults(RuleBasedStateMachine):
         self.next_offset = 0
 
     @initialize(target=clients)
-    def first(self) -> Client:
-        return self._client(None)
+    def first(self) -> MultipleResults[Client]:
+        return multiple(self._client(None), self._client("i"), self._client(None))
 
+    @precondition(lambda self: len(self.everybody) < CONFIG.max_size + 2)
     @rule(target=clients, is_static=st.booleans())
     def arrive(self, is_static: bool) -> Client:
         return self._client(f"i{len(self.everybody)}" if is_static else None)
 
     def _client(self, instance: str | None) -> Client:
+        """A new client, known to the books."""
         self.everybody.append(Client(f"c{len(self.everybody)}", instance))
         return self.everybody[-1]
 
     # ---- what clients do
 
     @rule(client=clients)
-    def go_on(self, client: Client) -> None:
-        self._go_on(client)
+    def one_goes_on(self, client: Client) -> None:
+        for _ in range(4):
+            self._go_on(client)
+
+    @rule(rounds=st.integers(1, 8))
+    def all_go_on(self, rounds: int) -> None:
+        self._all_go_on(rounds)
+
+    @rule(client=clients, rounds=st.integers(1, 8))
+    def all_but_one_go_on(self, client: Client, rounds: int) -> None:
+        self._all_go_on(rounds, but=client)
+
+    def _all_go_on(self, rounds: int, but: Client | None = None) -> None:
+        """Time in which clients do what they do, one of them perhaps stalled."""
+        for _ in range(rounds):
+            for client in self.everybody:
+                if client is not but:
+                    self._go_on(client)
+            self.bench.pass_time(300)
 
     def _go_on(self, client: Client) -> None:
         """The next thing this client would do."""
@@ -186,7 +214,7 @@ class GroupsUnderFaults(RuleBasedStateMachine):
 
     # ---- faults
 
-    @rule(by_ms=st.sampled_from([1, 400, 3_000, 9_000, 61_000]))
+    @rule(by_ms=st.sampled_from([1, 400, 3_000, 11_000, 61_000]))
     def wait(self, by_ms: int) -> None:
         self.bench.pass_time(by_ms)
 
@@ -252,7 +280,7 @@ class GroupsUnderFaults(RuleBasedStateMachine):
         group = self.bench.machine.shard.groups.get(GROUP)
         if group is None:
             return
-        assert len(group.members) <= CONFIG.max_size
+        assert group.awaiting_join_count <= CONFIG.max_size
         assert group.leader_id is None or group.leader_id in group.members
         assert set(group.static_members.values()) <= set(group.members)
         assert group.is_in(GroupState.EMPTY) <= (not group.members)
@@ -269,16 +297,20 @@ class GroupsUnderFaults(RuleBasedStateMachine):
         for client in self.everybody[CONFIG.max_size :]:
             client.forget()
         for _ in range(400):
+            if self._is_settled(alive):
+                return
             for client in alive:
                 self._go_on(client)
             self.bench.pass_time(500)
+        raise AssertionError("GL1: not settled after 200 seconds")
+
+    def _is_settled(self, alive: list[Client]) -> bool:
         group = self.bench.machine.shard.groups.get(GROUP)
-        if not alive or group is None:
-            return
-        assert group.is_in(GroupState.STABLE)
-        assert {client.joined.generation_id for client in alive if client.joined} == {group.generation_id}
+        if group is None or not group.is_in(GroupState.STABLE) or len(group.members) != len(alive):
+            return False
+        generations = {client.joined.generation_id for client in alive if client.joined}
         owned = sorted(partition for client in alive for partition in client.owns or ())
-        assert owned == list(range(PARTITIONS))
+        return generations == {group.generation_id} and owned == list(range(PARTITIONS))
 
 
 GroupsUnderFaults.TestCase.settings = settings(stateful_step_count=40, max_examples=40, deadline=None)
