@@ -43,12 +43,7 @@ class NodeConfig:
     cordoned_log_dirs: tuple[str, ...] = ()
 
     # Headrace's own
-    broker_heartbeat_timeout_ms: int = 13_500
-    controller_quorum_retry_backoff_max_ms: int = 1_000
-    headrace_self_fencing: str = "isolated"
     headrace_validate_records: bool = False
-    headrace_fence_refused_brokers: bool = True
-    headrace_elect_on_refused_leader: bool = True
     headrace_max_decompressed_bytes: int = 268_435_456
     headrace_frame_timeout_ms: int = 30_000
     headrace_max_unsent_bytes: int = 67_108_864
@@ -66,26 +61,13 @@ class NodeConfig:
     broker_session_timeout_ms: int = 9_000
     initial_broker_registration_timeout_ms: int = 60_000
     controlled_shutdown_enable: bool = True
-    server_max_startup_time_ms: int = LONG_MAX
     request_timeout_ms: int = 30_000
 
     # Controller and quorum
     controller_quorum_append_linger_ms: int = 25
-    controller_quorum_auto_join_enable: bool = False
-    controller_quorum_election_backoff_max_ms: int = 1_000
     controller_quorum_election_timeout_ms: int = 1_000
     controller_quorum_fetch_max_bytes: int = 1_048_576
-    controller_quorum_fetch_snapshot_max_bytes: int = 1_048_576
-    controller_quorum_fetch_timeout_ms: int = 2_000
-    controller_quorum_request_timeout_ms: int = 2_000
-    controller_quorum_retry_backoff_ms: int = 20
-    controller_socket_timeout_ms: int = 30_000
-    auto_leader_rebalance_enable: bool = True
-    leader_imbalance_check_interval_seconds: int = 300
     unclean_leader_election_enable: bool = False
-    unclean_leader_election_interval_ms: int = 300_000
-    unstable_api_versions_enable: bool = False
-    unstable_feature_versions_enable: bool = False
 
     # Metadata log
     metadata_log_segment_bytes: int = 1_073_741_824
@@ -95,24 +77,15 @@ class NodeConfig:
     metadata_max_idle_interval_ms: int = 500
     metadata_max_retention_bytes: int = 104_857_600
     metadata_max_retention_ms: int = 604_800_000
-    internal_metadata_delete_delay_millis: int = 60_000
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
 
     # Network
     connections_max_idle_ms: int = 600_000
-    connections_max_reauth_ms: int = 0
-    connection_failed_authentication_delay_ms: int = 100
     max_connection_creation_rate: int = INT_MAX
     max_connections: int = INT_MAX
     max_connections_per_ip: int = INT_MAX
     max_connections_per_ip_overrides: str = ""
-    num_io_threads: int = 8
-    num_network_threads: int = 3
-    background_threads: int = 10
     queued_max_request_bytes: int = -1
-    queued_max_requests: int = 500
-    socket_connection_setup_timeout_max_ms: int = 30_000
-    socket_connection_setup_timeout_ms: int = 10_000
     socket_listen_backlog_size: int = 50
     socket_receive_buffer_bytes: int = 102_400
     socket_request_max_bytes: int = 104_857_600
@@ -120,7 +93,6 @@ class NodeConfig:
     max_incremental_fetch_session_cache_slots: int = 1_000
     max_request_partition_size_limit: int = 2_000
     fetch_max_bytes: int = 57_671_680
-    telemetry_max_bytes: int = 1_048_576
 
     # Topics and their defaults
     auto_create_topics_enable: bool = True
@@ -135,26 +107,15 @@ class NodeConfig:
     compression_zstd_level: int = 3
 
     # Logs
-    log_cleaner_backoff_ms: int = 15_000
-    log_cleaner_dedupe_buffer_size: int = 134_217_728
     log_cleaner_delete_retention_ms: int = 86_400_000
     log_cleaner_enable: bool = True
-    log_cleaner_io_buffer_load_factor: float = 0.9
-    log_cleaner_io_buffer_size: int = 524_288
-    log_cleaner_io_max_bytes_per_second: float = 1.7976931348623157e308
     log_cleaner_max_compaction_lag_ms: int = LONG_MAX
     log_cleaner_min_cleanable_ratio: float = 0.5
     log_cleaner_min_compaction_lag_ms: int = 0
-    log_cleaner_threads: int = 1
     log_cleanup_policy: tuple[str, ...] = ("delete",)
-    log_dir_failure_timeout_ms: int = 30_000
     log_flush_interval_messages: int = LONG_MAX
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_scheduler_interval_ms: int = LONG_MAX
-    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     log_index_interval_bytes: int = 4_096
     log_index_size_max_bytes: int = 10_485_760
-    log_initial_task_delay_ms: int = 30_000
     log_message_timestamp_after_max_ms: int = 3_600_000
     log_message_timestamp_before_max_ms: int = LONG_MAX
     log_message_timestamp_type: str = "CreateTime"
@@ -163,33 +124,19 @@ class NodeConfig:
     log_retention_check_interval_ms: int = 300_000
     log_segment_bytes: int = 1_073_741_824
     log_segment_delete_delay_ms: int = 60_000
-    num_recovery_threads_per_data_dir: int = 2
-    producer_id_expiration_check_interval_ms: int = 600_000
     producer_id_expiration_ms: int = 86_400_000
 
     # Replication
-    num_replica_fetchers: int = 1
-    replica_fetch_backoff_ms: int = 1_000
-    replica_fetch_max_bytes: int = 1_048_576
-    replica_fetch_min_bytes: int = 1
-    replica_fetch_response_max_bytes: int = 10_485_760
-    replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
-    replica_selector_class: str | None = None
-    replica_socket_receive_buffer_bytes: int = 65_536
-    replica_socket_timeout_ms: int = 30_000
 
     # Groups
-    group_coordinator_append_linger_ms: int = -1
-    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT_MAX
     group_min_session_timeout_ms: int = 6_000
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
-    offsets_load_buffer_size: int = 5_242_880
     offsets_retention_check_interval_ms: int = 600_000
     offsets_retention_minutes: int = 10_080
     offsets_topic_compression_codec: int = 0
@@ -198,27 +145,11 @@ class NodeConfig:
     offsets_topic_segment_bytes: int = 104_857_600
 
     # Transactions
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_max_timeout_ms: int = 900_000
-    transaction_partition_verification_enable: bool = True
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    transaction_state_log_load_buffer_size: int = 5_242_880
     transaction_state_log_min_isr: int = 2
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_segment_bytes: int = 104_857_600
-    transactional_id_expiration_ms: int = 604_800_000
-
-    # Security and quotas
-    authorizer_class_name: str = ""
-    sasl_enabled_mechanisms: tuple[str, ...] = ("GSSAPI",)
-    sasl_mechanism_controller_protocol: str = "GSSAPI"
-    sasl_mechanism_inter_broker_protocol: str = "GSSAPI"
-    sasl_server_max_receive_size: int = 524_288
-    quota_window_num: int = 11
-    quota_window_size_seconds: int = 1
-    controller_quota_window_num: int = 11
-    controller_quota_window_size_seconds: int = 1
 
     # As given
     values: Mapping[str, ConfigValue] = field(default_factory=dict, repr=False)

@@ -49,20 +49,20 @@ def _check_times_and_sizes(config: NodeConfig) -> None:
         "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     )
     _require(
-        config.log_cleaner_threads > 0,
+        _number(config, "log.cleaner.threads") > 0,
         "Invalid value 0 for configuration log.cleaner.threads: Value must be at least 1; to keep topics from being "
         "compacted, take compact out of log.cleanup.policy",
     )
     _require(
-        config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads > 1_048_576,
+        _number(config, "log.cleaner.dedupe.buffer.size") // _number(config, "log.cleaner.threads") > 1_048_576,
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
     _require(
-        config.replica_fetch_wait_max_ms <= config.replica_socket_timeout_ms,
+        _number(config, "replica.fetch.wait.max.ms") <= _number(config, "replica.socket.timeout.ms"),
         "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
     )
     _require(
-        config.replica_fetch_wait_max_ms <= config.replica_lag_time_max_ms,
+        _number(config, "replica.fetch.wait.max.ms") <= config.replica_lag_time_max_ms,
         "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms "
         "to prevent frequent changes in ISR",
     )
@@ -107,7 +107,7 @@ def _check_quorum(config: NodeConfig) -> None:
         f"voters controller.quorum.voters={shown}",
     )
     _require(
-        not config.controller_quorum_auto_join_enable,
+        not config.values["controller.quorum.auto.join.enable"],
         "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
     )
 
@@ -192,6 +192,7 @@ def _check_broker_listeners(config: NodeConfig) -> None:
 
 def _check_security(config: NodeConfig) -> None:
     """What would guard the node and is not built is refused, not left out."""
+    authorizer = config.values["authorizer.class.name"]
     for one in config.listeners:
         _require(
             one.security_protocol.name == "PLAINTEXT",
@@ -199,15 +200,15 @@ def _check_security(config: NodeConfig) -> None:
             "map it to PLAINTEXT in listener.security.protocol.map",
         )
     _require(
-        not config.authorizer_class_name,
-        f"authorizer.class.name={config.authorizer_class_name} is not supported yet: remove it, or keep the node off open networks",
+        not authorizer,
+        f"authorizer.class.name={authorizer} is not supported yet: remove it, or keep the node off open networks",
     )
 
 
 def _check_heartbeats(config: NodeConfig) -> None:
     """S0-20: the broker must be the one that waits longer."""
     session = config.broker_session_timeout_ms
-    fencing = config.broker_heartbeat_timeout_ms
+    fencing = _number(config, "broker.heartbeat.timeout.ms")
     _require(
         fencing == 0 or fencing > session,
         f"broker.heartbeat.timeout.ms ({fencing} ms) must be greater than broker.session.timeout.ms ({session} ms), "
@@ -221,7 +222,7 @@ def _check_connections(config: NodeConfig) -> None:
         config.max_connections_per_ip != 0 or bool(overrides),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     )
-    idle, delay = config.connections_max_idle_ms, config.connection_failed_authentication_delay_ms
+    idle, delay = config.connections_max_idle_ms, _number(config, "connection.failed.authentication.delay.ms")
     _require(
         idle < 0 or delay < idle,
         f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle} "
@@ -253,8 +254,10 @@ _BOUNDED = (
 
 
 def _check_groups(config: NodeConfig) -> None:
-    protocols = config.group_coordinator_rebalance_protocols
-    _require("classic" in protocols, "Disabling the 'classic' protocol is not supported.")
+    protocols = config.values["group.coordinator.rebalance.protocols"]
+    _require(
+        isinstance(protocols, tuple) and "classic" in protocols, "Disabling the 'classic' protocol is not supported."
+    )
     for bounded in _BOUNDED:
         kind, _, key = bounded.partition(".")
         name, lowest, highest = (f"group.{kind}.{part}{key}" for part in ("", "min.", "max."))

@@ -28,7 +28,7 @@ KEYS: Mapping[str, ConfigKey] = {key.name: key for key in (*KAFKA_KEYS, *PROJECT
 
 _DERIVED = frozenset({
     "broker.id", "inter.broker.listener.name", "listener.security.protocol.map", "log.dir", "log.flush.interval.ms",
-    "log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.roll.hours", "log.roll.jitter.hours",
+    "log.flush.scheduler.interval.ms", "log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.roll.hours", "log.roll.jitter.hours",
     "log.roll.jitter.ms", "log.roll.ms", "security.inter.broker.protocol",
 })  # fmt: skip
 """Keys that take effect without a field of their own."""

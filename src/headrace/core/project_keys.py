@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import OneOf, at_least
+from headrace.core.config_checks import at_least
 from headrace.core.config_key import ConfigKey, Type
 
-ON, OFF = True, False
+OFF = False
 NATURAL, POSITIVE = at_least(0), at_least(1)
 
 PROJECT_KEYS: tuple[ConfigKey, ...] = (
@@ -13,14 +13,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("broker.heartbeat.timeout.ms", Type.INT, 13_500, NATURAL),
     # The longest wait between two tries of a quorum request. S1-22.
     ConfigKey("controller.quorum.retry.backoff.max.ms", Type.INT, 1_000, NATURAL),
-    # When a broker that is cut off stops serving: where it leads alone, always, or never.
-    ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
     # Every record of a produced batch is checked, not only the batch.
     ConfigKey("headrace.validate.records", Type.BOOLEAN, OFF),
-    # The controller fences a broker whose listeners refuse connections.
-    ConfigKey("headrace.fence.refused.brokers", Type.BOOLEAN, ON),
-    # A controller whose leader refuses connections starts an election.
-    ConfigKey("headrace.elect.on.refused.leader", Type.BOOLEAN, ON),
     # What one batch may open to; beyond it the batch is refused.
     ConfigKey("headrace.max.decompressed.bytes", Type.INT, 268_435_456, POSITIVE),
     # How long a frame may take from its first byte to its last.

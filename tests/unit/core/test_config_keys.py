@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headrace
 from headrace.core.broker_keys import KAFKA_KEYS
 from headrace.core.config_docs import documentation_of
 from headrace.core.config_key import ConfigKey, InvalidConfigValue, Type, Update, double_text, value_text
@@ -103,6 +106,14 @@ def test_names_of_the_project_do_not_hide_kafkas() -> None:
     assert not {key.name for key in PROJECT_KEYS} & kafka
     assert not FORMER_KEYS & kafka
     assert set(ALIASES.values()) <= kafka | {key.name for key in PROJECT_KEYS}
+
+
+def test_every_setting_of_a_node_is_read_by_somebody() -> None:
+    """B75: a key that nothing reads has no field, so that it is listed as without effect."""
+    sources = Path(headrace.__file__).parent
+    code = "\n".join(file.read_text() for file in sources.rglob("*.py") if file.name != "node_config.py")
+    unread = [one.name for one in fields(NodeConfig) if not re.search(rf"\.{one.name}\b", code)]
+    assert unread == []
 
 
 @pytest.mark.parametrize(
