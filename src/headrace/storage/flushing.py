@@ -28,11 +28,12 @@ class ToSync:
 class SegmentFlush:
     """The syncing of one log, prepared on the loop and run in a thread; implements `headrace.log.ports.FlushJob`.
 
-    Only when all of it went well may the recovery point rise. A log that is closed meanwhile (its topic was deleted) needs no sync:
+    Only when all of it went well may the recovery point rise; after a fault `upto` is 0 and `has_failed` is set, and the log gives out no
+    other job: what the kernel failed to write once it may forget, so a second sync that succeeds proves nothing (K31). A log that is closed meanwhile (its topic was deleted) needs no sync:
     the job then ends quietly, with `upto` 0.
     """
 
-    __slots__ = ("_files", "_is_closed", "_path", "_work", "upto")
+    __slots__ = ("_files", "_is_closed", "_path", "_work", "has_failed", "upto")
 
     def __init__(self, files: Files, path: str, work: ToSync, *, upto: int, is_closed: Callable[[], bool]) -> None:
         self._files = files
@@ -40,13 +41,16 @@ class SegmentFlush:
         self._work = work
         self.upto = upto
         self._is_closed = is_closed
+        self.has_failed = False
 
     def run(self) -> None:
         """Sync; blocks. A fault means that the bytes count as lost."""
         try:
             self._run()
         except StorageFault:
+            self.upto = 0
             if not self._is_closed():
+                self.has_failed = True
                 raise
         if self._is_closed():
             self.upto = 0

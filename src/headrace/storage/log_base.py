@@ -13,6 +13,7 @@ from headrace.log.ports import (
     ActiveProducer,
 )
 from headrace.log.producers import ProducerStates
+from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import (
     INDEX,
     TIME_INDEX,
@@ -46,6 +47,7 @@ class LogBase:
         "_flush_limit",
         "_is_new",
         "_is_syncing",
+        "_last_flush",
         "_notes",
         "_positions",
         "_rng",
@@ -98,6 +100,7 @@ class LogBase:
         self._flush_limit = 0
         self._is_new = False
         self._is_syncing = False
+        self._last_flush: SegmentFlush | None = None
         self._wants_flush_to = 0
         self._clean_at_ms = 0
         self.generation = 0

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
 from headrace.core.ports import DiskFull, Files
 from headrace.log.config import LogConfig
@@ -157,7 +158,9 @@ class StoredLog(TrimmableLog):
         self._active.names_changed = self._is_new = True
 
     def prepare_flush(self) -> SegmentFlush | None:
-        """A job that makes everything appended so far durable; None if it is already."""
+        """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
+        if self._last_flush is not None and self._last_flush.has_failed:
+            raise StorageFault(f"{self.path}: a sync failed before, so what was written since counts as lost")
         state = self._state
         end = state.log_end_offset
         epochs_changed = state.epochs.version != self._stored_epochs
@@ -173,6 +176,7 @@ class StoredLog(TrimmableLog):
             epochs=state.epochs.entries() if epochs_changed else None,
         )
         job = SegmentFlush(self._files, self.path, work, upto=end, is_closed=lambda: self.is_closed)
+        self._last_flush = job
         self._is_syncing = True
         for segment in dirty:
             segment.names_changed = False

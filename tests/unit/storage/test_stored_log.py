@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
 from headrace.core.ids import METADATA_TOPIC_ID, TopicPartition
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import BytesLike, DiskFull
@@ -349,3 +350,26 @@ def test_jobs_of_a_closed_log_come_to_nothing() -> None:
     log.close(clean=False)
     job.run()
     assert job.upto == 0
+
+
+def test_a_failed_sync_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """defect:K31, inv:D3: the bytes count as lost: nothing becomes durable, also if the next sync would succeed."""
+    log = new_log()
+    append(log, batch(b"a"))
+    job = log.prepare_flush()
+    assert job is not None
+    honest = LossyFile.fsync
+
+    def failing(self: LossyFile) -> None:
+        raise StorageFault("input/output error")
+
+    monkeypatch.setattr(LossyFile, "fsync", failing)
+    with pytest.raises(StorageFault):
+        job.run()
+    log.flushed(job.upto)
+    assert log.durable_end_offset == 0
+    monkeypatch.setattr(LossyFile, "fsync", honest)
+    append(log, batch(b"b"))
+    with pytest.raises(StorageFault, match="counts as lost"):
+        log.prepare_flush()
+    assert log.durable_end_offset == 0
