@@ -61,8 +61,9 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
         show_table("", ("group", "type", "protocol"), rows)
         return 0
     width = max([len(each.group_id) for each in listed] + [20])
-    for row in [("GROUP", "TYPE", "PROTOCOL"), *rows]:
-        print(" ".join(cell.ljust(width) for cell in row))
+    print(" ".join(title.ljust(width) for title in ("GROUP", "TYPE", "PROTOCOL")))
+    for row in rows:
+        print(" ".join(cell.ljust(width) for cell in row) + " ")
     return 0
 
 
