@@ -90,7 +90,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         registration = _with_epoch(registration, situation.next_offset + len(records))
     records.append(register_broker_record(registration, situation.metadata_version))
     response = BrokerRegistrationResponse(broker_epoch=registration.broker_epoch)
-    return Decision(records=tuple(records), response=response)
+    return Decision(records=tuple(records), response=response, is_atomic=False)
 
 
 def _with_epoch(registration: BrokerRegistration, epoch: int) -> BrokerRegistration:
@@ -212,7 +212,7 @@ def decide_heartbeat(
         is_fenced=state.is_fenced,
         should_shut_down=state is BrokerControlState.SHUTDOWN_NOW,
     )
-    return HeartbeatDecision(decision=Decision(records=tuple(records), response=response), state=state)
+    return HeartbeatDecision(decision=Decision(records=tuple(records), response=response, is_atomic=False), state=state)
 
 
 def _state_records(

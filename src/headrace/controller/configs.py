@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from headrace.controller.decision import Situation
 
 
+MAX_TEXT_BYTES = 32_767
+
+
 def decide_incremental_alter_configs(
     situation: Situation, request: incremental_alter_configs.IncrementalAlterConfigsRequest
 ) -> Decision:
@@ -142,6 +145,7 @@ def _checked(
     situation: Situation, key: ConfigResource, changes: Mapping[str, str | None], *, is_new: bool
 ) -> Iterator[VersionedRecord]:
     """The records of the changes, after the whole outcome was checked. Raises PeerError."""
+    _check_lengths(changes)
     outcome: dict[str, str | None] = dict(situation.image.configs.of(*key))
     for name, value in changes.items():
         if value is None:
@@ -158,6 +162,15 @@ def _checked(
         )
         for name, value in changes.items()
     )
+
+
+def _check_lengths(changes: Mapping[str, str | None]) -> None:
+    """B70: a text of a record has at most 32,767 bytes, also one that grew by appending. Raises PeerError(INVALID_CONFIG)."""
+    for name, value in changes.items():
+        if len(name.encode()) > MAX_TEXT_BYTES or (value is not None and len(value.encode()) > MAX_TEXT_BYTES):
+            raise PeerError(
+                ErrorCode.INVALID_CONFIG, f"The value of {name[:249]} is longer than {MAX_TEXT_BYTES} bytes."
+            )
 
 
 def _check_exists(situation: Situation, key: ConfigResource) -> None:

@@ -11,6 +11,8 @@ from headrace.core.ids import Uuid, is_usable_random_uuid
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from headrace.controller.events import RequestCause
     from headrace.controller.isr_index import IsrIndex
     from headrace.controller.topic_names import TopicNames
@@ -26,10 +28,14 @@ MAX_RECORDS_A_DECISION: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a request leads to: records (none for a refusal), written together or not at all, and the response."""
+    """What a request leads to: records (none for a refusal), and the response.
+
+    They are written together or not at all, in one batch; only what a broker's coming and going leads to may be split (`is_atomic` false).
+    """
 
     records: tuple[VersionedRecord, ...] = ()
     response: Message
+    is_atomic: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,25 @@ class Situation:
             found = Uuid(raw)
             if is_usable_random_uuid(found):
                 return found
+
+
+RECORD_OVERHEAD: Final = 20
+"""Bytes that a record costs in a batch beside its own, at most."""
+
+
+def batches(records: Sequence[bytes], *, max_bytes: int) -> Iterator[tuple[bytes, ...]]:
+    """The records in as few batches as the limits allow (B-C22)."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        cost = len(record) + RECORD_OVERHEAD
+        if batch and (len(batch) == MAX_RECORDS_A_DECISION or size + cost > max_bytes):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(record)
+        size += cost
+    if batch:
+        yield tuple(batch)
 
 
 def check_size(records: int) -> None:

@@ -19,7 +19,7 @@ from headrace.controller.brokers import (
     fence_records,
 )
 from headrace.controller.configs import decide_alter_configs, decide_incremental_alter_configs
-from headrace.controller.decision import MAX_RECORDS_A_DECISION, Decision, Situation
+from headrace.controller.decision import Decision, Situation, batches
 from headrace.controller.events import (
     Answer,
     AppendRecords,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 
+_BATCH_OVERHEAD: Final = 100
 STALL_MS: Final = 1_000
 """A longer gap between two events means that this process stood still: it is woken for a NoOp more often than that."""
 
@@ -234,8 +235,12 @@ class ControllerMachine:
         except PeerError as error:
             return [self._refusal(event, error)]
         try:
-            effects = self._append(decision.records, event.now_ms)
-        except (ReplayError, EncodeError) as error:
+            effects = self._append(decision.records, event.now_ms, is_atomic=decision.is_atomic)
+        except PeerError as error:
+            return [self._refusal(event, error)]
+        except EncodeError as error:
+            return [self._refusal(event, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))]
+        except ReplayError as error:
             return self._fault(f"a decision on {type(event.request).__name__} makes no sense: {error}")
         after = active.next_offset
         if after <= active.committed:
@@ -318,22 +323,26 @@ class ControllerMachine:
 
     # The log
 
-    def _append(self, records: Sequence[VersionedRecord], now_ms: int) -> list[ControllerEffect]:
-        """Replay the records onto the image of what is decided, and offer them to raft. Raises ReplayError, EncodeError.
+    def _append(
+        self, records: Sequence[VersionedRecord], now_ms: int, *, is_atomic: bool = True
+    ) -> list[ControllerEffect]:
+        """Replay the records onto the image of what is decided, and offer them to raft.
 
-        What a user asks for is one batch (`check_size`); what a broker's going leads to may be more and is then split (B-C22).
+        Raises ReplayError and EncodeError (a bug of ours), PeerError(POLICY_VIOLATION): too much for one batch (B-C22).
         """
         active = self._active
         assert active is not None
         if not records:
             return []
-        encoded = tuple(each.encode() for each in records)
+        limit = self._config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
+        parts = list(batches([each.encode() for each in records], max_bytes=limit))
+        if (is_atomic and len(parts) > 1) or max(sum(map(len, part)) for part in parts) > limit:
+            raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         before = active.image
         active.image = replay_all(before, [each.record for each in records])
         _update_index(active, before, records)
         effects: list[ControllerEffect] = []
-        for start in range(0, len(encoded), MAX_RECORDS_A_DECISION):
-            part = encoded[start : start + MAX_RECORDS_A_DECISION]
+        for part in parts:
             effects.append(AppendRecords(records=part, base_offset=active.next_offset, epoch=active.epoch))
             active.next_offset += len(part)
         self._note_write(now_ms)
@@ -370,7 +379,7 @@ class ControllerMachine:
             if broker is None or broker.fenced:
                 continue
             situation = self._situation(active, RequestCause(api_version=0, client_id="session timeout"), now_ms)
-            effects += self._append(list(fence_records(situation, broker)), now_ms)
+            effects += self._append(list(fence_records(situation, broker)), now_ms, is_atomic=False)
         return effects
 
     def _note_write(self, now_ms: int) -> None:

@@ -228,18 +228,17 @@ class RaftNode:
         self._next_offset += int.from_bytes(batch[57:61], "big")
 
     def _write_pending(self, now_ms: int) -> list[RaftEffect]:
-        if self._pending:
-            data = self._pending[0] if len(self._pending) == 1 else bytearray(b"".join(self._pending))
+        for batch in self._pending:
             appended = self._log.append_as_leader(
-                memoryview(data), leader_epoch=self.role.epoch, now_ms=now_ms, origin=Origin.RAFT_LEADER
+                memoryview(batch), leader_epoch=self.role.epoch, now_ms=now_ms, origin=Origin.RAFT_LEADER
             )
             if isinstance(appended, AppendRefused):
                 raise StorageFault(
                     f"the metadata log refused a batch: {appended.message}", directory=self._log.directory
                 )
-            assert self._log.log_end_offset == self._next_offset, "the log numbered the records otherwise"
-            self._pending.clear()
-            self._pending_bytes = 0
+        self._pending.clear()
+        self._pending_bytes = 0
+        assert self._log.log_end_offset == self._next_offset, "the log numbered the records otherwise"
         effects: list[RaftEffect] = list(self._desk.log_grew(self._view()))
         if not self._flush_in_flight and self._flushed < self._log.log_end_offset:
             self._flush_in_flight = True

@@ -117,7 +117,9 @@ class NodeDisk:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
         config, files = self._config, self._files
         directory = f"{config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
-        files.mkdir(directory)
+        if not files.exists(directory):
+            files.mkdir(directory)
+            files.fsync_dir(config.metadata_log_dir)
         snapshots = SnapshotFiles(files, directory)
         snapshots.delete_leftovers()
         log = self._metadata = StoredLog.open(

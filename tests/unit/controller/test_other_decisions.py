@@ -98,6 +98,18 @@ def test_changes_that_are_refused_change_nothing(bench: ControllerBench, request
     assert settings(bench) == {"retention.ms": "5"}
 
 
+def test_a_list_cannot_be_appended_to_for_ever(bench: ControllerBench) -> None:
+    """B70: INVALID_CONFIG before a record could not hold it; the old value stays."""
+    name = "leader.replication.throttled.replicas"
+    for start in (0, 5_000):
+        part = ",".join(f"{start + number}:1" for number in range(4_000))
+        bench.ask(change((name, APPEND, part)))
+    assert len(settings(bench)[name]) < 32_767
+    too_long = ",".join(f"{number}:1" for number in range(10_000))
+    assert bench.ask(change((name, SET, too_long))).responses[0].error_code == ErrorCode.INVALID_CONFIG
+    assert settings(bench)[name].startswith("0:1,1:1")
+
+
 def test_each_resource_is_decided_apart(bench: ControllerBench) -> None:
     """B70: one bad setting takes the others of its resource along, and no other resource."""
     good = change(("retention.ms", SET, "5")).resources[0]

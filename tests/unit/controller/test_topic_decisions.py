@@ -241,6 +241,14 @@ def test_one_request_writes_at_most_ten_thousand_records(bench: ControllerBench)
     assert len(bench.written(create(new(partitions=MAX_RECORDS_A_DECISION - 1)))) == MAX_RECORDS_A_DECISION
 
 
+def test_one_request_writes_at_most_one_batch_of_bytes() -> None:
+    """B-C22, input:B70: settings of many megabytes are refused, and the controller goes on."""
+    bench = active(internal_metadata_max_batch_size_in_bytes=100_000)
+    bench.broker(1)
+    assert bench.ask(create(*[new(f"t{n}", partitions=400) for n in range(9)])).topics[0].error_code != 0
+    assert bench.ask(create(new())).topics[0].error_code == 0
+
+
 def test_ids_are_new_and_name_and_id_are_one_to_one(bench: ControllerBench) -> None:
     """C12, S1-35: the same name again has another id."""
     first = bench.ask(create(new())).topics[0].topic_id
