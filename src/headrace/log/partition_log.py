@@ -133,10 +133,13 @@ class PartitionLog:
         return AppendRefused(error=ErrorCode.RECORD_LIST_TOO_LARGE, message=message)
 
     def plan_internal(self, batches: memoryview, *, leader_epoch: int, origin: Origin) -> WritePlan | AppendRefused:
-        """Batches of our own: a coordinator's get offsets in place, the quorum leader's have theirs already."""
+        """Batches of our own: a coordinator's get offsets in place, the quorum leader's have theirs already.
+
+        They may be larger than `segment.bytes`: what was decided must be written, in a segment of its own.
+        """
         found = list(iter_batches(batches))
-        if not found or len(batches) > self.config.segment_bytes:
-            return self._refuse_oversized(len(batches))
+        if not found:
+            return AppendRefused(error=ErrorCode.INVALID_RECORD, message="There is no whole record batch.")
         planned = []
         next_offset = self.log_end_offset
         for position, header in found:
@@ -168,14 +171,14 @@ class PartitionLog:
 
     def plan_follower(self, batches: memoryview, *, leader_epoch: int) -> WritePlan | AppendRefused:
         """The leader's batches, up to the first bad one (R20, P16, B52); refused if that is the first."""
-        planned = []
+        planned: list[PlannedBatch] = []
         next_offset = self.log_end_offset
         end = 0
         reason = "There is no whole record batch."
         try:
             for position, header in iter_batches(batches):
                 reason = self._follower_reason(batches, position, header, (next_offset, leader_epoch))
-                if reason or position + header.size > self.config.segment_bytes:
+                if reason or (planned and position + header.size > self.config.segment_bytes):
                     break
                 planned.append(PlannedBatch(position, header.base_offset, header.leader_epoch, header))
                 next_offset = header.next_offset
@@ -183,7 +186,7 @@ class PartitionLog:
         except PeerError as error:
             reason = error.message
         if not planned:
-            return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message=reason or "A batch exceeds segment.bytes.")
+            return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message=reason)
         return _plan(batches[:end], planned)
 
     def _follower_reason(self, batches: memoryview, position: int, header: BatchHeader, at: tuple[int, int]) -> str:

@@ -46,7 +46,6 @@ class LogBase:
         "_files",
         "_flush_limit",
         "_is_new",
-        "_is_syncing",
         "_last_flush",
         "_notes",
         "_positions",
@@ -56,6 +55,7 @@ class LogBase:
         "_state",
         "_stored_epochs",
         "_syncing_indexes",
+        "_syncs_running",
         "_unsynced_indexes",
         "_unsynced_names",
         "_wants_flush_to",
@@ -99,7 +99,7 @@ class LogBase:
         self._syncing_indexes: list[int] = []
         self._flush_limit = 0
         self._is_new = False
-        self._is_syncing = False
+        self._syncs_running = 0
         self._last_flush: SegmentFlush | None = None
         self._wants_flush_to = 0
         self._clean_at_ms = 0

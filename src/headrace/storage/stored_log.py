@@ -177,7 +177,7 @@ class StoredLog(TrimmableLog):
         )
         job = SegmentFlush(self._files, self.path, work, upto=end, is_closed=lambda: self.is_closed)
         self._last_flush = job
-        self._is_syncing = True
+        self._syncs_running += 1
         for segment in dirty:
             segment.names_changed = False
         self._unsynced_names = []
@@ -191,12 +191,15 @@ class StoredLog(TrimmableLog):
     def flushed(self, upto: int) -> None:
         """A flush job ended well: raise the durable end."""
         state = self._state
-        self._syncing_indexes = []
-        self._is_syncing = False
+        self._syncs_running = max(self._syncs_running - 1, 0)
+        if self._syncs_running == 0:
+            self._syncing_indexes = []
         state.durable_end_offset = max(state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset))
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """True if `flush.messages`, `flush.ms` or a roll asks for a flush."""
+        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
+        if self._syncs_running:
+            return False
         state = self._state
         unflushed = state.log_end_offset - state.durable_end_offset
         if unflushed <= 0:
@@ -295,7 +298,7 @@ class StoredLog(TrimmableLog):
     def maintain(self, now_ms: int) -> None:
         """Write index entries behind, remove files whose delay is over, forget idle producers. Cheap."""
         self._active.store_indexes()
-        if not self._is_syncing:
+        if self._syncs_running == 0:
             self.retired.remove_due(now_ms)
         if len(self._state.producers):
             self.expire_producers(now_ms)

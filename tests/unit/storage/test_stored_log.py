@@ -373,3 +373,31 @@ def test_a_failed_sync_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(StorageFault, match="counts as lost"):
         log.prepare_flush()
     assert log.durable_end_offset == 0
+
+
+def test_what_is_decided_is_written_however_large() -> None:
+    """B-P02: the quorum's and the leader's batches may exceed segment.bytes; they get a segment of their own."""
+    log = new_log()
+    append(log, batch(b"a"))
+    large = build_batch([NewRecord(b"k", bytes(3000), 0)], placement=Placement(base_offset=1, leader_epoch=0))
+    done = log.append_as_follower(memoryview(bytes(large)), leader_epoch=0, now_ms=NOW_MS)
+    assert isinstance(done, Appended)
+    own = memoryview(build_batch([NewRecord(b"k", bytes(3000), 0)]))
+    assert isinstance(log.append_as_leader(own, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR), Appended)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert [record.offset for record in records_of(log)] == [0, 1, 2]
+
+
+def test_one_flush_at_a_time_is_asked_for() -> None:
+    """inv:D2: while a flush runs none is due; the recovery point waits for the indexes it syncs."""
+    log = new_log()
+    fill(log, 30)
+    job = log.prepare_flush()
+    assert job is not None
+    fill(log, 30, seed=2)
+    assert not log.is_flush_due(NOW_MS)
+    assert log.recovery_point == 0
+    job.run()
+    log.flushed(job.upto)
+    assert log.is_flush_due(NOW_MS)
+    assert 0 < log.recovery_point <= log.durable_end_offset
