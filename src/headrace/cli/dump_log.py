@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import SEEK_END
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from headrace.cli.dump_indexes import (
     transaction_lines,
 )
 from headrace.core.errors import OperatorError
+from headrace.core.ports import BytesLike
 
 _NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(?:\..*)?")
 DECODERS: dict[str, Decoder] = {
@@ -102,11 +105,12 @@ def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
     if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
         trouble.append(f"Ignoring unknown file {path}")
         return
-    data = _read(path)
     base_offset = int(match[1]) if match else 0
     if kind in ("log", "checkpoint"):
-        yield from _dump_batches(path, data, job, trouble)
-    elif kind in ("index", "timeindex"):
+        yield from _dump_batches(path, _map(path), job, trouble)
+        return
+    data = _read(path)
+    if kind in ("index", "timeindex"):
         yield from _dump_index(path, data, base_offset, job, trouble)
     else:
         lines = transaction_lines(data) if kind == "txnindex" else producer_lines(data, path)
@@ -120,7 +124,17 @@ def _read(path: str) -> bytes:
         raise OperatorError(f"{path}: {error.strerror or error}") from error
 
 
-def _dump_batches(path: str, data: bytes, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+def _map(path: str) -> BytesLike:
+    """A segment or a snapshot, mapped and not read: it may be larger than the memory. Raises OperatorError."""
+    try:
+        with open(path, "rb") as file:
+            is_empty = file.seek(0, SEEK_END) == 0
+            return b"" if is_empty else memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise OperatorError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _dump_batches(path: str, data: BytesLike, job: DumpJob, trouble: list[str]) -> Iterator[str]:
     if job.as_json:
         yield json_text({"file": path, "batches": list(dump_json(data, job.options))})
         return
@@ -144,7 +158,7 @@ def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble:
     if job.is_sanity_check:
         yield sanity_of(data, path, base_offset, is_time_index=is_time_index)
         return
-    log = _read(path.replace(".timeindex", ".log") if is_time_index else path.replace(".index", ".log"))
+    log = _map(path.replace(".timeindex", ".log") if is_time_index else path.replace(".index", ".log"))
     if is_time_index:
         entries = list(time_entries(data, base_offset))
         names = ("timestamp", "offset")
@@ -163,7 +177,7 @@ def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble:
 
 
 def _check_time_index(
-    path: str, entries: list[tuple[int, int]], base_offset: int, log: bytes, trouble: list[str]
+    path: str, entries: list[tuple[int, int]], base_offset: int, log: BytesLike, trouble: list[str]
 ) -> None:
     offset_index = Path(path.replace(".timeindex", ".index"))
     positions = list(offset_entries(offset_index.read_bytes(), base_offset)) if offset_index.exists() else []

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from headrace.core.broker_keys import KAFKA_KEYS
-from headrace.core.config_docs import documentation_of
 from headrace.core.config_key import ConfigKey, ConfigValue, InvalidConfigValue, Type, value_text
 from headrace.core.config_rules import ResourceType, base_name, is_dynamic, keys_of
 from headrace.core.group_keys import GROUP_SYNONYMS
@@ -186,7 +185,7 @@ class ConfigView:
             is_sensitive=key.is_sensitive or not is_known,
             synonyms=tuple(synonyms) if self.shows_synonyms else (),
             config_type=key.type if is_known else 0,
-            documentation=documentation_of(key) if self.shows_documentation else None,
+            documentation=_documentation(key) if self.shows_documentation else None,
         )
 
 
@@ -198,3 +197,9 @@ def _normal(key: ConfigKey, text: str | None) -> str | None:
         return value_text(key, key.parse(text))
     except InvalidConfigValue:
         return text
+
+
+def _documentation(key: ConfigKey) -> str:
+    from headrace.core.config_docs import documentation_of  # few ask for it, and a node is to start fast
+
+    return documentation_of(key)
