@@ -147,7 +147,7 @@ def main(arguments: list[str]) -> int:
             return start_in_background(config, lambda ready: run_node(config, options, ready), ready_line)
         return run_node(config, options, say_ready)
     except (OperatorError, StorageFault) as error:
-        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        print(f"headrace: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
 
 
