@@ -35,7 +35,7 @@ class Written:
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, task: int) -> Written:
     """Write all rows and wait until all are acknowledged. Raises PeerError or OperatorError; rows before the fault may have been written.
 
-    `task` is any number that differs between tasks; with it they begin keyless rows at different partitions.
+    `task` is any number that differs from task to task and from batch to batch: with it they begin keyless rows at different partitions.
     """
     with open_client(options.properties) as client:
         producer = client.producer(

@@ -52,5 +52,5 @@ def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WrittenR
     from headrace.spark.row_writer import write_rows
 
     context = TaskContext.get()
-    written = write_rows(options, batches, task=0 if context is None else context.partitionId())
+    written = write_rows(options, batches, task=0 if context is None else context.taskAttemptId())
     return WrittenRows(written.rows, written.batches)
