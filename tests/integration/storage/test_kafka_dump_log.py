@@ -64,7 +64,8 @@ def test_dump_log_finds_our_indexes_sane(directory: Path) -> None:
     """B-P01, inv:D7: --index-sanity-check over every offset and time index."""
     for suffix in (".index", ".timeindex"):
         text = dump(directory, suffix, "--index-sanity-check")
-        assert text.count("passed sanity check") == len(list(directory.glob("*" + suffix)))
+        filled = [path for path in directory.glob("*" + suffix) if path.stat().st_size]
+        assert text.count("passed sanity check") == len(filled) > 3
     assert "Found" not in dump(directory, ".index")
     assert "Found" not in dump(directory, ".timeindex")
 
