@@ -23,7 +23,7 @@ from headrace.client.blocking_link import Link, LinkLost, tls_context
 from headrace.client.cluster_view import TopicView
 from headrace.client.fetcher import DEFAULT_MAX_BYTES, Fetched, FetchOptions, OffsetOutOfRange
 from headrace.client.offsets import ListedOffset
-from headrace.client.producer import Delivery, ProduceMachine, SendProduce
+from headrace.client.producer import MAX_QUEUED_BYTES, Delivery, ProduceMachine, SendProduce
 from headrace.client.session import Session
 from headrace.client.settings import ClientSettings
 from headrace.client.talk import (
@@ -359,17 +359,17 @@ class BlockingProducer:
         self._machine = ProduceMachine(client.session, acks=acks, is_idempotent=is_idempotent, timeout_ms=timeout_ms)
         self._flying: dict[int, list[tuple[SendProduce, Link, int]]] = {}
         self._errors: list[PeerError] = []
-        self._deliveries: list[Delivery] = []
 
     def send(self, topic: str, partition: int, batch: bytes | bytearray) -> Delivery:
         """Queue one batch and send what may be sent; blocks while the node has `max_in_flight` requests outstanding."""
         self._client.session.now_ms = now_ms()
         delivery = self._machine.add(TopicPartition(topic, partition), batch)
-        self._deliveries.append(delivery)
         self._dispatch()
         while self._machine.has_queue(delivery.where) and self._flying:
             self._take_one()
             self._dispatch()
+        while self._machine.queued_bytes > MAX_QUEUED_BYTES:
+            self._step()
         return delivery
 
     def poll(self, timeout_ms: int = 0) -> None:
@@ -388,18 +388,22 @@ class BlockingProducer:
     def flush(self) -> None:
         """Wait until every batch is acknowledged or has failed; raises the first PeerError since the last flush."""
         while self._machine.has_work:
-            self._client.session.now_ms = now_ms()
-            self._dispatch()
-            if self._flying:
-                self._take_one()
-            elif self._machine.has_work:
-                due = self._machine.next_send_ms()
-                time.sleep(max((due or 0) - now_ms(), 10) / 1000)
-                self._machine.expire(PeerError(ErrorCode.REQUEST_TIMED_OUT, "the batch could not be delivered in time"))
-        done, self._deliveries = self._deliveries, []
-        error = producer.first_error(done)
+            self._step()
+        error, self._machine.first_error = self._machine.first_error, None
         if error is not None:
             raise error
+
+    def _step(self) -> None:
+        """Send what may go, then take one answer, or wait until something may go."""
+        self._client.session.now_ms = now_ms()
+        self._dispatch()
+        if self._flying:
+            self._take_one()
+        elif self._machine.has_work:
+            due = self._machine.next_send_ms()
+            sleep_ms(max((due or 0) - now_ms(), 10))
+            self._client.session.now_ms = now_ms()
+            self._machine.expire(PeerError(ErrorCode.REQUEST_TIMED_OUT, "the batch could not be delivered in time"))
 
     def close(self) -> None:
         """Flush; the connections stay the client's."""

@@ -45,12 +45,16 @@ class TopicView:
 
 @dataclass(slots=True)
 class ClusterView:
-    """What this client has heard of the cluster; a cache that every answer may correct."""
+    """What this client has heard of the cluster; a cache that every answer may correct.
+
+    `names` keeps the ids of topics that are gone, because answers about them may still be on their way.
+    """
 
     bootstrap: tuple[Address, ...]
     nodes: dict[int, NodeView] = field(default_factory=dict)
     topics: dict[str, TopicView] = field(default_factory=dict)
     leaders: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    names: dict[Uuid, str] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
     _failures: dict[Address, int] = field(default_factory=dict)
@@ -91,6 +95,7 @@ class ClusterView:
         before = self.topics.get(topic.name)
         is_same = before is not None and before.topic_id == topic.topic_id
         self.topics[topic.name] = topic
+        self.names[topic.topic_id] = topic.name
         for part in topic.partitions:
             where = TopicPartition(topic.name, part.partition)
             known = self.leaders.get(where)

@@ -15,7 +15,7 @@ from headrace.client.session import Session
 from headrace.client.talk import Address, Ask, Call, Conversation, Lost, Outcome, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
-from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ids import TopicPartition
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 LAST_NAMED_VERSION = 12
@@ -108,10 +108,9 @@ def take_answer(
         session.cluster.learn_node(
             NodeView(node_id=node.node_id, address=Address(host=node.host, port=node.port), rack=node.rack)
         )
-    names: dict[Uuid, str] = {session.cluster.topics[where.topic].topic_id: where.topic for where in positions}
     found: dict[TopicPartition, Fetched | PeerError] = {}
     for topic in response.responses:
-        name = topic.topic if version < 13 else names.get(topic.topic_id, "")
+        name = topic.topic if version < 13 else session.cluster.names.get(topic.topic_id, "")
         for part in topic.partitions:
             where = TopicPartition(name, part.partition_index)
             if where not in positions or where in found:

@@ -8,7 +8,7 @@ broker drops what it has already. A batch that is refused for good ends the lane
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -29,6 +29,8 @@ from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest,
 MAX_FLYING_BATCHES = 5
 """Batches of one producer id that a broker remembers a partition."""
 MAX_REQUEST_BYTES = 1 << 20
+MAX_QUEUED_BYTES = 32 << 20
+"""Kafka's `buffer.memory`: with more than this waiting, a producer's caller waits too."""
 LAST_NAMED_VERSION = 12
 _IDENTITY = Struct(">qhi")
 _IDENTITY_POSITION = 43
@@ -118,11 +120,17 @@ class ProduceMachine:
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._identity: ProducerIdentity | None = None
         self._open: dict[TopicPartition, None] = {}
+        self.first_error: PeerError | None = None
 
     @property
     def has_work(self) -> bool:
         """True while a batch waits, flies or will be sent again."""
         return any(lane.waiting or lane.flying or lane.failed for lane in self._lanes.values())
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the batches that wait to be sent."""
+        return sum(len(queued.batch) for lane in self._lanes.values() for queued in lane.waiting)
 
     @property
     def needs_identity(self) -> bool:
@@ -156,7 +164,7 @@ class ProduceMachine:
                     continue
                 while lane.waiting:
                     queued = lane.waiting.popleft()
-                    queued.delivery.is_done, queued.delivery.error = True, error
+                    self._give_up(queued, error)
                 self._open.pop(where, None)
 
     def topics_without_leader(self) -> list[str]:
@@ -233,7 +241,7 @@ class ProduceMachine:
             topics.setdefault(where.topic, []).append(
                 PartitionProduceData(index=where.partition, records=memoryview(queued.batch))
             )
-        views = self._session.cluster.topics
+        views = {name: self._session.cluster.topics[name] for name in topics}
 
         def build(version: int) -> ProduceRequest:
             is_named = version <= LAST_NAMED_VERSION
@@ -261,11 +269,7 @@ class ProduceMachine:
             self._session.cluster.learn_node(
                 NodeView(node_id=node.node_id, address=Address(host=node.host, port=node.port), rack=node.rack)
             )
-        names = {
-            self._session.cluster.topics[where.topic].topic_id: where.topic
-            for where in send.batches
-            if where.topic in self._session.cluster.topics
-        }
+        names = self._session.cluster.names
         left = dict(send.batches)
         for topic in response.responses:
             name = topic.name if version <= LAST_NAMED_VERSION else names.get(topic.topic_id, "")
@@ -319,10 +323,15 @@ class ProduceMachine:
             if is_forgotten and not behind:
                 lane.identity = None
         else:
-            queued.delivery.is_done, queued.delivery.error = True, error
+            self._give_up(queued, error)
             if self._is_idempotent:
                 lane.identity = None
         self._settle(where, lane)
+
+    def _give_up(self, queued: _Queued, error: PeerError) -> None:
+        """The batch will not be sent again; its error is kept for `flush`, if it is the first."""
+        queued.delivery.is_done, queued.delivery.error = True, error
+        self.first_error = self.first_error or error
 
     def _settle(self, where: TopicPartition, lane: _Lane) -> None:
         """When nothing of a lane flies any more, put what failed back in front, in order."""
@@ -354,7 +363,7 @@ class ProduceMachine:
         for where, lane in self._lanes.items():
             while lane.waiting and not lane.flying and lane.waiting[0].deadline_ms <= self._session.now_ms:
                 queued = lane.waiting.popleft()
-                queued.delivery.is_done, queued.delivery.error = True, why
+                self._give_up(queued, why)
                 if queued.identity is not None:
                     lane.identity = None
                     self._settle(where, lane)
@@ -374,11 +383,6 @@ def stamp(batch: bytes | bytearray, identity: ProducerIdentity | None, sequence:
     _IDENTITY.pack_into(changed, _IDENTITY_POSITION, identity.producer_id, identity.producer_epoch, sequence)
     _CRC.pack_into(changed, 17, crc32c(memoryview(changed)[21:]))
     return changed
-
-
-def first_error(deliveries: Iterable[Delivery]) -> PeerError | None:
-    """The first error among finished deliveries."""
-    return next((delivery.error for delivery in deliveries if delivery.error is not None), None)
 
 
 def identify(session: Session) -> Conversation[ProducerIdentity]:

@@ -78,6 +78,23 @@ def test_raw_batches_are_produced_in_order_and_fetched_as_they_were(bootstrap: s
         assert next(iter_batches(parts[0].records))[1].producer_id >= 0
 
 
+def test_large_answers_keep_their_bytes_while_they_are_held(bootstrap: str, topic: str) -> None:
+    """Receive buffers are used again only when nobody looks into them any more."""
+    with BlockingClient(bootstrap) as client:
+        out = client.producer()
+        for index in range(30):
+            out.send(topic, 0, batch(index * 10, 10, size=20_000))
+        out.flush()
+        held = list(client.fetch_range(topic, 0, start=0, end=300, max_bytes=1 << 20))
+        assert len(held) >= 5
+        assert [value for part in held for value in values(part.records)] == [
+            b"%020000d" % number for number in range(300)
+        ]
+        del held
+        again = [values(part.records) for part in client.fetch_range(topic, 0, start=0, end=300, max_bytes=1 << 20)]
+        assert sum(map(len, again)) == 300
+
+
 def test_a_fetch_that_was_sent_is_taken_later(bootstrap: str, topic: str) -> None:
     """`start_fetch` and `finish_fetch` lie apart, so that decoding and travelling overlap."""
     with BlockingClient(bootstrap) as client:

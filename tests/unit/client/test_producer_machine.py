@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from headrace.client.producer import MAX_FLYING_BATCHES, ProduceMachine, ProducerIdentity, SendProduce, first_error
+from headrace.client.producer import MAX_FLYING_BATCHES, ProduceMachine, ProducerIdentity, SendProduce
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
@@ -145,7 +145,7 @@ def test_a_batch_refused_for_good_ends_the_identity_and_the_rest_goes_on_under_a
     assert stamp_of(again) == (8, 0, 0)
     made.answered(again, answer(done(0, 4)), 13)
     assert following.base_offset == 4
-    assert first_error([following, refused]) is refused.error
+    assert made.first_error is refused.error
 
 
 def test_a_producer_the_broker_forgot_starts_anew() -> None:
@@ -220,3 +220,18 @@ def test_topics_are_named_up_to_version_12_and_go_by_id_after_it() -> None:
     assert (by_name.name, by_name.topic_id) == ("t", bytes(16))
     assert (by_id.name, by_id.topic_id) == ("", TOPIC_ID)
     assert struct.unpack_from(">q", by_id.partition_data[0].records)[0] == 0
+
+
+def test_an_answer_about_a_topic_that_was_forgotten_still_finds_its_batch() -> None:
+    """A topic deleted and made again while batches fly: the first answer must not make the second one unreadable."""
+    made = machine(is_idempotent=False)
+    deliveries = [made.add(T0, batch()), made.add(T0, batch())]
+    first, second = sends(made)
+    made.answered(first, answer(done(0, -1, error_code=ErrorCode.UNKNOWN_TOPIC_ID)), 13)
+    assert "t" not in made._session.cluster.topics
+    made.answered(second, answer(done(0, 8)), 13)
+    assert [(each.is_done, each.base_offset) for each in deliveries] == [(False, -1), (True, 8)]
+    assert made.topics_without_leader() == []
+    made._session.now_ms += 10_000
+    assert made.topics_without_leader() == ["t"]
+    assert made.queued_bytes == len(batch())
