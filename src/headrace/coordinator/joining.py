@@ -60,9 +60,9 @@ def finish_static_rejoin(shard: Shard, replaced: StaticMemberReplaced, *, error:
     """The record of a replaced static member is committed, or it failed and the old incarnation comes back."""
     group = shard.groups.get(replaced.group_id)
     member = replaced.new_member
-    if group is None or group.members.get(member.member_id) is not member:
-        return
     request = replaced.request
+    if group is None or group.members.get(member.member_id) is not member or member.join_token != request.token:
+        return  # it went on meanwhile: a rebalance took it in, or yet another incarnation took its place
     if error is not ErrorCode.NONE:
         group.update(member, protocols=replaced.old_protocols, timeouts_ms=replaced.old_timeouts_ms)
         token, member.join_token = member.join_token, None

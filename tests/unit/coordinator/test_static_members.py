@@ -152,6 +152,23 @@ def test_an_old_incarnation_returns_when_the_change_could_not_be_stored() -> Non
     assert bench.group.members[old.member_id].protocols == {"range": b"sub"}
 
 
+def test_a_rebalance_overtakes_a_change_that_could_not_be_stored() -> None:
+    """GL1: who has joined the next generation meanwhile stays, and none of its requests is lost."""
+    bench = Bench()
+    leader, _ = bench.stable_group(instances=("one", "two"))
+    bench.holds_log = True
+    token = bench.start_join(instance="two")
+    bench.start_join(leader.member_id, instance="one")
+    back = bench.joined(token, instance="two")
+    assert back.generation_id == 2
+    waiting = bench.sync(back)
+    bench.fail_next(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert back.member_id in bench.group.members
+    bench.holds_log = False
+    bench.sync(bench.joined(max(bench.answers.keys() - {token}), instance="one"), {back.member_id: b"mine"})
+    assert bench.answers[waiting].assignment == b"mine"
+
+
 def test_a_static_place_survives_a_restart() -> None:
     """B-P06: instance ids are in the record; the member comes back to a restarted coordinator without a rebalance."""
     bench = Bench()
