@@ -225,6 +225,7 @@ class LogBase:
         if active.size == 0 and active.base_offset == end:
             return
         active.become_inactive()
+        active.forget_indexes()
         self._index_is_unsynced(active)
         self._take_snapshot()
         jitter = self._state.config.segment_jitter_ms
