@@ -63,6 +63,7 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
+        self.on_settings: Callable[[NodeConfig], None] = _not_needed
         self._clock = clock
         self.now_ms = clock.now_ms
         self.wall_ms = clock.wall_ms
@@ -298,6 +299,11 @@ class Broker:
         configs = self.image.configs
         self.config = effective_config(self.started_with, configs.of_all_brokers(), configs.of_broker(self.node_id))
         self.topic_defaults = topic_defaults(self.config)
+        self.on_settings(self.config)
+
+
+def _not_needed(config: NodeConfig) -> None:
+    """Nobody beside the broker follows its settings."""
 
 
 def _unhandled(fault: StorageFault) -> None:

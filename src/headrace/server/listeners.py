@@ -77,6 +77,12 @@ class NodeListeners:
             if listener is not None:
                 await listener.close()
 
+    def follow(self, config: NodeConfig) -> None:
+        """Settings were changed while the node runs: new limits hold from the next connection and frame on."""
+        limits = connection_limits(config)
+        for listener in self._listeners.values():
+            listener.limits = limits
+
     def names(self) -> tuple[str, ...]:
         """Those that are bound."""
         return tuple(self._listeners)

@@ -128,6 +128,7 @@ class NodeServer:
             )
             broker = machine.add_broker(identity=identity, logs=self._disk.logs)
             broker.log_levels = LoggingLevels()
+            broker.on_settings = self._listeners.follow
 
     async def _open_controller_listeners(self) -> None:
         side = self.machine.controller_side(cluster_id=self._disk.cluster_id, bound=self._bound)

@@ -60,12 +60,17 @@ class Wire:
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
+def bootstrap() -> Iterator[str]:
     recorded_with = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
     with Node(properties=recorded_with) as node:
-        connection = Wire(node.bootstrap_servers)
-        yield connection
-        connection.close()
+        yield node.bootstrap_servers
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    connection = Wire(bootstrap)
+    yield connection
+    connection.close()
 
 
 def create(wire: Wire) -> list[list[Any]]:
@@ -182,3 +187,21 @@ def test_log_levels_are_described_and_changed(wire: Wire) -> None:
     setting["args"] = [BROKER_LOGGER, "1", [["headrace.server", 1, None]]]
     assert change(wire, setting) == [[0, None]]
     assert describe(wire, [BROKER_LOGGER, "1", ["headrace.server"]], {})["configs"] == before
+
+
+def test_a_limit_of_connections_takes_effect_while_the_node_runs(wire: Wire, bootstrap: str) -> None:
+    """KIP-226: max.connections.per.ip holds from the next connection on, and is lifted again."""
+
+    def limit(operation: int, value: str | None) -> None:
+        rows = [["max.connections.per.ip", operation, value]]
+        assert change(wire, {"call": "incremental", "args": [4, "", rows], "kwargs": {}}) == [[0, None]]
+
+    limit(0, "1")
+    second = Wire(bootstrap)
+    with pytest.raises((AssertionError, ConnectionError)):
+        describe(second, [4, "", None], {})
+    second.close()
+    limit(1, None)
+    third = Wire(bootstrap)
+    assert describe(third, [4, "", None], {})["configs"] == []
+    third.close()
