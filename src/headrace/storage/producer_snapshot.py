@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from crc32c import crc32c
-
 from headrace.core.ports import Files
 from headrace.log.producers import MAX_SEQUENCE, ProducerEntry, SequencedBatch
+from headrace.records.crc import crc32c
 from headrace.storage.layout import SNAPSHOT, offset_file
 
 _HEAD = Struct(">hIi")
