@@ -21,6 +21,7 @@ setup: .venv/.ready ## the virtual environment, from the lock file
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(PY) -m compileall -q src  # so that the first start of a node is as quick as the next
 	@touch $@
 
 fmt: setup ## format and fix
