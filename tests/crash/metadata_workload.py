@@ -33,6 +33,7 @@ from headrace.raft.events import (
 )
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
+from headrace.server.disk import synced_below
 from headrace.storage.snapshot_files import SnapshotFiles, read_quorum_state, write_quorum_state
 from headrace.storage.stored_log import StoredLog
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -89,7 +90,14 @@ class Life:
         self.snapshots = SnapshotFiles(self.files, DIRECTORY)
         self.snapshots.delete_leftovers()
         partition = TopicPartition("__cluster_metadata", 0)
-        self.log = StoredLog.open(self.files, partition, directory=ROOT, config=SMALL, now_ms=NOW_MS)
+        self.log = StoredLog.open(
+            self.files,
+            partition,
+            directory=ROOT,
+            config=SMALL,
+            now_ms=NOW_MS,
+            recovery_point=synced_below(self.files, self.snapshots),
+        )
         stored = read_quorum_state(self.files, DIRECTORY)
         self.raft = RaftNode(
             config=RaftConfig(

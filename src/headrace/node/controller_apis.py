@@ -29,6 +29,7 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(62, "broker_registration", 0, 4, 0, handler_module=_FORWARD),
     ApiRow(63, "broker_heartbeat", 0, 2, 0, handler_module=_FORWARD),
     ApiRow(67, "allocate_producer_ids", 0, 0, 0, handler_module=_FORWARD),
+    ApiRow(70, "controller_registration", 0, 0, 0, handler_module=_FORWARD),
 )
 
 NOT_CONTROLLER_APIS: tuple[ApiRow, ...] = (

@@ -65,7 +65,7 @@ def decode_quorum_state(data: bytes, *, path: str) -> QuorumState:
 
 
 def _number(content: dict[str, Any], key: str, path: str) -> int:
-    value = content.get(key, -1)
+    value = content.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 2**31:
         raise StorageFault(f"{path} is damaged: {key} is {value!r}")
     return value

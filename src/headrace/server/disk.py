@@ -33,12 +33,14 @@ from headrace.storage.snapshot_files import (
     SnapshotFiles,
     read_bootstrap_checkpoint,
     read_quorum_state,
+    read_synced_offset,
     write_quorum_state,
+    write_synced_offset,
 )
 from headrace.storage.stored_log import StoredLog
 
 if TYPE_CHECKING:
-    from headrace.core.ports import FileLock, Rng
+    from headrace.core.ports import FileLock, Files, Rng
     from headrace.server.clock import ProcessClock
 
 _METADATA = TopicPartition("__cluster_metadata", 0)
@@ -128,6 +130,7 @@ class NodeDisk:
             directory=config.metadata_log_dir,
             config=_metadata_log_config(config),
             now_ms=self._clock.wall_ms(),
+            recovery_point=synced_below(files, snapshots),
         )
         end_points = tuple(
             EndPoint(one.name, one.host or "localhost", one.port, int(one.security_protocol))
@@ -274,13 +277,24 @@ class NodeDisk:
             if job is not None:
                 job.run()
                 log.flushed(job.upto)
+        end = log.log_end_offset
         log.close(clean=is_clean)
+        if is_clean:
+            directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+            write_synced_offset(self._files, directory, end)
 
     def unlock(self) -> None:
         """Let another process have the directories."""
         locks, self._locks = self._locks, []
         for lock in locks:
             lock.release()
+
+
+def synced_below(files: Files, snapshots: SnapshotFiles) -> int:
+    """Which part of the metadata log is known to be synced: a snapshot is made of committed records, a clean stop syncs all."""
+    latest = snapshots.latest()
+    synced = read_synced_offset(files, snapshots.directory)
+    return synced if latest is None else max(synced, latest.offset)
 
 
 def _metadata_log_config(config: NodeConfig) -> LogConfig:

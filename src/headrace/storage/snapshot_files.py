@@ -18,6 +18,8 @@ from headrace.storage.atomic import replace_file
 METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
 BOOTSTRAP_FILE_NAME: Final = "bootstrap.checkpoint"
 QUORUM_STATE_FILE_NAME: Final = "quorum-state"
+SYNCED_OFFSET_FILE_NAME: Final = "headrace-synced-offset"
+"""Ours; Kafka leaves files alone that are no segment, index or snapshot."""
 
 _SUFFIX: Final = ".checkpoint"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part|\.deleted)?", re.ASCII)
@@ -153,3 +155,20 @@ def read_quorum_state(files: Files, directory: str) -> bytes | None:
 def write_quorum_state(files: Files, directory: str, data: bytes) -> None:
     """Replace `quorum-state` durably (B-R03): temporary file, fsync, rename, directory fsync."""
     replace_file(files, directory, QUORUM_STATE_FILE_NAME, data)
+
+
+def read_synced_offset(files: Files, directory: str) -> int:
+    """Below which offset the metadata log was synced at the last clean stop; 0 when nobody says so.
+
+    It tells rot from a torn write (B-S11, D6): what is damaged below it is never cut off.
+    """
+    data = files.read_file(f"{directory}/{SYNCED_OFFSET_FILE_NAME}")
+    if data is None:
+        return 0
+    text = data.strip()
+    return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
+def write_synced_offset(files: Files, directory: str, offset: int) -> None:
+    """Everything below `offset` is synced: note it durably. It stays true, so it need not be removed."""
+    replace_file(files, directory, SYNCED_OFFSET_FILE_NAME, f"{offset}\n".encode())

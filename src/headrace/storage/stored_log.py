@@ -56,10 +56,11 @@ class StoredLog(TrimmableLog):
         directory: str,
         config: LogConfig,
         now_ms: int,
+        recovery_point: int = 0,
     ) -> StoredLog:
         """A log that stands alone, such as `__cluster_metadata-0`: made if there is none, else every batch is checked.
 
-        `directory` is the log directory that holds it. Raises StorageFault; RottenLog if a synced part is damaged.
+        `directory` is the log directory that holds it; what lies below `recovery_point` is known to be synced. Raises StorageFault; RottenLog if a synced part is damaged.
         """
         path = f"{directory}/{partition_directory(partition)}"
         if not files.exists(path):
@@ -68,6 +69,7 @@ class StoredLog(TrimmableLog):
         is_metadata = partition.topic == METADATA_TOPIC
         hints = LoadHints(
             now_ms=now_ms,
+            recovery_point=recovery_point,
             is_contiguous=is_metadata,
             max_unsynced_bytes=MAX_UNSYNCED_METADATA_BYTES if is_metadata else None,
         )

@@ -14,7 +14,8 @@ from headrace.testing import Node
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from headrace.wire.messages.metadata import MetadataRequest
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.peers import kafka
 from tests.support.raw import RawConnection
 
@@ -141,3 +142,54 @@ def test_a_standalone_directory_of_kafka_is_ours_too(tmp_path: Path) -> None:
     dumped = kafka.run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log), check=True).stdout
     assert dumped.count("KRaftVoters") == 1
     assert dumped.count("LeaderChange:") == 2
+
+
+def test_a_kafka_broker_follows_our_controller(tmp_path: Path) -> None:
+    """S1-30, S1-42, B-S05, B-S06, B-C29: it fetches our snapshot and our log, registers, is unfenced, and gets replicas."""
+    port = kafka.free_ports(1)[0]
+    with Node(directory=tmp_path / "ours", properties=SMALL_SNAPSHOTS) as node:
+        make_topics(node.port)
+        assert list(cluster_metadata(node.data).glob("*.checkpoint"))
+        theirs = kafka.Kafka(
+            tmp_path / "kafka",
+            port=port,
+            format_arguments=kafka.plain_features(),
+            properties={
+                "process.roles": "broker",
+                "node.id": "2",
+                "controller.quorum.voters": f"1@127.0.0.1:{node.controller_port}",
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            },
+        )
+        cluster_id = (node.data / "meta.properties").read_text().partition("cluster.id=")[2].split()[0]
+        kafka.run_tool(
+            "kafka-storage",
+            *("format", "-t", cluster_id, "-c", str(theirs.config), *kafka.plain_features()),
+            check=True,
+        )
+        with theirs:
+            assert seen(theirs.port) == EXPECTED
+            with RawConnection(node.port) as ours:
+                topic = CreatableTopic(name="both", num_partitions=4, replication_factor=2)
+                assert ours.ask(CreateTopicsRequest(topics=(topic,)), 7).topics[0].error_code == 0
+                asked = (RequestTopicData(topic_name="__cluster_metadata", partitions=(RequestPartitionData(),)),)
+                [described] = ours.ask(DescribeQuorumRequest(topics=asked), 2).topics[0].partitions
+                assert [each.replica_id for each in described.observers] == [2]
+            view = {}
+            for number in (node.port, theirs.port):
+                with RawConnection(number) as connection:
+                    deadline = time.monotonic() + 20
+                    request = MetadataRequest(topics=(MetadataRequestTopic(name="both"),))
+                    while time.monotonic() < deadline:
+                        answer = connection.ask(request, 12)
+                        view[number] = sorted(
+                            (each.partition_index, each.leader_id, sorted(each.isr_nodes))
+                            for topic_ in answer.topics
+                            for each in topic_.partitions
+                        )
+                        if len(view[number]) == 4:
+                            break
+                        time.sleep(0.1)
+            assert view[node.port] == view[theirs.port]
+            assert {leader for _, leader, _ in view[node.port]} == {1, 2}
+            assert all(isr == [1, 2] for _, _, isr in view[node.port])

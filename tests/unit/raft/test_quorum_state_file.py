@@ -40,6 +40,7 @@ def test_a_vote_is_read_back(kraft_version: int) -> None:
         b"\xff\xfe",
         b"null",
         b'{"leaderId":1,"leaderEpoch":1,"votedId":1}',
+        b'{"leaderId":1,"leaderEpoch":1,"votedIe":1,"data_version":0}',
         b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"data_version":2}',
         b'{"leaderId":"1","leaderEpoch":1,"votedId":1,"data_version":0}',
         b'{"leaderId":1,"leaderEpoch":true,"votedId":1,"data_version":0}',

@@ -21,9 +21,11 @@ from headrace.storage.snapshot_files import (
     parse_snapshot_name,
     read_bootstrap_checkpoint,
     read_quorum_state,
+    read_synced_offset,
     snapshot_file_name,
     write_bootstrap_checkpoint,
     write_quorum_state,
+    write_synced_offset,
     write_zero_checkpoint,
 )
 
@@ -142,3 +144,15 @@ def test_quorum_state_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "quorum-state").write_bytes(b"")
     with pytest.raises(StorageFault, match="is empty"):
         read_quorum_state(files, str(tmp_path))
+
+
+def test_how_far_a_log_was_synced_is_remembered(tmp_path: Path) -> None:
+    """B-S11: after a clean stop; no file, or one that says nothing, means nothing is known."""
+    files = OsFiles()
+    assert read_synced_offset(files, str(tmp_path)) == 0
+    write_synced_offset(files, str(tmp_path), 150)
+    write_synced_offset(files, str(tmp_path), 207)
+    assert read_synced_offset(files, str(tmp_path)) == 207
+    for damaged in (b"", b"x", b"-1", b"9" * 30):
+        (tmp_path / "headrace-synced-offset").write_bytes(damaged)
+        assert read_synced_offset(files, str(tmp_path)) == 0
