@@ -79,6 +79,7 @@ class ControllerBench:
         self.log: list[Message] = []
         self.start_offset = 0
         self.pending: list[Message] = []
+        self.written_at: dict[int, Message] = {}
         self.tokens = count(1)
 
     @property
@@ -168,7 +169,9 @@ class ControllerBench:
             if isinstance(effect, AppendRecords):
                 assert effect.base_offset == self.next_offset
                 assert effect.epoch == self.epoch
-                self.pending += [decode_record(data) for data in effect.records]
+                for data in effect.records:
+                    self.written_at[self.next_offset] = decode_record(data)
+                    self.pending.append(self.written_at[self.next_offset])
         return effects
 
 
