@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
-
 from headrace.client.cluster_view import NodeView, TopicView
 from headrace.client.retry import Attempts, error_of
 from headrace.client.routing import MISSING_TRIES, no_leader, refresh, unsupported
@@ -16,6 +14,7 @@ from headrace.client.talk import Address, Ask, Call, Conversation, Lost, Outcome
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
 from headrace.core.ids import TopicPartition
+from headrace.records.crc import crc32c
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 LAST_NAMED_VERSION = 12

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
-
 from headrace.client.cluster_view import NodeView
 from headrace.client.retry import Attempts, backoff_ms, error_of
 from headrace.client.routing import ask_until, refresh
@@ -23,6 +21,7 @@ from headrace.client.talk import Address, Call, Conversation
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
+from headrace.records.crc import crc32c
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
