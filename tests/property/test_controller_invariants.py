@@ -43,6 +43,11 @@ class Cluster(RuleBasedStateMachine):
         self.ids_gone: set[Uuid] = set()
         self.blocks: list[int] = []
         self.number = 10
+        for broker_id in (1, 2, 3):
+            self.bench.broker(broker_id)
+        self.create("a", 2, 3)
+        self.create("b", 1, 2)
+        self.bench.commit()
 
     def _send(self, request: Any) -> None:
         self.bench.send(request)
@@ -54,6 +59,25 @@ class Cluster(RuleBasedStateMachine):
         self.number += 1
         number = self.number if is_new else broker_id
         self._send(registration(broker_id, incarnation_id=incarnation(number % 250)))
+
+    @rule(broker_id=BROKERS)
+    def serve(self, broker_id: int) -> None:
+        """A broker that lives and has read everything."""
+        self.heartbeat(broker_id, 0, fence=False, stop=False, is_stale=False)
+
+    @rule(silent=BROKERS)
+    def one_falls_silent(self, silent: int) -> None:
+        """All others go on, until its session has run out."""
+        for _ in range(3):
+            self.bench.advance(3_001)
+            for broker_id in (1, 2, 3, 4):
+                if broker_id != silent:
+                    self.serve(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def stop(self, broker_id: int) -> None:
+        """A broker that wants to stop."""
+        self.heartbeat(broker_id, 0, fence=False, stop=True, is_stale=False)
 
     @rule(broker_id=BROKERS, behind=st.integers(0, 3), fence=st.booleans(), stop=st.booleans(), is_stale=st.booleans())
     def heartbeat(self, broker_id: int, behind: int, fence: bool, stop: bool, is_stale: bool) -> None:
@@ -72,7 +96,7 @@ class Cluster(RuleBasedStateMachine):
         if broker is None or is_stale:
             assert self.bench.machine.image is before, "C8: an older epoch changed something"
 
-    @rule(ms=st.sampled_from([100, 4_000, 9_001]))
+    @rule(ms=st.sampled_from([100, 2_000, 9_001]))
     def time(self, ms: int) -> None:
         self.bench.advance(ms)
 
@@ -142,6 +166,7 @@ class Cluster(RuleBasedStateMachine):
         self.bench.gain(next_offset=self.bench.next_offset + 1)
         assert self.bench.machine.image == self.bench.committed_image
         self.before = self.bench.committed_image
+        self.ids_gone -= set(self.before.topics.by_id)
 
     # The rules
 

@@ -124,7 +124,8 @@ def leader_and_isr_updates(
         if broker_id == remove:
             return False
         broker = cluster.brokers.get(broker_id)
-        return broker_id == add or (broker is not None and broker.is_active)
+        is_alive = broker is not None and (broker_id == add or not broker.fenced)
+        return broker is not None and is_alive and not broker.in_controlled_shutdown
 
     topic: TopicImage | None = None
     allow_unclean = False
