@@ -50,7 +50,8 @@ class System:
 
     def delete_topic(self, topic: str) -> None:
         """Remove it and what it holds."""
-        for future in self.admin.delete_topics([topic]).values():
+        admin = self.admin  # kept until the answer: a client that is collected gives up its requests
+        for future in admin.delete_topics([topic]).values():
             future.result(30)
         time.sleep(0.5)
 

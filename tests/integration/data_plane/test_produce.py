@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 
 from headrace.core.ids import Uuid
 from headrace.records.compression import Codec
 from headrace.records.record import ProducerStamp
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.peer import Peer, batch, fetch_request, now_ms, produce_request
 from tests.support.raw import request_frame
@@ -161,8 +163,9 @@ def test_a_transactional_batch_without_a_transactional_id_is_refused(peer: Peer,
 def test_internal_topics_are_closed_to_clients(peer: Peer) -> None:
     """B26: INVALID_TOPIC_EXCEPTION for `__consumer_offsets`."""
     name = "__consumer_offsets"
-    if peer.metadata(name).error_code:
-        peer.create(name)
+    deadline = time.monotonic() + 30
+    while peer.metadata(name).error_code and time.monotonic() < deadline:
+        peer.ask(FindCoordinatorRequest(key="a-group"), 3)  # the broker makes the topic, as wide as its settings say
     assert peer.produce(name, batch(b"x")).error_code == 17
 
 
