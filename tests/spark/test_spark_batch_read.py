@@ -105,7 +105,7 @@ def test_ranges_are_split_into_tasks(load: Load, topics: Topics) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subscribe": "no-such-topic"}, "there is no no-such-topic in the cluster"),
+        ({"subscribe": "no-such-topic"}, "there is no topic no-such-topic in the cluster"),
         (
             {"subscribe": "x", "startingOffset": "earliest"},
             "unknown option startingoffset; did you mean startingOffsets",

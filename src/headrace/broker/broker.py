@@ -64,6 +64,8 @@ class Broker:
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
         self.on_settings: Callable[[NodeConfig], None] = _not_needed
+        self.on_warning: Callable[[str], None] = _unheard
+        self.absolute_path: Callable[[str], str] = str
         self._clock = clock
         self.now_ms = clock.now_ms
         self.wall_ms = clock.wall_ms
@@ -145,6 +147,10 @@ class Broker:
     def _created(self, names: Sequence[str], reply: AnyReply) -> None:
         assert isinstance(reply, Reply), "the controller answers with a message"
         assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
+        for topic in reply.message.topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                reason = topic.error_message or ErrorCode(topic.error_code).name
+                self.on_warning(f"topic {topic.name} cannot be created automatically: {reason}")
         for waiting in [deferred for name in names for deferred in self._creating.pop(name, [])]:
             waiting.complete(reply)
 
@@ -304,6 +310,10 @@ class Broker:
 
 def _not_needed(config: NodeConfig) -> None:
     """Nobody beside the broker follows its settings."""
+
+
+def _unheard(warning: str) -> None:
+    """Nobody listens to what the operator should know."""
 
 
 def _unhandled(fault: StorageFault) -> None:

@@ -30,7 +30,13 @@ class _Aliases(click.Group):
 def target_options(function: F) -> F:
     """Where the cluster is: brokers or controllers, and a file of client settings."""
     function = click.option(
-        "--command-config", "-c", "--config", "command_config", metavar="FILE", help="Settings of the client."
+        "--command-config",
+        "-c",
+        "--config",
+        "command_config",
+        type=click.Path(),
+        metavar="FILE",
+        help="Settings of the client.",
     )(function)
     function = click.option(
         "--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="The controllers to connect to."

@@ -11,6 +11,8 @@ import click
 from click.shell_completion import get_completion_class, shell_complete
 
 from headrace.cli.main import COMMANDS
+from headrace.cli.shell import offered
+from headrace.cli.start import LOG_LEVELS
 from headrace.core.errors import OperatorError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -24,7 +26,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name; one that parses its arguments itself has no options to show."""
+        """The command of that name; for `start` and `stop`, which parse their arguments themselves, what they take."""
         if cmd_name not in COMMANDS:
             return None
         try:
@@ -32,7 +34,23 @@ class LazyGroup(click.Group):
         except ImportError:
             return click.Command(cmd_name)
         found = getattr(module, "command", None)
-        return found if isinstance(found, click.Command) else click.Command(cmd_name, help=COMMANDS[cmd_name])
+        return found if isinstance(found, click.Command) else _hand_parsed(cmd_name)
+
+
+def _hand_parsed(name: str) -> click.Command:
+    """What `headrace start` takes, and `headrace stop` of it, in click's words."""
+    parameters: list[click.Parameter] = [
+        click.Argument(["file"], type=click.Path(), required=False),
+        click.Option(["--override"], multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file."),
+    ]
+    if name == "start":
+        parameters += [
+            click.Option(["--daemon"], is_flag=True, help="Run in the background."),
+            click.Option(["--bootstrap"], is_flag=True, help="Format unformatted directories first."),
+            click.Option(["--log-level"], shell_complete=offered(*LOG_LEVELS), help="How much is logged."),
+            click.Option(["--version"], is_flag=True, help="Print the version."),
+        ]
+    return click.Command(name, params=parameters, help=COMMANDS[name])
 
 
 def answer_shell() -> None:

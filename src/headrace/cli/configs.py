@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect, connection_options, exactly_one, json_option, read_properties
+from headrace.cli.shell import connect, connection_options, exactly_one, json_option, offered, read_properties
 from headrace.client import admin_cluster, admin_configs, admin_topics, groups
 from headrace.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from headrace.client.blocking import BlockingClient
@@ -47,7 +47,13 @@ class Entity(NamedTuple):
 @connection_options(controller=True)
 @click.option("--describe", is_flag=True, help="List settings.")
 @click.option("--alter", is_flag=True, help="Change settings.")
-@click.option("--entity-type", multiple=True, metavar="TYPE", help=f"One of {', '.join(KINDS)}.")
+@click.option(
+    "--entity-type",
+    multiple=True,
+    metavar="TYPE",
+    shell_complete=offered(*KINDS),
+    help=f"One of {', '.join(KINDS)}.",
+)
 @click.option(
     "--entity-name", multiple=True, metavar="NAME", help="Name of the topic, client metrics or group, id of the broker."
 )
@@ -66,7 +72,7 @@ class Entity(NamedTuple):
 @click.option("--ip-defaults", is_flag=True, hidden=True)
 @click.option("--all", "all_", is_flag=True, help="Describe static and default values too.")
 @click.option("--add-config", metavar="K=V,K=[V,V],...", help="Settings to set; brackets hold values with commas.")
-@click.option("--add-config-file", metavar="FILE", help="A properties file of settings to set.")
+@click.option("--add-config-file", type=click.Path(), metavar="FILE", help="A properties file of settings to set.")
 @click.option("--delete-config", multiple=True, metavar="K,K,...", help="Settings to delete.")
 @json_option
 def command(

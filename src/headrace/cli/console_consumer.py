@@ -12,7 +12,7 @@ import click
 
 from headrace.cli.console_producer import number
 from headrace.cli.formatter import FormatSettings, RecordFormatter
-from headrace.cli.shell import compiled, connect, connection_options, pairs, read_properties
+from headrace.cli.shell import compiled, connect, connection_options, offered, pairs, read_properties
 from headrace.client import offsets
 from headrace.client.blocking import BlockingClient
 from headrace.client.blocking_consumer import BlockingConsumer
@@ -49,6 +49,7 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
     "--isolation-level",
     default=None,
     metavar="LEVEL",
+    shell_complete=offered("read_committed", "read_uncommitted"),
     help="read_committed or read_uncommitted.  [default: read_uncommitted]",
 )
 @click.option("--skip-message-on-error", is_flag=True, help="Go on after a record that cannot be shown.")
@@ -68,7 +69,7 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 @click.option(
     "--property", "old_properties", multiple=True, metavar="K=V", help="(Deprecated) As --formatter-property."
 )
-@click.option("--formatter-config", metavar="FILE", help="A file of formatter properties.")
+@click.option("--formatter-config", type=click.Path(), metavar="FILE", help="A file of formatter properties.")
 @click.option(
     "--key-deserializer", metavar="CLASS", help="How keys are shown: Kafka's String, Long, Integer ... Deserializer."
 )
@@ -88,7 +89,9 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
     metavar="K=V",
     help="(Deprecated) As --command-property.",
 )
-@click.option("--consumer.config", "old_config", metavar="FILE", help="(Deprecated) As --command-config.")
+@click.option(
+    "--consumer.config", "old_config", type=click.Path(), metavar="FILE", help="(Deprecated) As --command-config."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a record.")
 def command(bootstrap_server: str | None, command_config: str | None, **options: Any) -> int:
     """Read until the limits are reached or somebody interrupts."""

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 
 from headrace.cli.line_reader import LineReader, LineSettings
-from headrace.cli.shell import connect, connection_options, pairs, read_properties
+from headrace.cli.shell import connect, connection_options, offered, pairs, read_properties
 from headrace.client.accumulator import BatchOptions, ReadyBatch, codec_of
 from headrace.client.blocking import BlockingClient
 from headrace.client.blocking_records import RecordProducer
@@ -31,6 +31,7 @@ _IDLE_WAIT_S = 0.5
     is_flag=False,
     flag_value="gzip",
     metavar="[CODEC]",
+    shell_complete=offered("none", "gzip", "snappy", "lz4", "zstd"),
     help="none, gzip, snappy, lz4 or zstd; gzip without a value.",
 )
 @click.option("--batch-size", type=click.IntRange(min=0), metavar="BYTES", help="Bytes of a batch.  [default: 16384]")
@@ -73,7 +74,7 @@ _IDLE_WAIT_S = 0.5
     help="parse.key, key.separator, parse.headers, null.marker ...",
 )
 @click.option("--property", "old_properties", multiple=True, metavar="K=V", help="(Deprecated) As --reader-property.")
-@click.option("--reader-config", metavar="FILE", help="A file of reader properties.")
+@click.option("--reader-config", type=click.Path(), metavar="FILE", help="A file of reader properties.")
 @click.option(
     "--command-property",
     "client_properties",
@@ -88,7 +89,9 @@ _IDLE_WAIT_S = 0.5
     metavar="K=V",
     help="(Deprecated) As --command-property.",
 )
-@click.option("--producer.config", "old_config", metavar="FILE", help="(Deprecated) As --command-config.")
+@click.option(
+    "--producer.config", "old_config", type=click.Path(), metavar="FILE", help="(Deprecated) As --command-config."
+)
 def command(bootstrap_server: str | None, command_config: str | None, topic: str, **options: Any) -> int:
     """Read lines until the end of the input; exit code 1 when a record could not be delivered."""
     reader = LineReader(LineSettings.of(_reader_properties(options)))

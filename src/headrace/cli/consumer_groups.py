@@ -10,7 +10,7 @@ import click
 from headrace.cli.group_offsets import ResetPlan, delete_offsets, reset_offsets
 from headrace.cli.group_view import describe_groups
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect, connection_options, exactly_one, json_option
+from headrace.cli.shell import connect, connection_options, exactly_one, json_option, offered
 from headrace.client import groups
 from headrace.client.blocking import BlockingClient
 from headrace.client.groups import GroupListing
@@ -78,6 +78,7 @@ SCENARIOS = (
     flag_value="",
     default=None,
     metavar="[TYPE,...]",
+    shell_complete=offered(*KINDS),
     help="List types, or groups of these types.",
 )
 @click.option("--verbose", is_flag=True, help="Describe more.")
@@ -105,6 +106,7 @@ SCENARIOS = (
 @click.option("--by-duration", metavar="DURATION", help="Reset to the offset of a time ago: PnDTnHnMnS.")
 @click.option(
     "--from-file",
+    type=click.Path(),
     metavar="FILE",
     help="Reset to the offsets of a CSV file: topic,partition,offset or with the group in front.",
 )

@@ -74,7 +74,9 @@ COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalan
     metavar="K=V",
     help="A setting of the consumer; wins over the file.",
 )
-@click.option("--consumer.config", "old_config", metavar="FILE", help="(Deprecated) As --command-config.")
+@click.option(
+    "--consumer.config", "old_config", type=click.Path(), metavar="FILE", help="(Deprecated) As --command-config."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(bootstrap_server: str | None, command_config: str | None, **options: Any) -> int:
     """Print Kafka's columns."""

@@ -20,6 +20,7 @@ from headrace.core.ids import TopicPartition
 @click.option(
     "--offset-json-file",
     required=True,
+    type=click.Path(),
     metavar="FILE",
     help='{"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 1}]}',
 )

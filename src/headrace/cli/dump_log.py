@@ -48,7 +48,7 @@ class DumpJob:
 
 
 @click.command(help="Print what log, index and snapshot files hold, and check the indexes.")
-@click.option("--files", required=True, metavar="FILE,...", help="The files, apart by commas.")
+@click.option("--files", required=True, type=click.Path(), metavar="FILE,...", help="The files, apart by commas.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
 @click.option("--deep-iteration", is_flag=True, help="Print every record, not only the batches.")
 @click.option(

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import compiled, connect, connection_options, json_option
+from headrace.cli.shell import compiled, connect, connection_options, json_option, offered
 from headrace.client import offsets, routing
 from headrace.client.blocking import BlockingClient
 from headrace.client.cluster_view import TopicView
@@ -45,6 +45,7 @@ Chosen = Callable[[str, int], bool]
     default="latest",
     show_default=True,
     metavar="TIME",
+    shell_complete=offered(*TIMES),
     help=f"Milliseconds since 1970, or {', '.join(TIMES)}.",
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave internal topics out.")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect, connection_options, json_option
+from headrace.cli.shell import connect, connection_options, json_option, offered
 from headrace.client import groups
 from headrace.client.groups import GroupListing
 from headrace.core.errors import OperatorError
@@ -18,7 +18,12 @@ TYPES = {"classic": "Classic", "consumer": "Consumer", "share": "Share", "stream
 @click.command(help="List groups of all types.")
 @connection_options()
 @click.option("--list", "list_", is_flag=True, help="List the groups.")
-@click.option("--group-type", metavar="TYPE", help=f"Only groups of this type: {', '.join(TYPES)}.")
+@click.option(
+    "--group-type",
+    metavar="TYPE",
+    shell_complete=offered(*TYPES),
+    help=f"Only groups of this type: {', '.join(TYPES)}.",
+)
 @click.option("--protocol", metavar="PROTOCOL", help="Only groups of this protocol type.")
 @click.option("--consumer", is_flag=True, help="Only consumer groups, classic and simple ones included.")
 @click.option("--share", is_flag=True, help="Only share groups.")

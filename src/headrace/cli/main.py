@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
 
         near = get_close_matches(name, COMMANDS, n=1)
         raise OperatorError(
-            f"Unknown command {name!r}{f', did you mean {near[0]!r}?' if near else ''} `headrace --help` lists them all"
+            f"Unknown command {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}: `headrace --help` lists them all"
         )
     module = import_module(f"headrace.cli.{name.replace('-', '_')}")
     if hasattr(module, "main"):

@@ -49,7 +49,9 @@ class _ManyValues(click.Command):
 @click.option("--topic", required=True, metavar="TOPIC", help="The topic to send to.")
 @click.option("--num-records", type=click.IntRange(min=1), required=True, metavar="N", help="How many records to send.")
 @click.option("--record-size", type=click.IntRange(min=1), metavar="BYTES", help="Random records of this size.")
-@click.option("--payload-file", metavar="FILE", help="Records picked by chance from a UTF-8 text file.")
+@click.option(
+    "--payload-file", type=click.Path(), metavar="FILE", help="Records picked by chance from a UTF-8 text file."
+)
 @click.option(
     "--payload-delimiter",
     default="\\n",
@@ -71,8 +73,12 @@ class _ManyValues(click.Command):
     metavar="K=V ...",
     help="Settings of the producer; win over the file.",
 )
-@click.option("--producer.config", "old_config", metavar="FILE", help="(Deprecated) As --command-config.")
-@click.option("--command-config", metavar="FILE", help="A properties file with settings of the producer.")
+@click.option(
+    "--producer.config", "old_config", type=click.Path(), metavar="FILE", help="(Deprecated) As --command-config."
+)
+@click.option(
+    "--command-config", type=click.Path(), metavar="FILE", help="A properties file with settings of the producer."
+)
 @click.option("--print-metrics", is_flag=True, help="Print counters at the end.")
 @click.option(
     "--warmup-records",

@@ -39,7 +39,11 @@ def connection_options(*, controller: bool = False, config_name: str = "--comman
 
     def decorate(function: F) -> F:
         function = click.option(
-            config_name, "command_config", metavar="FILE", help="A properties file with settings of the client."
+            config_name,
+            "command_config",
+            type=click.Path(),
+            metavar="FILE",
+            help="A properties file with settings of the client.",
         )(function)
         if controller:
             function = click.option(
@@ -53,6 +57,11 @@ def connection_options(*, controller: bool = False, config_name: str = "--comman
 def json_option(function: F) -> F:
     """`--json` for machine-readable output."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def offered(*values: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What the shell completes an option's value with; other values stay possible."""
+    return lambda _context, _parameter, begun: [value for value in values if value.startswith(begun)]
 
 
 def read_properties(path: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ Options are parsed by hand: a node is to be ready within a second, and a command
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -112,7 +113,14 @@ def load_config(options: StartOptions) -> NodeConfig:
     try:
         return parse_node_config(given)
     except OperatorError as error:
-        raise OperatorError(f"{options.file}: {error}" if options.file else str(error)) from error
+        raise OperatorError(f"{_blamed(options, str(error))}{error}") from error
+
+
+def _blamed(options: StartOptions, refusal: str) -> str:
+    """Where the setting that was refused was given: an override that it names, or the file."""
+    if any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", refusal) for name in options.overrides):
+        return "--override: "
+    return f"{options.file}: " if options.file else ""
 
 
 def read_properties_file(path: str) -> dict[str, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
 
 from headrace.cli.clock import RANDOM, date_line
+from headrace.cli.output import show_json
+from headrace.cli.shell import json_option
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
@@ -32,7 +35,13 @@ def command() -> None:
 
 
 _config_option = click.option(
-    "-c", "--config", "config_file", required=True, metavar="FILE", help="The node's server.properties."
+    "-c",
+    "--config",
+    "config_file",
+    required=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="The node's server.properties.",
 )
 
 
@@ -60,12 +69,16 @@ def dependencies(features: tuple[str, ...]) -> None:
 
 @command.command(name="info", help="Say which log directories are there, whose they are, and what is wrong with them.")
 @_config_option
-def info(config_file: str) -> int:
+@json_option
+def info(config_file: str, as_json: bool) -> int:
     """B-T02: exit code 1 when there are problems."""
     from headrace.storage.os_files import OsFiles
 
     report = inspect_directories(load(config_file), OsFiles())
-    print("\n".join(report.lines()))
+    if as_json:
+        show_json({"directories": report.directories, "metadata": report.metadata, "problems": report.problems})
+    else:
+        print("\n".join(report.lines()))
     return 1 if report.problems else 0
 
 
@@ -170,7 +183,7 @@ class DirectoryReport:
     """What `info` found: directories that are there, the identity they agree on, and problems."""
 
     directories: tuple[str, ...]
-    metadata: str | None
+    metadata: Mapping[str, str | int] | None
     problems: tuple[str, ...]
 
     def lines(self) -> list[str]:
@@ -180,7 +193,8 @@ class DirectoryReport:
             shown += ["Found log directory:" if len(self.directories) == 1 else "Found log directories:"]
             shown += [f"  {directory}" for directory in self.directories] + [""]
         if self.metadata is not None:
-            shown += [f"Found metadata: {self.metadata}", ""]
+            pairs = ", ".join(f"{key}={value}" for key, value in self.metadata.items())
+            shown += [f"Found metadata: {{{pairs}}}", ""]
         if self.problems:
             shown += ["Found problem:" if len(self.problems) == 1 else "Found problems:"]
             shown += [f"  {problem}" for problem in self.problems] + [""]
@@ -203,7 +217,7 @@ def inspect_directories(config: NodeConfig, files: Files) -> DirectoryReport:
     problems += _disagreements(config, found)
     first = next(iter(found.values()), None)
     return DirectoryReport(
-        directories=tuple(present), metadata=None if first is None else shown_metadata(first), problems=tuple(problems)
+        directories=tuple(present), metadata=None if first is None else identity(first), problems=tuple(problems)
     )
 
 
@@ -246,12 +260,12 @@ def _disagreements(config: NodeConfig, found: dict[str, MetaProperties]) -> list
     return problems
 
 
-def shown_metadata(properties: MetaProperties) -> str:
-    """`meta.properties` as kafka-storage shows it: sorted keys in braces."""
+def identity(properties: MetaProperties) -> dict[str, str | int]:
+    """What `meta.properties` says, its keys sorted as kafka-storage shows them; what it does not say is left out."""
     values = {
         "cluster.id": properties.cluster_id,
-        "directory.id": properties.directory_id,
+        "directory.id": None if properties.directory_id is None else str(properties.directory_id),
         "node.id": properties.node_id,
         "version": properties.version,
     }
-    return "{" + ", ".join(f"{key}={value}" for key, value in values.items() if value is not None) + "}"
+    return {key: value for key, value in values.items() if value is not None}

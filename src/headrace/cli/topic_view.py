@@ -145,8 +145,9 @@ def _partition_line(sheet: TopicSheet, part: PartitionDescription) -> str:
 def _show_table(sheet: TopicSheet, parts: list[PartitionDescription]) -> None:
     topic = sheet.topic
     configs = "  ".join(f"{name}={value}" for name, value in sheet.configs)
+    count = len(topic.partitions)
     print(
-        f"{topic.name}  ({topic.topic_id}, {len(topic.partitions)} partitions, replication factor {sheet.replication_factor})"
+        f"{topic.name}  ({topic.topic_id}, {count} partition{'' if count == 1 else 's'}, replication factor {sheet.replication_factor})"
     )
     if configs:
         print(f"  {configs}")

@@ -106,6 +106,8 @@ class ConfigKey:
 
 
 _RANGES = {Type.INT: 2**31, Type.SHORT: 2**15, Type.LONG: 2**63}
+RANGES_OF_TYPES = {kind: f"[{-limit},...,{limit - 1}]" for kind, limit in _RANGES.items()}
+"""The values of a whole number's type, in Kafka's notation."""
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII)
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from headrace.core.broker_keys import KAFKA_KEYS
-from headrace.core.config_key import ConfigKey, ConfigValue, InvalidConfigValue
+from headrace.core.config_key import RANGES_OF_TYPES, ConfigKey, ConfigValue, InvalidConfigValue
 from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener, SecurityProtocol
 from headrace.core.listener_settings import parse_bootstrap_servers, parse_listeners, parse_protocol_map, parse_voters
@@ -115,8 +115,8 @@ def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:
         try:
             values[name] = key.parse(text)
         except InvalidConfigValue as refusal:
-            valid = f" (valid: {key.valid})" if key.valid else f" (a {key.type.name.lower()})"
-            raise OperatorError(f"{refusal}{valid}") from refusal
+            valid = key.valid or RANGES_OF_TYPES.get(key.type, "")
+            raise OperatorError(f"{refusal} (valid: {valid})" if valid else str(refusal)) from refusal
     for name in ("process.roles", "node.id"):
         if name not in originals:
             raise OperatorError(f'Missing required configuration "{name}" which has no default value.')

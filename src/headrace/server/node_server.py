@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_pyth
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
 _MAINTAIN_S = 1.0
+_WARN_AGAIN_S = 60.0
 _THREADS = 4
 _JOBS_TIMEOUT_S = 20.0
 _T = TypeVar("_T")
@@ -61,6 +63,7 @@ class NodeServer:
         self._ticker: asyncio.TimerHandle | None = None
         self._maintain_at = 0.0
         self._is_compacting = False
+        self._warn_again_at: dict[str, float] = {}
 
     @property
     def machine(self) -> NodeMachine:
@@ -129,6 +132,8 @@ class NodeServer:
             broker = machine.add_broker(identity=identity, logs=self._disk.logs)
             broker.log_levels = LoggingLevels()
             broker.on_settings = self._listeners.follow
+            broker.on_warning = self._warn
+            broker.absolute_path = os.path.abspath
 
     async def _open_controller_listeners(self) -> None:
         side = self.machine.controller_side(cluster_id=self._disk.cluster_id, bound=self._bound)
@@ -225,6 +230,9 @@ class NodeServer:
         """Once a second: retention, flushes, checkpoints, compaction."""
         now_ms = self._clock.wall_ms()
         self._disk.logs.maintain(now_ms)
+        refusal = self._disk.logs.take_space_refusal()
+        if refusal:
+            self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
         for log, job in self._disk.logs.flush_jobs_due(now_ms):
             self._begin(self._flush(job.run, lambda log=log, upto=job.upto: log.flushed(upto)))  # type: ignore[misc]
         if self._disk.are_checkpoints_due():
@@ -234,6 +242,14 @@ class NodeServer:
             if compaction is not None:
                 self._is_compacting = True
                 self._begin(self._compact(compaction.run, compaction.finish))
+
+    def _warn(self, text: str) -> None:
+        """Tell the operator; the same again only after a minute."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._warn_again_at.get(text, 0.0):
+            self._warn_again_at = {said: at for said, at in self._warn_again_at.items() if now < at}
+            self._warn_again_at[text] = now + _WARN_AGAIN_S
+            _LOG.warning("%s", text)
 
     async def _flush(self, job: Callable[[], None], after: Callable[[], None]) -> None:
         await self._in_thread(job)

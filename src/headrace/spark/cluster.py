@@ -91,9 +91,9 @@ class TopicCluster:
         found = self.partitions()
         selection = self._options.selection
         if isinstance(selection, Subscribe):
-            missing = sorted(set(selection.topics) - {each.topic for each in found})
+            missing = [f"topic {name}" for name in sorted(set(selection.topics) - {each.topic for each in found})]
         elif isinstance(selection, Assign):
-            missing = [f"{each.topic}-{each.partition}" for each in selection.partitions if each not in found]
+            missing = [f"partition {each.topic}-{each.partition}" for each in selection.partitions if each not in found]
         else:
             missing = []
         if missing:

@@ -37,6 +37,7 @@ class LogBase:
     """State and segments of one partition log on disk. `TrimmableLog` and `StoredLog` build on it.
 
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append.
+    `refused_for_space` says why an append was refused on a full disk (D10); the store takes it.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class LogBase:
         "lowest_cut",
         "path",
         "persist_recovery_point",
+        "refused_for_space",
         "retired",
         "topic_id",
         "topic_partition",
@@ -106,6 +108,7 @@ class LogBase:
         self.generation = 0
         self.is_closed = False
         self.lowest_cut = NO_CUT
+        self.refused_for_space = ""
         self.retired = RetiredSegments(files, self.path)
         self.persist_recovery_point: Callable[[], None] = _nothing
         loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)

@@ -59,6 +59,7 @@ class LogDirectory:
         self._written_points: frozenset[TopicPartition] = frozenset()
         self._going: list[tuple[int, str]] = []
         self._renames = 0
+        self._now_ms = 0
 
     def info(self) -> DirectoryInfo:
         """State and room."""
@@ -161,8 +162,11 @@ class LogDirectory:
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 
-    def write_checkpoints(self, now_ms: int = 0) -> None:
-        """Replace the three checkpoints durably, then let go of segments that the new log starts exclude. May run in a thread."""
+    def write_checkpoints(self) -> None:
+        """Replace the three checkpoints durably, then let go of segments that the new log starts exclude. May run in a thread.
+
+        What is let go is removed `file.delete.delay.ms` after the latest `remove_due`, which tells the time.
+        """
         with self._checkpointing:
             logs = [log for log in list(self.logs.values()) if not log.is_closed]
             condemned = [(log, log.retired.take()) for log in logs]
@@ -179,7 +183,7 @@ class LogDirectory:
             self._written_points = frozenset(points)
             for log, segments in condemned:
                 if segments and not log.is_closed:
-                    self._rename_condemned(log, segments, now_ms)
+                    self._rename_condemned(log, segments, self._now_ms)
 
     @staticmethod
     def _rename_condemned(log: StoredLog, segments: list[Segment], now_ms: int) -> None:
@@ -214,6 +218,7 @@ class LogDirectory:
 
     def remove_due(self, now_ms: int) -> None:
         """Remove directories whose delay is over."""
+        self._now_ms = now_ms
         due = [path for due_ms, path in self._going if due_ms <= now_ms]
         if due:
             self._going = [(due_ms, path) for due_ms, path in self._going if due_ms > now_ms]

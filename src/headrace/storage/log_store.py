@@ -41,6 +41,7 @@ class LogStore:
         self._cleaner = LogCleaner(files)
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
+        self._refused_for_space = ""
 
     def _previous_epoch(self) -> int:
         """The broker epoch of the last run if every directory was closed well in it, else -1 (KIP-966)."""
@@ -175,7 +176,7 @@ class LogStore:
     def write_checkpoints(self) -> None:
         """Replace the checkpoints of all directories. May run in a thread beside appends."""
         for directory in self._online():
-            directory.write_checkpoints(self._now_ms)
+            directory.write_checkpoints()
 
     def maintain(self, now_ms: int) -> None:
         """Retention, expired producers, delayed deletions. Call about once a second."""
@@ -188,10 +189,17 @@ class LogStore:
             self._retention_at_ms = now_ms + self._retention_interval_ms
         for log in list(self._by_partition.values()):
             log.maintain(now_ms)
+            if log.refused_for_space:
+                self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
             if checks_retention:
                 log.delete_old_segments(now_ms)
         for directory in self._online():
             directory.remove_due(now_ms)
+
+    def take_space_refusal(self) -> str:
+        """Why an append was refused on a full disk (D10) since the last call, as `maintain` noticed; empty if none was."""
+        reason, self._refused_for_space = self._refused_for_space, ""
+        return reason
 
     def next_compaction(self, now_ms: int) -> CompactionJob | None:
         """The log that needs compaction most, as a job; None if none does, or a job is under way."""

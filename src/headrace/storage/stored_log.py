@@ -117,6 +117,7 @@ class StoredLog(TrimmableLog):
         try:
             active.append(data, batches, state.config.index_interval_bytes)
         except DiskFull as fault:
+            self.refused_for_space = str(fault)
             return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
         aborted = state.written(plan)
         if aborted is not None:

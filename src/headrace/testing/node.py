@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import shutil
@@ -12,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,13 +27,13 @@ from headrace.storage.os_files import OsFiles
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.005
-_NUMBERS = itertools.count(1)
 
 
 class Node:
     """One combined broker and controller on random ports of 127.0.0.1 and temporary data.
 
-    As a context manager it runs inside the block. By default it is a child process, which a test can ``kill``; with
+    As a context manager it runs inside the block, and its temporary data are removed at the end; else at the latest with the interpreter.
+    By default it is a child process, which a test can ``kill``; with
     ``in_process=True`` it runs in a thread of the test's own process and is ready in about a tenth of a second.
     ``properties`` are server.properties lines that win over the defaults (``{"log.retention.ms": "1000"}``).
     With ``directory`` the data stays there after the stop, and a later ``Node`` on it goes on with it.
@@ -49,7 +49,9 @@ class Node:
         python_arguments: Sequence[str] = (),
     ) -> None:
         self._is_temporary = directory is None
-        self.directory = Path(directory or Path(tempfile.gettempdir()) / f"headrace-{os.getpid()}-{next(_NUMBERS)}")
+        self.directory = Path(tempfile.mkdtemp(prefix="headrace-") if directory is None else directory)
+        if self._is_temporary:
+            weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         self.port, self.controller_port = free_ports(2)
         self._properties = dict(properties or {})
         self._python_arguments = tuple(python_arguments)
@@ -111,8 +113,12 @@ class Node:
         }
 
     def __enter__(self) -> Self:
-        """Start."""
-        return self.start()
+        """Start; what a start that failed has made is removed."""
+        try:
+            return self.start()
+        except BaseException:
+            self._remove_temporary()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -121,8 +127,11 @@ class Node:
         try:
             self.stop()
         finally:
-            if self._is_temporary:
-                shutil.rmtree(self.directory, ignore_errors=True)
+            self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
+        if self._is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -74,6 +74,19 @@ def test_settings_reach_the_node_and_bad_ones_are_refused() -> None:
         Node(properties={"log.retention.ms": "soon"}).start()
 
 
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_start_that_fails_leaves_nothing_behind(in_process: bool) -> None:
+    """B75: somebody else has the port; the refusal names it, and the temporary directory goes."""
+    node = Node(in_process=in_process)
+    with (
+        socket.create_server(("127.0.0.1", node.port)),
+        pytest.raises(OperatorError, match=str(node.port)),
+        node,
+    ):
+        pass
+    assert not node.directory.exists()
+
+
 def test_a_node_in_ones_own_process_cannot_be_killed() -> None:
     """The test's process would go with it."""
     with Node(in_process=True) as node:

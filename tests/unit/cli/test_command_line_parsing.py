@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 
 from headrace.cli import (
     broker_api_versions,
@@ -26,6 +28,7 @@ from headrace.cli.groups import is_wanted
 from headrace.cli.java_dates import format_date
 from headrace.cli.main import COMMANDS, run, usage
 from headrace.cli.shell import compiled, pairs
+from headrace.cli.start import HELP
 from headrace.client.groups import GroupListing
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
@@ -298,3 +301,31 @@ def test_completion_knows_all_commands_and_their_options() -> None:
         assert found is not None
         assert found.params or isinstance(found, click.Group)
     assert group.get_command(context, "nothing") is None
+
+
+def test_completion_knows_what_start_and_stop_take() -> None:
+    """B-T01: commands without click are completed too, with every option that their help names."""
+    group = LazyGroup("headrace")
+    context = click.Context(group)
+    start = group.get_command(context, "start")
+    assert start is not None
+    offered = {word for parameter in start.params for word in parameter.opts} | {"--help"}
+    assert set(re.findall(r"--[a-z-]+", HELP)) <= offered
+    stop = group.get_command(context, "stop")
+    assert stop is not None
+    assert [parameter.name for parameter in stop.params] == ["file", "override"]
+
+
+def test_completion_offers_files_and_the_values_that_an_option_takes() -> None:
+    """B-T01: `headrace storage info -c <TAB>` lists files, `--entity-type <TAB>` the types."""
+    completion = BashComplete(LazyGroup("headrace"), {}, "headrace", "_HEADRACE_COMPLETE")
+
+    def answers(*words: str) -> list[tuple[str, str]]:
+        *before, begun = words
+        return [(each.type, each.value) for each in completion.get_completions(before, begun)]
+
+    assert answers("start", "serv") == [("file", "serv")]
+    assert answers("storage", "info", "-c", "") == [("file", "")]
+    assert answers("dump-log", "--files", "") == [("file", "")]
+    assert answers("configs", "--entity-type", "brokers") == [("plain", "brokers")]
+    assert answers("console-producer", "--compression-codec", "l") == [("plain", "lz4")]

@@ -30,6 +30,25 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("log.retention.hors=1", "--override: Unknown configuration log.retention.hors; did you mean"),
+        ("log.retention.hours=a week", "--override: Invalid value a week for configuration log.retention.hours: "),
+        ("listeners=XX://1", "--override: Invalid value XX://1 for configuration listeners: "),
+    ],
+)
+def test_a_bad_override_is_not_blamed_on_the_file(tmp_path: Path, override: str, said: str) -> None:
+    """B75: who reads the refusal looks where the setting was given; a bad value comes with the range."""
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{key}={text}\n" for key, text in QUICK_START.items()))
+    with pytest.raises(OperatorError) as refused:
+        load_config(parse_arguments([str(file), "--override", override]))
+    assert str(refused.value).startswith(said)
+    if "hours" in override:
+        assert str(refused.value).endswith("(valid: [-2147483648,...,2147483647])")
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--override"], "--override needs a value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import SystemRandom
 
@@ -119,6 +120,10 @@ def test_info_and_format_tell_one_story(server_properties: Path, capsys: pytest.
     shown = capsys.readouterr().out.splitlines()
     assert shown[:4] == ["Found log directories:", f"  {where}/a", f"  {where}/b", ""]
     assert shown[4].startswith(f"Found metadata: {{cluster.id={CLUSTER}, directory.id=")
+    assert run(["storage", "info", "-c", str(server_properties), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["metadata"]["cluster.id"] == CLUSTER
+    assert (document["directories"], document["problems"]) == ([f"{where}/a", f"{where}/b"], [])
     (where / "b/meta.properties").write_text("version=1\nnode.id=2\ncluster.id=other\n")
     (where / "a/x").touch()
     assert run(["storage", "info", "-c", str(server_properties)]) == 1

@@ -9,6 +9,7 @@ import pytest
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.log.config import LogConfig
+from headrace.log.ports import FileSlice
 from headrace.storage import checkpoints
 from headrace.storage.log_store import LogStore
 from tests.support.lossy_files import LossyFiles, Op
@@ -198,6 +199,31 @@ def test_old_segments_wait_for_the_log_start_checkpoint() -> None:
     assert not [name for name in files.listdir(log.path) if name.endswith(".deleted")]
 
 
+def test_whoever_writes_the_checkpoints_old_segments_keep_their_delay() -> None:
+    """inv:D11: a new log under an old name writes them too; readers of another log's deleted segments finish all the same."""
+    files = LossyFiles()
+    store = memory_store(files)
+    log = open_log(store)
+    store.create(OTHER, topic_id=TOPIC_ID, config=SMALL)
+    fill(log, 60)
+    log.advance_high_watermark(log.log_end_offset)
+    log.advance_log_start(log.segments[1].base_offset)
+    read = log.read_slice(log.log_start_offset, 100, upper_offset=log.log_end_offset, min_one_batch=True)
+    assert isinstance(read, FileSlice)
+    log.advance_log_start(log.segments[2].base_offset)
+    store.maintain(NOW_MS)
+    store.write_checkpoints()
+    log.delete_old_segments(NOW_MS)
+    store.delete(OTHER, NOW_MS)
+    store.create(OTHER, topic_id=Uuid(b"another topic id"), config=SMALL)
+    for later_ms in (1, 2, SMALL.file_delete_delay_ms - 1):
+        store.maintain(NOW_MS + later_ms)
+    assert [name for name in files.listdir(log.path) if name.endswith(".deleted")]
+    assert len(read.read()) == read.size
+    store.maintain(NOW_MS + SMALL.file_delete_delay_ms)
+    assert not [name for name in files.listdir(log.path) if name.endswith(".deleted")]
+
+
 def last_index(ops: list[Op], target: str) -> int:
     """Where the last rename to `target` is."""
     return max(index for index, op in enumerate(ops) if op.kind == "rename" and op.target == target)
@@ -351,3 +377,14 @@ def test_a_damaged_log_is_not_compacted() -> None:
     assert job.finish(NOW_MS) == 0
     assert store.next_compaction(NOW_MS) is None
     assert log.segments[0] is first
+
+
+def test_a_refusal_on_a_full_disk_is_told_once() -> None:
+    """inv:D10: what a log refused for lack of room reaches the operator by the next round of maintenance, and is then over."""
+    store = memory_store(LossyFiles())
+    open_log(store).refused_for_space = "no space left"
+    assert store.take_space_refusal() == ""
+    store.maintain(NOW_MS)
+    assert store.take_space_refusal() == "no space left"
+    store.maintain(NOW_MS)
+    assert store.take_space_refusal() == ""

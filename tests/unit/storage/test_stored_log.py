@@ -139,6 +139,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(refused, AppendRefused)
     assert refused.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert values_of(records_of(log)) == before
+    assert log.refused_for_space == "no space left"
     monkeypatch.setattr(LossyFile, "pwrite", honest)
     append(log, batch(b"kept"))
     assert values_of(records_of(log)) == [*before, b"kept"]

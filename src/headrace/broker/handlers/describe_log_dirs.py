@@ -30,8 +30,9 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Bro
 
 
 def _directory(directory: DirectoryInfo, wanted: set[TopicPartition] | None, broker: Broker) -> DescribeLogDirsResult:
+    shown = broker.absolute_path(directory.path)
     if not directory.is_online:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for name, log in sorted(broker.logs.logs().items()):
         if log.directory != directory.path or (wanted is not None and name not in wanted):
@@ -44,7 +45,7 @@ def _directory(directory: DirectoryInfo, wanted: set[TopicPartition] | None, bro
             )
         )
     return DescribeLogDirsResult(
-        log_dir=directory.path,
+        log_dir=shown,
         topics=tuple(
             DescribeLogDirsTopic(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
         ),

@@ -1,0 +1,40 @@
+"""What does the operator see of a broker: warnings, and directories by names that hold wherever one looks from?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.core.error_code import ErrorCode
+from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.support.broker_bench import BrokerBench, Client
+
+
+def created(error: ErrorCode, message: str | None) -> CreateTopicsResponse:
+    """The controller's answer about the offsets topic."""
+    return CreateTopicsResponse(
+        topics=(CreatableTopicResult(name="__consumer_offsets", error_code=error, error_message=message),)
+    )
+
+
+def test_a_topic_that_cannot_be_made_by_itself_is_a_warning() -> None:
+    """B-P06: groups that never get a coordinator have a reason, and it is told: too few brokers for the offsets topic."""
+    bench = BrokerBench()
+    said: list[str] = []
+    bench.broker.on_warning = said.append
+    client = Client(bench)
+    for error, reason in ((ErrorCode.INVALID_REPLICATION_FACTOR, "one broker"), (ErrorCode.TOPIC_ALREADY_EXISTS, None)):
+        client.send(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        bench.controller.answer(created(error, reason))
+        (answer,) = client.answers()
+        assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert said == ["topic __consumer_offsets cannot be created automatically: one broker"]
+
+
+def test_log_directories_are_told_by_their_absolute_names() -> None:
+    """B-T12: DescribeLogDirs, as Kafka, also where log.dirs is relative."""
+    bench = BrokerBench()
+    bench.broker.absolute_path = lambda path: f"/srv{path}"
+    answer: Any = Client(bench).ask(DescribeLogDirsRequest(topics=None), 4)
+    assert [directory.log_dir for directory in answer.results] == ["/srv/data"]
