@@ -11,6 +11,7 @@ from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, DirectoryInfo
 from headrace.storage.cleaning import LogCleaner
 from headrace.storage.flushing import SegmentFlush
+from headrace.storage.layout import partition_directory
 from headrace.storage.log_directory import Found, LogDirectory
 from headrace.storage.stored_log import StoredLog
 
@@ -151,8 +152,15 @@ class LogStore:
         self._forget(partition, lambda directory: directory.delete(partition, now_ms))
 
     def mark_stray(self, partition: TopicPartition) -> None:
-        """Rename the directory to `-stray`; also before it was loaded."""
-        self._forget(partition, lambda directory: directory.rename(partition, "stray", now_ms=self._now_ms))
+        """Rename the directory to `-stray`, with a note; also before it was loaded."""
+
+        def set_aside(directory: LogDirectory) -> None:
+            name = directory.rename(partition, "stray", now_ms=self._now_ms)
+            directory.notes.append(
+                f"{directory.path}/{partition_directory(partition)} is not what the metadata knows under that name: set aside as {name}"
+            )
+
+        self._forget(partition, set_aside)
 
     def _forget(self, partition: TopicPartition, remove: Callable[[LogDirectory], object]) -> None:
         directory = self._directory_of(partition)
