@@ -17,7 +17,7 @@ from headrace.broker.reply import NO_REPLY, AnyReply, Deferred, Reply
 from headrace.core.dynamic_config import effective_config
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
-from headrace.core.ids import Uuid
+from headrace.core.ids import Uuid, random_uuid
 from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Rng
 from headrace.core.topic_config import TopicConfig, topic_config, topic_defaults
@@ -98,11 +98,8 @@ class Broker:
     # --- ids, settings ---
 
     def new_uuid(self) -> Uuid:
-        """A random id (version 4 layout, as Kafka's)."""
-        raw = bytearray(self._rng.randbytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        return Uuid(bytes(raw))
+        """A random id."""
+        return random_uuid(self._rng)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The settings in force for a topic on this broker."""

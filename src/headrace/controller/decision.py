@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import Uuid, is_usable_random_uuid
+from headrace.core.ids import Uuid, random_uuid
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
@@ -59,14 +59,8 @@ class Situation:
         return self.image.features.metadata_version or MINIMUM_METADATA_VERSION
 
     def new_uuid(self) -> Uuid:
-        """A random uuid (version 4) that is not reserved and whose text is no command-line option."""
-        while True:
-            raw = bytearray(self.rng.randbytes(16))
-            raw[6] = raw[6] & 0x0F | 0x40
-            raw[8] = raw[8] & 0x3F | 0x80
-            found = Uuid(raw)
-            if is_usable_random_uuid(found):
-                return found
+        """A random uuid."""
+        return random_uuid(self.rng)
 
 
 RECORD_OVERHEAD: Final = 20

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import NamedTuple, NewType, Self
+from typing import TYPE_CHECKING, NamedTuple, NewType, Self
+
+if TYPE_CHECKING:
+    from headrace.core.ports import Rng
 
 BrokerId = NewType("BrokerId", int)
 ProducerId = NewType("ProducerId", int)
@@ -75,6 +78,16 @@ FIRST_FREE_UUID = Uuid.from_numbers(0, 100)
 def is_reserved_uuid(value: Uuid) -> bool:
     """Whether Kafka keeps this uuid for itself: the first hundred."""
     return value < FIRST_FREE_UUID
+
+
+def random_uuid(rng: Rng) -> Uuid:
+    """A random uuid of version 4 that is not reserved and whose text is no command-line option, as Kafka makes them."""
+    while True:
+        data = bytearray(rng.randbytes(UUID_BYTES))
+        data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
+        found = Uuid(data)
+        if is_usable_random_uuid(found):
+            return found
 
 
 def is_usable_random_uuid(value: Uuid) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.core.errors import OperatorError, StorageFault
-from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.ids import ZERO_UUID, Uuid, is_reserved_uuid
 from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Files
 from headrace.metadata.bootstrap import read_bootstrap_records
@@ -18,9 +18,6 @@ from headrace.raft.snapshots import read_snapshot
 from headrace.storage.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
 from headrace.storage.snapshot_files import BOOTSTRAP_FILE_NAME, read_bootstrap_checkpoint
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
-
-RESERVED_IDS = 100
-"""Directory ids below this number (as 128-bit integers) mean something else (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +129,7 @@ def _check_directory_ids(found: dict[str, MetaProperties]) -> None:
         directory_id = properties.directory_id
         if directory_id is None:
             continue
-        if int.from_bytes(directory_id, "big") < RESERVED_IDS:
+        if is_reserved_uuid(directory_id):
             raise OperatorError(
                 f"{directory}/{FILE_NAME}: directory.id {directory_id} is reserved: give it another one"
             )

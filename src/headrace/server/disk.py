@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.log_settings import log_config
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import OperatorError
-from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ids import TopicPartition, Uuid, random_uuid
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.core.topic_config import topic_config, topic_defaults
@@ -108,13 +108,6 @@ class NodeDisk:
         assert self._plane is not None, "open_metadata comes first"
         return self._plane
 
-    def new_uuid(self, rng: Rng) -> Uuid:
-        """A random id for this process."""
-        raw = bytearray(rng.randbytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        return Uuid(bytes(raw))
-
     def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
         config, files = self._config, self._files
@@ -141,7 +134,7 @@ class NodeDisk:
         self._plane = MetadataPlane(
             config=PlaneConfig(
                 node_id=config.node_id,
-                incarnation_id=self.new_uuid(rng),
+                incarnation_id=random_uuid(rng),
                 controller_end_points=end_points,
                 snapshot_max_new_bytes=config.metadata_log_max_record_bytes_between_snapshots,
                 snapshot_max_interval_ms=config.metadata_log_max_snapshot_interval_ms,

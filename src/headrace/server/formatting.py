@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import time
 
 from headrace.core.errors import OperatorError, StorageFault
-from headrace.core.ids import Uuid
+from headrace.core.ids import Uuid, random_uuid
 from headrace.core.listener_settings import MAX_NODE_ID
 from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Files, Rng
@@ -28,7 +28,7 @@ from headrace.metadata.versions import (
 )
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
 from headrace.raft.voters import Voter, VoterEndPoint, VoterSet
-from headrace.server.directories import RESERVED_IDS, all_directories
+from headrace.server.directories import all_directories
 from headrace.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from headrace.storage.snapshot_files import write_bootstrap_checkpoint, write_zero_checkpoint
 
@@ -55,16 +55,6 @@ class FormatOrder:
     has_no_initial_controllers: bool = False
     initial_controllers: tuple[InitialController, ...] = ()
     ignores_formatted: bool = False
-
-
-def random_uuid(rng: Rng) -> Uuid:
-    """An id of a directory: random, not reserved, and its text does not begin with a dash."""
-    while True:
-        data = bytearray(rng.randbytes(16))
-        data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
-        found = Uuid(bytes(data))
-        if int.from_bytes(found, "big") >= RESERVED_IDS and not str(found).startswith("-"):
-            return found
 
 
 def random_cluster_id(rng: Rng) -> str:

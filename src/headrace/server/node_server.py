@@ -13,6 +13,7 @@ from typing import TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
 from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.ids import random_uuid
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
@@ -124,7 +125,7 @@ class NodeServer:
         if self.config.is_broker:
             identity = BrokerIdentity(
                 cluster_id=self._disk.cluster_id,
-                incarnation_id=self._disk.new_uuid(self._rng),
+                incarnation_id=random_uuid(self._rng),
                 listeners=advertised(self.config, self._bound),
                 directory_ids=self._disk.directory_ids,
                 previous_broker_epoch=self._disk.previous_broker_epoch,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from headrace.core.ids import (
@@ -12,6 +14,7 @@ from headrace.core.ids import (
     Uuid,
     is_reserved_uuid,
     is_usable_random_uuid,
+    random_uuid,
 )
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -57,6 +60,18 @@ def test_reserved_ids() -> None:
     assert not is_reserved_uuid(Uuid.from_numbers(0, 100))
     assert not is_usable_random_uuid(Uuid(b"\xf8" + bytes(15)))
     assert is_usable_random_uuid(Uuid.parse(CLUSTER_ID))
+
+
+def test_random_ids_are_drawn_until_one_may_be_handed_out() -> None:
+    """S1-02: version 4, and never one whose text begins with a dash."""
+    draws = [b"\xf8" + bytes(15), bytes(15) + b"\x01", b"\x11" * 16]
+
+    class Drawn(random.Random):
+        def randbytes(self, n: int) -> bytes:
+            return draws.pop(0)
+
+    assert random_uuid(Drawn()).hex() == "00000000000040008000000000000001"
+    assert draws == [b"\x11" * 16]
 
 
 def test_a_partition_is_shown_as_kafka_names_its_directory() -> None:
