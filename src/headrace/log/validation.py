@@ -31,7 +31,7 @@ from headrace.records.compression import CODEC_NAMES, Codec, unknown_codec
 from headrace.records.record import Placement, ProducerStamp, Record, build_batch_at, read_records
 
 _CLIENT_ATTRIBUTES = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT
-_HIGHEST_CODEC = max(Codec)
+HIGHEST_CODEC = max(Codec)
 
 
 class CheckedBatch(NamedTuple):
@@ -59,7 +59,7 @@ def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> C
         or header.record_count <= 0
         or header.last_offset_delta + 1 != header.record_count
         or attributes & ~_CLIENT_ATTRIBUTES
-        or attributes & COMPRESSION_MASK > _HIGHEST_CODEC
+        or attributes & COMPRESSION_MASK > HIGHEST_CODEC
         or (header.base_sequence < 0 if header.producer_id >= 0 else attributes & TRANSACTIONAL_BIT)
     ):
         return _refuse_header(batches, header)
@@ -71,16 +71,23 @@ def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> C
     if not crc_is_right(batches, header):
         return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch's CRC-32C does not fit its bytes.")
     if (
-        config.compression_type != "producer"
-        or config.is_compacted
-        or config.validate_records
+        not takes_batches_as_they_are(config)
         or attributes & TIMESTAMP_TYPE_BIT
-        or config.message_timestamp_type is not TimestampType.CREATE_TIME
         or _is_outside(header.max_timestamp, config, now_ms)
         or _is_outside(header.base_timestamp, config, now_ms)
     ):
         return _check_closely(batches, header, config, now_ms)
     return CheckedBatch(batches, header, NO_TIMESTAMP)
+
+
+def takes_batches_as_they_are(config: LogConfig) -> bool:
+    """True if the topic's settings demand no look into a batch and no change of it but offset and epoch."""
+    return (
+        config.compression_type == "producer"
+        and not config.is_compacted
+        and not config.validate_records
+        and config.message_timestamp_type is TimestampType.CREATE_TIME
+    )
 
 
 def _is_outside(timestamp: int, config: LogConfig, now_ms: int) -> bool:
@@ -130,7 +137,7 @@ def _refuse_fields(header: BatchHeader) -> AppendRefused:
     """Which field of a whole and undamaged batch is wrong."""
     invalid = ErrorCode.INVALID_RECORD
     codec = header.attributes & COMPRESSION_MASK
-    if codec > _HIGHEST_CODEC:
+    if codec > HIGHEST_CODEC:
         refusal = unknown_codec(codec)
         return AppendRefused(error=refusal.code, message=refusal.message)
     if header.attributes & CONTROL_BIT:

@@ -24,9 +24,13 @@ class BufferPool:
     def take(self) -> bytearray:
         """The shared buffer with what was just received in it; another one takes its place."""
         taken = self.shared
-        self.shared = self._spare.pop() if self._spare else bytearray(self.size)
+        self.shared = self.spare()
         self.shared_view = memoryview(self.shared)
         return taken
+
+    def spare(self) -> bytearray:
+        """A buffer of the shared one's size for a large frame of which a good part has arrived."""
+        return self._spare.pop() if self._spare else bytearray(self.size)
 
     def give_back(self, buffer: bytearray) -> None:
         """A buffer that is not needed any more; it is kept when it has the shared one's size and spares are few."""

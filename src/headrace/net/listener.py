@@ -7,12 +7,14 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.protocol import ServerConnection
+from headrace.net.spinning import Spinner
 
 _LOG = logging.getLogger("headrace.net")
 _SWEEP_S = 0.25
@@ -20,10 +22,19 @@ _SWEEP_S = 0.25
 HandlerFactory = Callable[[ServerConnection, int], FrameHandler]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedByListeners:
+    """What the listeners of one node have in common."""
+
+    pool: BufferPool
+    memory: RequestMemory
+    spinner: Spinner
+
+
 class Listener:
     """One listening endpoint. Driven by `server.run`: `open`, then `close`.
 
-    `pool`, `memory`, `counter` and `closed_log` are shared by the listeners of a node.
+    `counter` may be shared with other listeners, too.
     """
 
     def __init__(
@@ -32,19 +43,19 @@ class Listener:
         make_handler: HandlerFactory,
         *,
         limits: ConnectionLimits,
-        pool: BufferPool,
-        memory: RequestMemory,
+        shared: SharedByListeners,
         counter: ConnectionCounter,
     ) -> None:
         self.name = name
         self.limits = limits
-        self.pool = pool
-        self.memory = memory
+        self.pool = shared.pool
+        self.memory = shared.memory
+        self.spinner = shared.spinner
         self.counter = counter
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
         self.connections: dict[ServerConnection, None] = {}
-        memory.on_exhausted.append(self._memory_exhausted)
+        self.memory.on_exhausted.append(self._memory_exhausted)
         self._make_handler = make_handler
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -61,6 +72,7 @@ class Listener:
     async def bind(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> None:
         """Take the address without accepting yet, so that a taken port is known before anything else is done. Raises OSError."""
         self._loop = asyncio.get_running_loop()
+        self.spinner.attach(self._loop.call_soon)
         self.turn_time = self._loop.time()
         self._server = await self._loop.create_server(
             lambda: ServerConnection(self),

@@ -6,8 +6,10 @@ This is a hot file: what runs once a request is written for speed (see `benchmar
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Protocol, cast
 
@@ -16,11 +18,13 @@ from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.hints import hint_for
 from headrace.net.limits import ConnectionLimits
-from headrace.net.ports import FileBytes, FrameHandler
+from headrace.net.ports import FileBytes, FrameHandler, ReadableFile
+from headrace.net.spinning import Spinner
 
 _LENGTH = Struct(">i").unpack_from
 _MIN_FRAME_BYTES = 8
 _OWN_FROM_BYTES = 32 << 10
+_OWN_ROOM_BYTES = 128 << 10
 _FRAMES_A_TURN = 512
 _FILE_PART_BYTES = 1 << 20
 
@@ -39,6 +43,7 @@ class ConnectionHub(Protocol):
     memory: RequestMemory
     closed_log: ClosedConnectionLog
     turn_time: float
+    spinner: Spinner
 
     def now(self) -> float:
         """Seconds on the loop's clock."""
@@ -85,8 +90,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.is_reading = True
         self._counted = False
         self._output_full = False
-        self._outbox: deque[Piece | _Rest] = deque()
+        self._outbox: deque[Piece] = deque()
         self._first = b""
+        self._direct: socket.socket | None = None
         self.pieces: list[Piece] = []
         self.held = False
         self.is_closed = False
@@ -110,6 +116,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close(refusal)
             return
         self._counted = True
+        if transport.get_extra_info("ssl_object") is None:
+            plain = transport.get_extra_info("socket")
+            self._direct = None if plain is None else socket.socket(fileno=os.dup(plain.fileno()))
         self._transport.set_write_buffer_limits(high=self._listener.limits.max_unsent_bytes)
         self.active_at = self._listener.now()
         self._handler = self._listener.handler_for(self)
@@ -152,6 +161,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        self._stop_direct()
         self._outbox.clear()
         self.pieces.clear()
         self._drop_buffer()
@@ -228,6 +238,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._keep_rest(wanted)
         self.active_at = self._listener.turn_time
+        self._listener.spinner.served()
         self._set_reading()
         if is_out_of_turns and self._end > self._pos:
             self._listener.soon(self._deliver)
@@ -264,7 +275,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if rest >= _OWN_FROM_BYTES:
                 self._own = self._pool.take()
             else:
-                self._own = bytearray(max(4096, 2 * rest))
+                self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, _OWN_ROOM_BYTES)))
                 self._own[:rest] = self._pool.shared_view[self._pos : self._end]
                 self._pos, self._end = 0, rest
         elif self._pos >= len(self._own) // 2:
@@ -284,7 +295,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             own[:rest] = own[self._pos : self._end]
         else:
             wanted = 4 + _LENGTH(own, 0)[0] if rest >= 4 else 8
-            bigger = bytearray(max(min(wanted, 2 * len(own)), len(own) + 4096))
+            bigger = self._pool.spare() if _OWN_FROM_BYTES <= rest < wanted <= self._pool.size else None
+            if bigger is None:
+                bigger = bytearray(max(min(wanted, 2 * len(own)), len(own) + 4096))
             bigger[:rest] = own
             self._own = bigger
             self._pool.give_back(own)
@@ -329,11 +342,48 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         pieces, self.pieces = self.pieces, []
-        if not self._outbox and all(type(piece) is bytes for piece in pieces):
-            self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))  # type: ignore[arg-type]
-            return
+        if not self._outbox:
+            if len(pieces) == 1 and type(pieces[0]) is bytes:
+                self._transport.write(pieces[0])
+                return
+            direct = self._direct
+            if direct is not None and self._transport.get_write_buffer_size() == 0:
+                pieces = self._send_at_once(direct, pieces)
         self._outbox.extend(pieces)
         self._pump()
+
+    def _send_at_once(self, direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
+        """Nothing waits before these pieces: give the kernel what it takes now, file bytes without reading them. What is left.
+
+        Bytes before a file slice travel in one packet with it: a reader is woken once.
+        """
+        left = deque(pieces)
+        try:
+            while left:
+                head = b"".join(_leading_bytes(left))
+                if head:
+                    left.appendleft(head)
+                    done = direct.send(head, socket.MSG_MORE if len(left) > 1 else 0)
+                    left.popleft()
+                    if done < len(head):
+                        left.appendleft(head[done:])
+                        break
+                    continue
+                piece = cast("FileBytes", left.popleft())
+                done = _send_file(direct.fileno(), piece)
+                if done < piece.size:
+                    left.appendleft(_Rest(piece, done))
+                    break
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._stop_direct()  # the transport meets the same error, and says what becomes of the connection
+        return list(left)
+
+    def _stop_direct(self) -> None:
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.close()
 
     def _pump(self) -> None:
         """Hand out what waits while the peer keeps up. File bytes are read a part at a time."""
@@ -356,17 +406,48 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._transport.write(chunk)
 
 
+def _leading_bytes(pieces: deque[Piece]) -> Iterator[bytes | bytearray | memoryview]:
+    """Take the pieces before the first file slice."""
+    while pieces and isinstance(pieces[0], bytes | bytearray | memoryview):
+        yield cast("bytes", pieces.popleft())
+
+
+def _send_file(socket_fd: int, piece: FileBytes) -> int:
+    """Bytes of the slice that went from the page cache to the socket; 0 for a file without a descriptor, or a socket that is full."""
+    file_fd = getattr(piece.file, "fd", -1)
+    try:
+        return os.sendfile(socket_fd, file_fd, piece.position, piece.size) if file_fd >= 0 else 0
+    except BlockingIOError:
+        return 0
+
+
 class _Rest:
     """What is still to be sent of a file slice."""
 
     __slots__ = ("_at", "_slice")
 
-    def __init__(self, file_slice: FileBytes) -> None:
+    def __init__(self, file_slice: FileBytes, at: int = 0) -> None:
         self._slice = file_slice
-        self._at = 0
+        self._at = at
+
+    @property
+    def size(self) -> int:
+        """Bytes that are left."""
+        return self._slice.size - self._at
+
+    @property
+    def position(self) -> int:
+        """Where they begin in the file."""
+        return self._slice.position + self._at
+
+    @property
+    def file(self) -> ReadableFile | None:
+        """The slice's file."""
+        return self._slice.file
 
     @property
     def is_done(self) -> bool:
+        """Nothing is left."""
         return self._at >= self._slice.size
 
     def next(self) -> bytes | None:

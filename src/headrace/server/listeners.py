@@ -14,9 +14,10 @@ from headrace.core.listener import SecurityProtocol
 from headrace.core.node_config import NodeConfig
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
-from headrace.net.listener import Listener
+from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.protocol import ServerConnection
+from headrace.net.spinning import Spinner
 
 
 class NodeListeners:
@@ -28,8 +29,9 @@ class NodeListeners:
     def __init__(self, config: NodeConfig, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._now_ms = now_ms
-        self._pool = BufferPool()
-        self._memory = RequestMemory(config.queued_max_request_bytes)
+        self._shared = SharedByListeners(
+            pool=BufferPool(), memory=RequestMemory(config.queued_max_request_bytes), spinner=Spinner()
+        )
         self._counters = {True: ConnectionCounter(), False: ConnectionCounter()}
         self._surfaces: dict[str, Surface] = {}
         self._listeners: dict[str, Listener] = {}
@@ -44,8 +46,7 @@ class NodeListeners:
             configured.name,
             lambda connection, number: self._connection(configured.name, connection, number),
             limits=connection_limits(self._config),
-            pool=self._pool,
-            memory=self._memory,
+            shared=self._shared,
             counter=self._counters[configured.name in self._config.controller_listener_names],
         )
         try:

@@ -47,8 +47,10 @@ class LogBase:
         "_files",
         "_flush_limit",
         "_is_new",
+        "_is_plain",
         "_last_flush",
         "_notes",
+        "_plain_config",
         "_positions",
         "_rng",
         "_segments",
@@ -92,6 +94,8 @@ class LogBase:
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._active = loaded.segments[-1]
+        self._plain_config: LogConfig | None = None
+        self._is_plain = False
         self._notes = loaded.notes
         self._positions: dict[int, int] = {}
         self._snapshots = list(loaded.snapshots)

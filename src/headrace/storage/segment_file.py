@@ -188,6 +188,28 @@ class Segment:
             self.note_batch(start + position, base_offset, header, index_interval_bytes)
         self.size = start + len(data)
 
+    def append_one(self, data: BytesLike, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+        """Write one batch at the end of a segment that has some. On a fault the file is cut back to what it was (D10)."""
+        start = self.size
+        log = self._log or self.log
+        try:
+            log.pwrite(data, start)
+        except StorageFault:
+            log.truncate(start)
+            raise
+        if self._index is None or self._max_timestamp == _UNKNOWN:
+            self._learn_tail()
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._offset_of_max_timestamp = last_offset
+        if self.bytes_since_entry > index_interval_bytes:
+            self.index.append(last_offset, start)
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+            self.bytes_since_entry = 0
+        size = len(data)
+        self.bytes_since_entry += size
+        self.size = start + size
+
     def note_batch(self, position: int, base_offset: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Keep indexes and timestamps in step with a batch that is in the file at `position`."""
         timestamp = header.max_timestamp

@@ -25,7 +25,21 @@ from headrace.log.ports import (
     TimestampAndOffset,
 )
 from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES, SegmentFacts, must_roll
-from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, batch_is_sound, read_header
+from headrace.log.validation import HIGHEST_CODEC, takes_batches_as_they_are
+from headrace.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    batch_is_sound,
+    read_header,
+    set_offset_and_epoch,
+)
+from headrace.records.crc import crc32c
 from headrace.storage import lookups
 from headrace.storage.checkpoints import topic_id_text
 from headrace.storage.flushing import SegmentFlush, ToSync
@@ -38,6 +52,8 @@ from headrace.storage.recovery import LoadHints, load
 from headrace.storage.segment_file import Segment
 from headrace.storage.trimming import TrimmableLog
 
+_HEADER = HEADER.unpack_from
+_ALL_BUT_CODEC = ~COMPRESSION_MASK
 _KNOWN_POSITIONS = 64
 MAX_UNSYNCED_METADATA_BYTES = 16 * 1024 * 1024
 
@@ -82,12 +98,59 @@ class StoredLog(TrimmableLog):
         """Check the batches, set offsets and epochs in place, and write them to the page cache."""
         state = self._state
         if origin is Origin.CLIENT:
+            plain = self._append_plain(batches, leader_epoch, now_ms)
+            if plain is not None:
+                return plain
             plan = state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
         else:
             plan = state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin)
         if not isinstance(plan, WritePlan):
             return plan
         return self._write(plan, now_ms)
+
+    def _append_plain(self, data: memoryview, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | None:
+        """What nearly every batch is, in one go: plain, sound, within every limit, for the active segment. None for all others.
+
+        Nothing is changed unless it is appended; `plan_client` then says what is unusual or wrong.
+        """
+        state = self._state
+        config = state.config
+        if config is not self._plain_config:
+            self._plain_config, self._is_plain = config, takes_batches_as_they_are(config)
+        size = len(data)
+        if not self._is_plain or size < HEADER_SIZE:
+            return None
+        base, length, _, magic, crc, attributes, last_delta, base_time, max_time, producer_id, _, _, count = _HEADER(
+            data
+        )
+        active = self._active
+        oldest, newest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+        if (
+            base
+            or length + LOG_OVERHEAD != size
+            or magic != MAGIC
+            or attributes & _ALL_BUT_CODEC
+            or attributes > HIGHEST_CODEC
+            or producer_id != NO_PRODUCER_ID
+            or count <= 0
+            or last_delta + 1 != count
+            or size > config.max_message_bytes
+            or not oldest <= base_time <= newest
+            or not oldest <= max_time <= newest
+            or leader_epoch != state.epochs.latest
+            or active.size == 0
+            or self._must_roll(active, size, state.log_end_offset + last_delta, (now_ms, max_time))
+            or crc32c(data[ATTRIBUTES_POSITION:]) != crc
+        ):
+            return None
+        first = state.log_end_offset
+        set_offset_and_epoch(data, 0, first, leader_epoch)
+        try:
+            active.append_one(data, first + last_delta, max_time, config.index_interval_bytes)
+        except DiskFull as fault:
+            return self._refuse_for_space(fault)
+        state.log_end_offset = state.producers.end_offset = first + count
+        return Appended(first, first + last_delta, NO_TIMESTAMP, state.log_start_offset, size)
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte, up to the first bad or cut-off one.
@@ -117,13 +180,16 @@ class StoredLog(TrimmableLog):
         try:
             active.append(data, batches, state.config.index_interval_bytes)
         except DiskFull as fault:
-            self.refused_for_space = str(fault)
-            return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
+            return self._refuse_for_space(fault)
         aborted = state.written(plan)
         if aborted is not None:
             for entry in aborted:
                 active.txn_index.append(entry)
         return Appended(first, last, append_time, state.log_start_offset, size)
+
+    def _refuse_for_space(self, fault: DiskFull) -> AppendRefused:
+        self.refused_for_space = str(fault)
+        return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
 
     def _must_roll(self, active: Segment, size: int, last_offset: int, clock: tuple[int, int]) -> bool:
         if active.size == 0:
