@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.arrow.partitioner import binary_parts
 from headrace.arrow.varints import Ints, sizes, write_unsigned, zigzag
 from headrace.records.compression import compress
+from headrace.records.crc import crc32c
 
 _HEADER: Final = struct.Struct(">qiibI")
 _TAIL: Final = struct.Struct(">hiqqqhii")

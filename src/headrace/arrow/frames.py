@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from crc32c import crc32c
-
 from headrace.arrow.corrupt import CorruptRecords
 from headrace.core.ports import BytesLike
 from headrace.records.compression import decompress
+from headrace.records.crc import crc32c
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CONTROL_TYPE: Final = struct.Struct(">hh")
