@@ -82,7 +82,7 @@ def settings(protocol: str, password: str = 'p;w \\"x\\"', **more: str) -> dict[
 def test_plain_login_is_taken(secured: Secured) -> None:
     """SASL PLAIN over an open connection, the password with blanks, quotes and a semicolon."""
     with BlockingClient(secured.plain, properties=settings("SASL_PLAINTEXT")) as client:
-        assert client.topics() == {}
+        assert set(client.topics()) <= {"tls"}  # what another test of this file makes, if it ran before
         assert client.session.cluster.cluster_id == kafka.CLUSTER_ID
 
 
