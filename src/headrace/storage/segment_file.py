@@ -176,20 +176,19 @@ class Segment:
     def append(self, data: BytesLike, batches: tuple[PlannedBatch, ...], index_interval_bytes: int) -> None:
         """Write batches at the end. On a fault the file is cut back to what it was (D10)."""
         start = self.size
-        log = self._log or self.log
-        try:
-            log.pwrite(data, start)
-        except StorageFault:
-            log.truncate(start)
-            raise
-        if self._index is None or self._max_timestamp == _UNKNOWN:
-            self._learn_tail()
+        self._write_at_end(data)
         for position, base_offset, _, header in batches:
             self.note_batch(start + position, base_offset, header, index_interval_bytes)
         self.size = start + len(data)
 
     def append_one(self, data: BytesLike, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
-        """Write one batch at the end of a segment that has some. On a fault the file is cut back to what it was (D10)."""
+        """`append` of one batch, for a segment that has some."""
+        start, size = self.size, len(data)
+        self._write_at_end(data)
+        self._note(start, size, last_offset, max_timestamp, index_interval_bytes)
+        self.size = start + size
+
+    def _write_at_end(self, data: BytesLike) -> None:
         start = self.size
         log = self._log or self.log
         try:
@@ -199,21 +198,13 @@ class Segment:
             raise
         if self._index is None or self._max_timestamp == _UNKNOWN:
             self._learn_tail()
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._offset_of_max_timestamp = last_offset
-        if self.bytes_since_entry > index_interval_bytes:
-            self.index.append(last_offset, start)
-            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
-            self.bytes_since_entry = 0
-        size = len(data)
-        self.bytes_since_entry += size
-        self.size = start + size
 
     def note_batch(self, position: int, base_offset: int, header: BatchHeader, index_interval_bytes: int) -> None:
         """Keep indexes and timestamps in step with a batch that is in the file at `position`."""
-        timestamp = header.max_timestamp
         last_offset = base_offset + header.last_offset_delta
+        self._note(position, header.length + LOG_OVERHEAD, last_offset, header.max_timestamp, index_interval_bytes)
+
+    def _note(self, position: int, size: int, last_offset: int, timestamp: int, index_interval_bytes: int) -> None:
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
             self._offset_of_max_timestamp = last_offset
@@ -223,7 +214,7 @@ class Segment:
             self.index.append(last_offset, position)
             self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
             self.bytes_since_entry = 0
-        self.bytes_since_entry += header.length + LOG_OVERHEAD
+        self.bytes_since_entry += size
 
     def _learn_tail(self) -> None:
         """Load what an append needs to know about batches written before this process started."""
