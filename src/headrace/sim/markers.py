@@ -1,0 +1,65 @@
+"""Which rare states did the runs reach, and which must they?
+
+A run that never reaches a state proves nothing about it. Each marker is counted where it is seen (by a checker or by the simulation
+itself); a CI run fails when one of `REQUIRED` stayed below its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+REQUIRED: Final[dict[str, int]] = {
+    # Raft
+    "follower truncated: longer log": 20,
+    "follower truncated: other epoch at the same length": 20,
+    "follower truncated: several epochs apart": 20,
+    "voter change cut short by a leader change": 20,
+    "leader removed itself": 20,
+    "voter added": 20,
+    "voter removed": 20,
+    "voter replaced its disk": 20,
+    "snapshot installed over a longer stale log": 20,
+    "snapshot fetched": 20,
+    "torn batch cut": 20,
+    "leader resigned: check quorum": 20,
+    "pre-vote refused": 20,
+    "vote on disk, answer lost in a crash": 20,
+    "crash between two effects of one step": 20,
+    "all controllers lost power at once": 20,
+    "new leader with a lagging high watermark": 20,
+    # Controller
+    "controller failover": 20,
+    "controller failover between records of one operation": 20,
+    "answer withheld: leadership lost before commit": 20,
+    "broker fenced by time": 20,
+    "broker fenced after controller failover": 20,
+    "broker unfenced": 20,
+    "unclean registration left an isr": 20,
+    "request refused: older broker epoch": 20,
+}
+"""Marker -> how often a CI run (`make sim`) must reach it."""
+
+
+class Markers:
+    """Counts by name."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def hit(self, name: str, times: int = 1) -> None:
+        """The state `name` was reached."""
+        self.counts[name] = self.counts.get(name, 0) + times
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """The counts of another run."""
+        for name in sorted(counts):
+            self.hit(name, counts[name])
+
+    def missing(self) -> dict[str, int]:
+        """The required markers that were reached too seldom, and how often they were."""
+        return {
+            name: self.counts.get(name, 0) for name, wanted in REQUIRED.items() if self.counts.get(name, 0) < wanted
+        }
