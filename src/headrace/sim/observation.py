@@ -183,6 +183,24 @@ class LeadershipGone(NamedTuple):
     epoch: int
 
 
+class MachineStep(NamedTuple):
+    """One pure machine inside the node took one event: `machine` is `raft` or `controller`. Comes before what its effects changed."""
+
+    machine: str
+    event: object
+    effects: Sequence[object]
+
+
+class Received(NamedTuple):
+    """The message that this step took in: from node `source` (-1: a client) in its run `source_run`, as a request or an answer."""
+
+    source: int
+    source_run: int
+    is_request: bool
+    message: object
+    api_version: int
+
+
 Change = (
     LogReset
     | LogAppended
@@ -348,7 +366,7 @@ class ClusterView(Protocol):
 class Step:
     """One step. The object is used again for the next one: keep what you need, not the step."""
 
-    __slots__ = ("at_us", "changes", "event", "kind", "node", "number")
+    __slots__ = ("at_us", "changes", "event", "kind", "machines", "node", "number", "received")
 
     def __init__(self) -> None:
         self.number = 0
@@ -359,6 +377,10 @@ class Step:
         self.node: NodeView
         self.event: object = None
         self.changes: list[Change] = []
+        self.machines: list[MachineStep] = []
+        """Every event that `RaftNode` or `ControllerMachine` took in this step, in order."""
+        self.received: Received | None = None
+        """The message that caused the step, if one did."""
 
 
 class Checker(Protocol):
