@@ -106,6 +106,7 @@ class MemorySnapshots:
 
     def __init__(self) -> None:
         self.files: dict[OffsetAndEpoch, tuple[bytes, int]] = {}
+        self.parts: dict[OffsetAndEpoch, bytearray] = {}
 
     def as_port(self) -> SnapshotsPort:
         """Itself, as the port that the code under test takes."""
@@ -148,3 +149,25 @@ class MemorySnapshots:
         for each in going:
             del self.files[each]
         return len(going)
+
+    def part_size(self, snapshot_id: OffsetAndEpoch, /) -> int:
+        """As the port's."""
+        return len(self.parts.get(snapshot_id, b""))
+
+    def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: bytes, /) -> None:
+        """As the port's."""
+        part = self.parts.setdefault(snapshot_id, bytearray())
+        del part[position:]
+        part += data
+
+    def read_part(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, /) -> bytes:
+        """As the port's."""
+        return bytes(self.parts[snapshot_id][position : position + max_bytes])
+
+    def finish_part(self, snapshot_id: OffsetAndEpoch, /) -> None:
+        """As the port's."""
+        self.put(snapshot_id, bytes(self.parts.pop(snapshot_id)))
+
+    def drop_part(self, snapshot_id: OffsetAndEpoch, /) -> None:
+        """As the port's."""
+        self.parts.pop(snapshot_id, None)

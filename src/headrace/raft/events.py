@@ -1,10 +1,15 @@
 """What happens to a raft node, and what does it order?
 
-The driver feeds events to `RaftNode.step` and does the effects in list order. Two effects report back with an event:
+The driver feeds events to `RaftNode.step` and does the effects in list order. Four effects report back with an event:
 
 * `StoreQuorumState` (durable: write, fsync, rename, fsync directory) -> `QuorumStateStored`. A vote counts, also our own, only then.
 * `FlushLog` (`log.prepare_flush()`, the job in a thread, `log.flushed(upto)`) -> `LogFlushed`. An entry counts only then (B-R14).
   At most one flush is in flight; the next one is ordered when its event comes back (group commit).
+* `SendRaftRequest` -> `RaftResponseArrived` or `RaftRequestFailed`, exactly one, at the latest after `timeout_ms`.
+* `FinishSnapshot` (`raft.snapshots.finish_download` in a thread) -> `SnapshotStored`.
+
+No effect that leaves the node (`SendRaftRequest`, `AnswerRaftRequest`, `LeaderChanged`) is given out before the quorum state it may reveal
+was reported stored: the machine holds it back (R4), whatever order the driver keeps.
 
 `HighWatermarkAdvanced` means: read the batches below `to` from the log, feed the loader. It comes before `LeadershipClaimed` in
 the list, so the controller becomes active with all earlier records replayed (B-C21).
@@ -13,15 +18,22 @@ the list, so the controller becomes active with all earlier records replayed (B-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.core.error_code import ErrorCode
     from headrace.core.ids import Uuid
+    from headrace.core.offsets import OffsetAndEpoch
+    from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+    from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from headrace.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
     from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
     from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
     from headrace.wire.messages.fetch import FetchRequest, FetchResponse
     from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+    from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+    from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
     from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
     RaftRequest = (
@@ -31,6 +43,20 @@ if TYPE_CHECKING:
         | FetchRequest
         | FetchSnapshotRequest
         | DescribeQuorumRequest
+        | AddRaftVoterRequest
+        | RemoveRaftVoterRequest
+        | UpdateRaftVoterRequest
+    )
+    OutboundRequest = (
+        VoteRequest
+        | BeginQuorumEpochRequest
+        | EndQuorumEpochRequest
+        | FetchRequest
+        | FetchSnapshotRequest
+        | ApiVersionsRequest
+        | UpdateRaftVoterRequest
+        | AddRaftVoterRequest
+        | RemoveRaftVoterRequest
     )
     RaftResponse = (
         VoteResponse
@@ -39,6 +65,20 @@ if TYPE_CHECKING:
         | FetchResponse
         | FetchSnapshotResponse
         | DescribeQuorumResponse
+        | AddRaftVoterResponse
+        | RemoveRaftVoterResponse
+        | UpdateRaftVoterResponse
+    )
+    InboundResponse = (
+        VoteResponse
+        | BeginQuorumEpochResponse
+        | EndQuorumEpochResponse
+        | FetchResponse
+        | FetchSnapshotResponse
+        | ApiVersionsResponse
+        | UpdateRaftVoterResponse
+        | AddRaftVoterResponse
+        | RemoveRaftVoterResponse
     )
 
 
@@ -50,6 +90,28 @@ class QuorumState:
     leader_id: int = -1
     voted_id: int = -1
     voted_directory_id: Uuid | None = None
+
+
+class SendFailure(Enum):
+    """Why a request got no answer."""
+
+    REFUSED = "refused"
+    """Nobody listens there: a connect was refused by a living host."""
+    TIMED_OUT = "timed out"
+    """No answer within the request's time, or no connection within it."""
+    DISCONNECTED = "disconnected"
+    """The connection broke; whether the request took effect is unknown."""
+    UNSUPPORTED_VERSION = "unsupported version"
+    """The peer does not know the api, or no version of it that can say what the request says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Whom to ask. `node_id` -1 = whoever listens there (a bootstrap server)."""
+
+    node_id: int
+    host: str
+    port: int
 
 
 # Events
@@ -114,6 +176,54 @@ class RaftRequestArrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaftResponseArrived:
+    """The answer to `SendRaftRequest` with this `correlation`. An answer that came too late may be fed: it changes nothing."""
+
+    correlation: int
+    response: InboundResponse
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftRequestFailed:
+    """There will be no answer to `SendRaftRequest` with this `correlation`."""
+
+    correlation: int
+    failure: SendFailure
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLost:
+    """A node that was connected is gone for sure: its connection was reset or closed, and a fresh connect was refused.
+
+    If it is the leader, a voter begins a pre-vote at once in place of waiting for the fetch timeout.
+    """
+
+    node_id: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStored:
+    """`FinishSnapshot` was done. `is_sound` False: the bytes are no snapshot; it is dropped and fetched anew."""
+
+    snapshot_id: OffsetAndEpoch
+    is_sound: bool
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftVersionRequested:
+    """UpdateFeatures asks the active controller for this level of kraft.version; one `AnswerKRaftVersion` comes from the same step."""
+
+    token: int
+    level: int
+    validate_only: bool
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCreated:
     """A snapshot of the image is whole on disk: the log below `end_offset` may go when the limits say so."""
 
@@ -144,7 +254,12 @@ RaftEvent = (
     | LogFlushed
     | RecordsOffered
     | RaftRequestArrived
+    | RaftResponseArrived
+    | RaftRequestFailed
+    | LinkLost
     | SnapshotCreated
+    | SnapshotStored
+    | KRaftVersionRequested
     | ShutdownBegan
     | ResignRequested
 )
@@ -155,9 +270,14 @@ RaftEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreQuorumState:
-    """Replace the file `quorum-state` durably, then feed `QuorumStateStored`."""
+    """Replace the file `quorum-state` durably, then feed `QuorumStateStored`. Several may be under way: keep their order.
+
+    `kraft_version` chooses the file's version, `voter_ids` are written into version 0.
+    """
 
     state: QuorumState
+    kraft_version: int = 0
+    voter_ids: tuple[int, ...] = ()
     durable: bool = True
 
 
@@ -182,6 +302,17 @@ class LeadershipClaimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsTaken:
+    """While leading `epoch`, raft wrote records of its own (voters, kraft.version): the controller's next record gets `next_offset`.
+
+    It comes first in the list, so the controller knows before it decides anything else.
+    """
+
+    epoch: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipLost:
     """This node no longer leads `epoch`; `leader_id` is the new leader or -1."""
 
@@ -191,10 +322,14 @@ class LeadershipLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChanged:
-    """Who leads as far as this node knows; `leader_id` -1 = nobody. For `Broker.forward` and metrics."""
+    """Who leads as far as this node knows; `leader_id` -1 = nobody. For `Broker.forward`, the link watch and metrics.
+
+    `to` is where the leader's controller listener is, None when it is this node or not known.
+    """
 
     leader_id: int
     epoch: int
+    to: Destination | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,12 +340,50 @@ class AnswerRaftRequest:
     response: RaftResponse
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRaftRequest:
+    """Send `request` in the highest version that both ends know; fields that a version lacks are left out when it allows that."""
+
+    correlation: int
+    to: Destination
+    request: OutboundRequest
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishSnapshot:
+    """All bytes of a fetched snapshot are in its part: check it, sync it, give it its name; then feed `SnapshotStored`."""
+
+    snapshot_id: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSnapshot:
+    """The log now begins at this fetched snapshot's end: replace the image by its content. Never while leading (R16)."""
+
+    snapshot_id: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerKRaftVersion:
+    """The answer to `KRaftVersionRequested`; with NONE, the control records were appended unless it was only validated."""
+
+    token: int
+    error: ErrorCode
+    message: str | None = None
+
+
 RaftEffect = (
     StoreQuorumState
     | FlushLog
     | HighWatermarkAdvanced
     | LeadershipClaimed
+    | OffsetsTaken
     | LeadershipLost
     | LeaderChanged
     | AnswerRaftRequest
+    | SendRaftRequest
+    | FinishSnapshot
+    | LoadSnapshot
+    | AnswerKRaftVersion
 )

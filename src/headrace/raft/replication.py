@@ -54,6 +54,23 @@ class SnapshotsPort(Protocol):
     def delete_below(self, end_offset: int, /) -> int:
         """Remove the snapshots that end below `end_offset`, never the newest."""
 
+    # A snapshot that is being fetched grows in a part that no other call sees until `finish_part`.
+
+    def part_size(self, snapshot_id: OffsetAndEpoch, /) -> int:
+        """Bytes fetched so far, 0 when there is no part."""
+
+    def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: bytes, /) -> None:
+        """Put bytes at `position`, at most the part's size (0 begins a new part). Raises StorageFault."""
+
+    def read_part(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, /) -> bytes:
+        """Bytes of the part from `position` on. Raises StorageFault."""
+
+    def finish_part(self, snapshot_id: OffsetAndEpoch, /) -> None:
+        """Sync the part, give it the snapshot's name, sync the directory: now it is whole. Blocks. Raises StorageFault."""
+
+    def drop_part(self, snapshot_id: OffsetAndEpoch, /) -> None:
+        """Remove the part, if there is one."""
+
 
 def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[RaftBatch]:
     """The batches of the log in [start, end), both batch boundaries. Raises StorageFault for damage (B-S11)."""

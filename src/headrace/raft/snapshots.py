@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.offsets import OffsetAndEpoch
@@ -21,11 +21,23 @@ from headrace.raft.voters import (
     encode_kraft_version,
     encode_voters,
 )
+from headrace.records.batch import crc_is_right, iter_batches
 from headrace.records.control import ControlType, control_key, control_type
-from headrace.records.record import NewRecord, Placement, ProducerStamp, Record, build_batch, read_all_records
+from headrace.records.record import (
+    NewRecord,
+    Placement,
+    ProducerStamp,
+    Record,
+    build_batch,
+    read_all_records,
+    read_records,
+)
 from headrace.wire.codec import decode, encode
 from headrace.wire.raft_records.snapshot_footer_record import SnapshotFooterRecord
 from headrace.wire.raft_records.snapshot_header_record import SnapshotHeaderRecord
+
+if TYPE_CHECKING:
+    from headrace.raft.replication import SnapshotsPort
 
 MAX_RECORDS_A_BATCH: Final = 1024
 MAX_BYTES_A_BATCH: Final = 1_048_576
@@ -172,3 +184,40 @@ def log_start_after_cleaning(
         total -= oldest.size
         start = following.snapshot_id.offset
     return start
+
+
+def finish_download(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> bool:
+    """Check a fetched snapshot, and if it is sound make it whole and durable (B-S06); False: it is not, and it was dropped.
+
+    For a thread. It checks each batch's CRC and order, the header and the footer, without reading records. Raises StorageFault.
+    """
+    if not _is_sound_part(snapshots, snapshot_id):
+        snapshots.drop_part(snapshot_id)
+        return False
+    snapshots.finish_part(snapshot_id)
+    return True
+
+
+def _is_sound_part(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> bool:
+    size, position, chunk_bytes = snapshots.part_size(snapshot_id), 0, MAX_BYTES_A_BATCH
+    kinds: list[ControlType | None] = []
+    while position < size:
+        data = snapshots.read_part(snapshot_id, position, chunk_bytes)
+        taken = 0
+        try:
+            for at, header in iter_batches(data):
+                if not crc_is_right(data, header, at):
+                    return False
+                taken = at + header.size
+                if header.is_control:
+                    kinds += [control_type(row.key) for row in read_records(data, at)]
+                elif not kinds or ControlType.SNAPSHOT_FOOTER in kinds:
+                    return False
+        except PeerError:
+            return False
+        if taken == 0:
+            if position + chunk_bytes >= size:
+                return False
+            chunk_bytes *= 2
+        position += taken
+    return len(kinds) > 1 and kinds[0] is ControlType.SNAPSHOT_HEADER and kinds[-1] is ControlType.SNAPSHOT_FOOTER

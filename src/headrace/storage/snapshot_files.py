@@ -100,6 +100,42 @@ class SnapshotFiles:
         self._files.fsync_dir(self.directory)
         return position
 
+    def part_size(self, snapshot_id: OffsetAndEpoch) -> int:
+        """Bytes of a snapshot that is being fetched, 0 when there is no part."""
+        found = self._files.stat(self._part(snapshot_id))
+        return 0 if found is None else found.size
+
+    def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: BytesLike) -> None:
+        """Put bytes into the part at `position`; 0 begins a new part. Raises StorageFault."""
+        file = self._files.open(self._part(snapshot_id), create=True, truncate=position == 0)
+        try:
+            file.pwrite(data, position)
+        finally:
+            file.close()
+
+    def read_part(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """Bytes of the part from `position` on. Raises StorageFault."""
+        file = self._files.open(self._part(snapshot_id), read_only=True)
+        try:
+            return file.pread(max_bytes, position)
+        finally:
+            file.close()
+
+    def finish_part(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Sync the part and give it the snapshot's name (B-S02). Blocks. Raises StorageFault."""
+        file = self._files.open(self._part(snapshot_id))
+        try:
+            file.fsync()
+        finally:
+            file.close()
+        self._files.rename(self._part(snapshot_id), self._path(snapshot_id))
+        self._files.fsync_dir(self.directory)
+
+    def drop_part(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Remove the part, if there is one."""
+        if self._files.exists(self._part(snapshot_id)):
+            self._files.unlink(self._part(snapshot_id))
+
     def delete_leftovers(self) -> None:
         """At start: what a crash left half written or half deleted."""
         if not self._files.exists(self.directory):
@@ -121,6 +157,10 @@ class SnapshotFiles:
         for each in going:
             self.delete(each)
         return len(going)
+
+    def _part(self, snapshot_id: OffsetAndEpoch) -> str:
+        """While it grows. `write` never makes one of the same name: what is fetched lies past what this node has committed."""
+        return f"{self._path(snapshot_id)}.part"
 
     def _path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self.directory}/{snapshot_file_name(snapshot_id)}"
