@@ -21,6 +21,7 @@ from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.loader import MetadataFault, MetadataLoader
+from headrace.node.disk import synced_below
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, PlaneEffect, WriteSnapshot
 from headrace.raft.config import RaftConfig
 from headrace.raft.events import (
@@ -33,7 +34,6 @@ from headrace.raft.events import (
 )
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
-from headrace.server.disk import synced_below
 from headrace.storage.snapshot_files import SnapshotFiles, read_quorum_state, write_quorum_state
 from headrace.storage.stored_log import StoredLog
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest

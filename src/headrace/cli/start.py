@@ -185,7 +185,7 @@ def remarks(config: NodeConfig) -> list[str]:
 
 
 def _format_if_new(config: NodeConfig) -> None:
-    from headrace.server.directories import are_unformatted
+    from headrace.node.directories import are_unformatted
     from headrace.storage.os_files import OsFiles
 
     files = OsFiles()

@@ -16,7 +16,7 @@ import time
 
 from headrace.cli.start import HELP, load_config, parse_arguments
 from headrace.core.errors import OperatorError
-from headrace.server.directories import all_directories
+from headrace.node.directories import all_directories
 
 STOP_TIMEOUT_S = 300.0
 POLL_S = 0.02

@@ -18,7 +18,7 @@ from headrace.core.ports import Files
 from headrace.metadata.image import METADATA_VERSION, ScramCredential
 from headrace.metadata.releases import feature_dependencies, parse_feature, parse_release, version_mapping
 from headrace.metadata.versions import LATEST_METADATA_VERSION
-from headrace.server.directories import all_directories
+from headrace.node.directories import all_directories
 from headrace.server.formatting import (
     FormatOrder,
     InitialController,

@@ -12,6 +12,7 @@ from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
 from headrace.core.node_config import NodeConfig
+from headrace.core.peers import SendFailure
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
@@ -36,7 +37,9 @@ from headrace.node.metadata_plane import (
     Publish,
     WriteSnapshot,
 )
+from headrace.node.outbound import Outbound, SendRequest
 from headrace.raft import events as raft_events
+from headrace.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +66,9 @@ NodeEffect = (
     | StartFailed
     | DirectoryFailed
     | MetadataFailed
+    | SendRequest
 )
-"""What the driver does. The first two and `WriteSnapshot` answer with the plane's own events, `RecoverLogs` with `NodeMachine.recovered`."""
+"""What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`; for work of the disk see `node.compose`."""
 
 
 class NodeMachine:
@@ -88,6 +92,7 @@ class NodeMachine:
         self._clock = clock
         self._rng = rng
         self._do = do
+        self._outbound = Outbound(do)
         self._events: deque[PlaneEvent] = deque()
         self._is_running = False
         self.image: MetadataImage = EMPTY_IMAGE
@@ -154,6 +159,14 @@ class NodeMachine:
     def step(self, event: PlaneEvent) -> None:
         """An effect of the metadata plane is done, or a peer asks it something."""
         self._take(event)
+
+    def answered(self, correlation: int, response: Message) -> None:
+        """A `SendRequest` was answered."""
+        self._outbound.arrived(correlation, response)
+
+    def failed(self, correlation: int, failure: SendFailure) -> None:
+        """A `SendRequest` has no answer."""
+        self._outbound.arrived(correlation, failure)
 
     def recovered(self) -> None:
         """The logs are loaded: publish all metadata to the broker, then ask to be unfenced."""

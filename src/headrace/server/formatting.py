@@ -26,9 +26,9 @@ from headrace.metadata.versions import (
     SUPPORTED_FEATURES,
     metadata_version_name,
 )
+from headrace.node.directories import all_directories
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
 from headrace.raft.voters import Voter, VoterEndPoint, VoterSet
-from headrace.server.directories import all_directories
 from headrace.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from headrace.storage.snapshot_files import write_bootstrap_checkpoint, write_zero_checkpoint
 

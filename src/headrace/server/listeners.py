@@ -122,14 +122,3 @@ def _overrides(text: str) -> dict[str, int]:
             except (OSError, ValueError) as error:
                 raise OperatorError(f"max.connections.per.ip.overrides: {part.strip()}: {error}") from error
     return found
-
-
-def advertised(config: NodeConfig, bound: tuple[ListenerConfig, ...]) -> tuple[ListenerConfig, ...]:
-    """The advertised broker listeners, with bound ports for 0 and this machine's name for an empty host."""
-    ports = {one.name: one.port for one in bound}
-    wanted = config.advertised_listeners or config.broker_listeners
-    return tuple(
-        one._replace(port=one.port or ports.get(one.name, 0), host=one.host or socket.gethostname())
-        for one in wanted
-        if one.name not in config.controller_listener_names
-    )

@@ -6,27 +6,31 @@ import asyncio
 import logging
 import os
 import random
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
 from headrace.core.errors import OperatorError, StorageFault
-from headrace.core.ids import random_uuid
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
+from headrace.core.peers import SendFailure
+from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
-from headrace.node.lifecycle import BrokerIdentity, BrokerState, RecoverLogs, StartFailed, StateChanged
+from headrace.node.disk import NodeDisk
+from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, SnapshotCreated, StoreQuorumState
+from headrace.node.outbound import SendRequest
+from headrace.raft.events import FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
-from headrace.server.directories import refuse_unsupported_features
-from headrace.server.disk import NodeDisk
-from headrace.server.listeners import NodeListeners, advertised
+from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
+from headrace.storage.os_files import OsFiles
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
@@ -52,9 +56,10 @@ class NodeServer:
         self._clock = ProcessClock()
         self._rng = random.SystemRandom()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
-        self._disk = NodeDisk(config, self._clock)
+        self._disk = NodeDisk(config, files=OsFiles(), clock=self._clock)
         self._listeners = NodeListeners(config, self._clock.now_ms)
-        self._machine: NodeMachine | None = None
+        self._node: ComposedNode | None = None
+        self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
         self._bound: tuple[Listener, ...] = ()
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
@@ -69,8 +74,8 @@ class NodeServer:
     @property
     def machine(self) -> NodeMachine:
         """The node's logic; there is one once `start` got that far."""
-        assert self._machine is not None, "the node was started"
-        return self._machine
+        assert self._node is not None, "the node was started"
+        return self._node.machine
 
     # --- life ---
 
@@ -107,8 +112,8 @@ class NodeServer:
 
     def begin_stop(self) -> None:
         """Stop cleanly; asked twice, without waiting for the controller's leave."""
-        if self._machine is None or self._wants_stop:
-            self._close_soon(is_clean=self._machine is not None)
+        if self._node is None or self._wants_stop:
+            self._close_soon(is_clean=self._node is not None)
         else:
             self._wants_stop = True
             self.machine.begin_shutdown()
@@ -118,44 +123,39 @@ class NodeServer:
         await self._is_stopped.wait()
 
     def _compose(self) -> None:
-        plane = self._disk.open_metadata(self._bound, self._rng)
-        plane.on_resigned = lambda reason: _LOG.error("%s", reason)
-        machine = NodeMachine(config=self.config, plane=plane, clock=self._clock, rng=self._rng, do=self._do)
-        self._machine = machine
-        if self.config.is_broker:
-            identity = BrokerIdentity(
-                cluster_id=self._disk.cluster_id,
-                incarnation_id=random_uuid(self._rng),
-                listeners=advertised(self.config, self._bound),
-                directory_ids=self._disk.directory_ids,
-                previous_broker_epoch=self._disk.previous_broker_epoch,
-            )
-            broker = machine.add_broker(identity=identity, logs=self._disk.logs)
+        node = compose_node(
+            self.config,
+            disk=self._disk,
+            bound=self._bound,
+            rng=self._rng,
+            do=self._do,
+            host_name=socket.gethostname(),
+        )
+        self._node = node
+        self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
+        broker = node.machine.broker
+        if broker is not None:
             broker.log_levels = LoggingLevels()
             broker.on_settings = self._listeners.follow
             broker.on_warning = self._warn
             broker.absolute_path = os.path.abspath
 
     async def _open_controller_listeners(self) -> None:
-        side = self.machine.controller_side(cluster_id=self._disk.cluster_id, bound=self._bound)
+        assert self._node is not None, "composed before"
         for one in self._bound:
             if one.name in self.config.controller_listener_names:
-                await self._listeners.serve(one.name, CONTROLLER_APIS, side)
+                await self._listeners.serve(one.name, CONTROLLER_APIS, self._node.side)
 
     # --- effects ---
 
     def _do(self, effect: NodeEffect) -> None:
         """Do one effect, or begin it; its outcome goes back into the machine."""
         match effect:
-            case StoreQuorumState():
-                self._guarded(lambda: self._disk.store_quorum_state(effect.state))
-                self.machine.step(QuorumStateStored(state=effect.state, now_ms=self._clock.now_ms()))
-            case FlushLog():
-                self._begin(self._flush_metadata())
-            case WriteSnapshot():
-                self._begin(self._write_snapshot(effect))
-            case RecoverLogs():
-                self._begin(self._recover())
+            case StoreQuorumState() | FlushLog() | WriteSnapshot() | RecoverLogs():
+                self._guarded(lambda: self._begin_disk_job(effect))
+            case SendRequest():
+                failed = partial(self.machine.failed, effect.correlation, SendFailure.DISCONNECTED)
+                asyncio.get_running_loop().call_soon(failed)
             case StateChanged():
                 self._state_changed(effect.state)
             case StartFailed():
@@ -182,36 +182,35 @@ class NodeServer:
         if not is_known or not self._disk.has_online_directory():
             self._fail(f"log directory {effect.directory} failed: {effect.reason}")
 
-    async def _flush_metadata(self) -> None:
-        upto = await self._in_thread(self._disk.metadata_flush())
-        self._disk.metadata_flushed(upto)
-        self.machine.step(LogFlushed(upto=upto, now_ms=self._clock.now_ms()))
+    def _begin_disk_job(self, effect: DiskEffect) -> None:
+        """The job is made now, in the order of effects; it runs in a thread, after the one before in its lane."""
+        assert self._node is not None, "composed before"
+        self._begin(self._run_job(effect, self._node.job(effect)))
 
-    async def _write_snapshot(self, effect: WriteSnapshot) -> None:
-        """A snapshot that cannot be written is tried again later; the log stays meanwhile."""
+    async def _run_job(self, effect: DiskEffect, job: DiskJob) -> None:
         try:
-            await self._in_thread(lambda: self._disk.write_snapshot(effect.job))
+            async with self._lanes[job.lane]:
+                await self._in_thread(job.run)
         except StorageFault as fault:
-            self._disk.plane.snapshot_failed(fault)
+            if job.failed is None:
+                raise
+            job.failed(fault)
             return
-        name = effect.job.snapshot_id
-        self.machine.step(SnapshotCreated(end_offset=name.offset, epoch=name.epoch, now_ms=self._clock.now_ms()))
+        if isinstance(effect, RecoverLogs):
+            if self._closing is not None:
+                return
+            await self._open_broker_listeners()
+        job.finish()
 
-    async def _recover(self) -> None:
-        """RECOVERY (B-K02): strays aside, logs loaded in a thread, then the broker's listeners."""
-        image = self.machine.image
-        refuse_unsupported_features(dict(image.features.levels), f"the cluster of {self.config.metadata_log_dir} has")
-        await self._in_thread(lambda: self._disk.recover(image))
+    async def _open_broker_listeners(self) -> None:
+        """RECOVERY (B-K02): the logs are loaded, clients may come."""
         for note in self._disk.logs.notes:
             _LOG.warning("%s", note)
         broker = self.machine.broker
         assert broker is not None, "only a broker recovers"
-        if self._closing is not None:
-            return
         for one in self._bound:
             if one.name not in self.config.controller_listener_names:
                 await self._listeners.serve(one.name, BROKER_APIS, broker, refuses=NOT_CONTROLLER_APIS)
-        self.machine.recovered()
 
     # --- time ---
 
@@ -289,9 +288,11 @@ class NodeServer:
             job()
         except StorageFault as fault:
             self._storage_fault(fault)
+        except OperatorError as refused:
+            self._fail(str(refused))
 
     def _storage_fault(self, fault: StorageFault) -> None:
-        broker = None if self._machine is None else self._machine.broker
+        broker = None if self._node is None else self._node.machine.broker
         if broker is None or not self._disk.is_loaded:
             self._fail(f"the disk failed: {fault}")
         else:
@@ -317,7 +318,7 @@ class NodeServer:
         """The broker first: stop accepting, finish, flush, `.kafka_cleanshutdown`; then the quorum node (B-K04, B-K12)."""
         controllers = self.config.controller_listener_names
         await self._listeners.close(tuple(name for name in self._listeners.names() if name not in controllers))
-        machine = self._machine
+        machine = None if self._node is None else self._node.machine
         try:
             await self._jobs_done()
             if machine is not None and machine.broker is not None:

@@ -13,9 +13,9 @@ from headrace.core.node_config import NodeConfig
 from headrace.core.node_settings import parse_node_config
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
+from headrace.node.directories import are_unformatted, check_directories
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot, read_snapshot
 from headrace.raft.voters import VoterEndPoint
-from headrace.server.directories import are_unformatted, check_directories
 from headrace.server.formatting import FormatOrder, format_directories, parse_initial_controllers, random_cluster_id
 from headrace.storage.os_files import OsFiles
 from headrace.storage.snapshot_files import SnapshotFiles, write_bootstrap_checkpoint

@@ -17,6 +17,7 @@ from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.metadata.image import EndPoint, MetadataImage
 from headrace.metadata.loader import MetadataLoader
+from headrace.node.directories import NodeDirectories, all_directories, check_directories
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, SnapshotJob
 from headrace.raft.config import RaftConfig
 from headrace.raft.events import QuorumState
@@ -25,9 +26,7 @@ from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import read_snapshot
 from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
-from headrace.server.directories import NodeDirectories, all_directories, check_directories
 from headrace.storage.log_store import LogStore
-from headrace.storage.os_files import OsFiles
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     SnapshotFiles,
@@ -40,19 +39,22 @@ from headrace.storage.snapshot_files import (
 from headrace.storage.stored_log import StoredLog
 
 if TYPE_CHECKING:
+    from headrace.broker.ports import Clock
     from headrace.core.ports import FileLock, Files, Rng
-    from headrace.server.clock import ProcessClock
 
 _METADATA = TopicPartition("__cluster_metadata", 0)
 
 
 class NodeDisk:
-    """The directories of one node: locked, checked, opened, closed. Calls that may block long are for a thread: `recover`, `close_*`."""
+    """The directories of one node: locked, checked, opened, closed; the same on a real disk and on a simulated one.
 
-    def __init__(self, config: NodeConfig, clock: ProcessClock) -> None:
+    Calls that may block long are for a thread: the jobs, `close_logs` and `close_metadata`.
+    """
+
+    def __init__(self, config: NodeConfig, *, files: Files, clock: Clock) -> None:
         self._config = config
-        self._clock = clock
-        self._files = OsFiles()
+        self.clock = clock
+        self._files = files
         self._locks: list[FileLock] = []
         self._directories: NodeDirectories | None = None
         self._store: LogStore | None = None
@@ -111,7 +113,7 @@ class NodeDisk:
     def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
         config, files = self._config, self._files
-        directory = f"{config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+        directory = self._metadata_directory
         if not files.exists(directory):
             files.mkdir(directory)
             files.fsync_dir(config.metadata_log_dir)
@@ -122,7 +124,7 @@ class NodeDisk:
             _METADATA,
             directory=config.metadata_log_dir,
             config=_metadata_log_config(config),
-            now_ms=self._clock.wall_ms(),
+            now_ms=self.clock.wall_ms(),
             recovery_point=synced_below(files, snapshots),
         )
         end_points = tuple(
@@ -204,45 +206,39 @@ class NodeDisk:
         def settings(topic: str) -> LogConfig:
             return log_config(topic_config(image.configs.of_topic(topic), defaults), self._config)
 
-        store.load(settings, now_ms=self._clock.wall_ms())
+        store.load(settings, now_ms=self.clock.wall_ms())
         self.is_loaded = True
 
-    # --- the metadata log's effects ---
+    # --- the metadata side's effects ---
 
-    def store_quorum_state(self, state: QuorumState) -> None:
-        """Replace `quorum-state` durably (B-R03)."""
-        directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
+    def quorum_state_job(self, state: QuorumState) -> Callable[[], None]:
+        """Work for a thread: replace `quorum-state` durably (B-R03)."""
         data = encode_quorum_state(state, kraft_version=self._voters.kraft_version, voter_ids=self._voters.ids)
-        write_quorum_state(self._files, directory, data)
+        return partial(write_quorum_state, self._files, self._metadata_directory, data)
 
-    def metadata_flush(self) -> Callable[[], int]:
-        """Work for a thread: sync the metadata log; gives the end of what is durable."""
+    def metadata_flush(self) -> MetadataFlush:
+        """Work for a thread: sync the metadata log."""
         assert self._metadata is not None, "open_metadata comes first"
-        job = self._metadata.prepare_flush()
-        if job is None:
-            return partial(int, self._metadata.durable_end_offset)
+        return MetadataFlush(self._metadata)
 
-        def run() -> int:
-            job.run()
-            return job.upto
+    def snapshot_job(self, job: SnapshotJob) -> Callable[[], None]:
+        """Work for a thread: write a snapshot of the metadata."""
+        snapshots = SnapshotFiles(self._files, self._metadata_directory)
+
+        def run() -> None:
+            snapshots.write(job.snapshot_id, job.batches())
 
         return run
 
-    def metadata_flushed(self, upto: int) -> None:
-        """Everything below `upto` of the metadata log is durable."""
-        assert self._metadata is not None, "open_metadata comes first"
-        self._metadata.flushed(upto)
-
-    def write_snapshot(self, job: SnapshotJob) -> None:
-        """Write a snapshot of the metadata. Blocks."""
-        directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
-        SnapshotFiles(self._files, directory).write(job.snapshot_id, job.batches())
+    @property
+    def _metadata_directory(self) -> str:
+        return f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
 
     # --- while running ---
 
     def are_checkpoints_due(self) -> bool:
         """Every `replica.high.watermark.checkpoint.interval.ms`."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         if now_ms < self._checkpoint_at_ms:
             return False
         self._checkpoint_at_ms = now_ms + self._config.replica_high_watermark_checkpoint_interval_ms
@@ -273,14 +269,32 @@ class NodeDisk:
         end = log.log_end_offset
         log.close(clean=is_clean)
         if is_clean:
-            directory = f"{self._config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"
-            write_synced_offset(self._files, directory, end)
+            write_synced_offset(self._files, self._metadata_directory, end)
 
     def unlock(self) -> None:
         """Let another process have the directories."""
         locks, self._locks = self._locks, []
         for lock in locks:
             lock.release()
+
+
+class MetadataFlush:
+    """One sync of the metadata log: `run` in a thread, then `finish` where the log is used."""
+
+    def __init__(self, log: StoredLog) -> None:
+        self._log = log
+        self._job = log.prepare_flush()
+        self.upto = log.durable_end_offset if self._job is None else self._job.upto
+
+    def run(self) -> None:
+        """Sync. Raises StorageFault."""
+        if self._job is not None:
+            self._job.run()
+
+    def finish(self) -> None:
+        """Everything below `upto` is durable."""
+        if self._job is not None:
+            self._log.flushed(self.upto)
 
 
 def synced_below(files: Files, snapshots: SnapshotFiles) -> int:

@@ -1,0 +1,71 @@
+"""What does a node ask of other nodes, and which question does an answer belong to?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+from headrace.core.peers import Destination, SendFailure
+from headrace.wire.schema import Message
+
+
+class Purpose(Enum):
+    """What a connection to another node is for. Each purpose has one of its own, so that a vote never waits behind a fetch (B-R28)."""
+
+    VOTING = "voting"
+    """Vote, BeginQuorumEpoch, EndQuorumEpoch, voter changes, ApiVersions of the quorum."""
+    FETCHING = "fetching"
+    """Fetch and FetchSnapshot of the metadata log, which wait for news."""
+    HEARTBEAT = "heartbeat"
+    """Registration and heartbeats of a broker or a controller."""
+    FORWARDING = "forwarding"
+    """Clients' requests on their way to the active controller, and what brokers ask of it themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRequest:
+    """Send a request on this node's connection to `to` for `purpose`, connecting first when there is none.
+
+    The driver chooses the highest version that both sides know, and calls `NodeMachine.answered` or `NodeMachine.failed` with the
+    `correlation`, once. Without an answer after `timeout_ms` (connecting included) it drops the connection and says TIMED_OUT.
+    """
+
+    correlation: int
+    to: Destination
+    purpose: Purpose
+    request: Message
+    timeout_ms: int
+
+    @property
+    def api_key(self) -> int:
+        """Of the request."""
+        return self.request.SCHEMA.api_key
+
+
+Outcome = Message | SendFailure
+"""The response, or why there is none."""
+
+
+class Outbound:
+    """Numbers the questions of one node's parts and brings each outcome to who asked. Used by `node.machine` only."""
+
+    def __init__(self, do: Callable[[SendRequest], None]) -> None:
+        self._do = do
+        self._numbers = count(1)
+        self._waiting: dict[int, Callable[[Outcome], None]] = {}
+
+    def send(
+        self, to: Destination, purpose: Purpose, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]
+    ) -> None:
+        """Ask; `then` is called with the outcome, once."""
+        correlation = next(self._numbers)
+        self._waiting[correlation] = then
+        self._do(SendRequest(correlation=correlation, to=to, purpose=purpose, request=request, timeout_ms=timeout_ms))
+
+    def arrived(self, correlation: int, outcome: Outcome) -> None:
+        """The outcome of a question; one that nobody waits for is dropped."""
+        then = self._waiting.pop(correlation, None)
+        if then is not None:
+            then(outcome)
