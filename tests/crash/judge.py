@@ -10,6 +10,7 @@ from headrace.core.ids import TopicPartition
 from headrace.log.ports import Appended, OutOfRange
 from headrace.records.batch import BatchHeader, batch_is_sound, iter_batches
 from headrace.records.record import NewRecord, build_batch, read_records
+from headrace.sim.disk import Disk, LossyFiles, crashed
 from headrace.storage.checkpoints import parse_epochs, parse_offsets
 from headrace.storage.log_store import LogStore
 from headrace.storage.stored_log import StoredLog
@@ -25,7 +26,6 @@ from tests.crash.workload import (
     count_of,
     open_store,
 )
-from tests.support.lossy_files import Disk, LossyFiles, crashed
 
 Batches = list[tuple[int, bytes]]
 

@@ -34,6 +34,7 @@ from headrace.raft.events import (
 )
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
+from headrace.sim.disk import LossyFiles
 from headrace.storage.snapshot_files import SnapshotFiles, read_quorum_state, write_quorum_state
 from headrace.storage.stored_log import StoredLog
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -46,7 +47,6 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.support.controller import registration
-from tests.support.lossy_files import LossyFiles
 from tests.support.raft import CLUSTER_ID, DIRECTORY_ID, STATIC
 
 ROOT = "/d"

@@ -11,10 +11,10 @@ from functools import cache
 import pytest
 
 from headrace.core.ports import BytesLike, Files
+from headrace.sim.disk import Disk, crashed
 from headrace.storage import snapshot_files
 from headrace.storage.snapshot_files import SnapshotFiles
 from tests.crash.metadata_workload import MetadataWorkload, recovered, state_of
-from tests.support.lossy_files import Disk, crashed
 
 SEEDS = 30
 CRASHES_PER_SEED = 12

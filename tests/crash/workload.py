@@ -16,9 +16,9 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended, Origin
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch
+from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.storage.stored_log import StoredLog
-from tests.support.lossy_files import LossyFiles
 
 DIRECTORY = "/data"
 PLAIN = TopicPartition("plain", 0)

@@ -9,8 +9,8 @@ import pytest
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import OutOfRange
 from headrace.records.record import read_all_records
+from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
-from tests.support.lossy_files import LossyFiles
 from tests.support.stores import NOW_MS, PARTITION, fill, memory_store, open_log, sync
 
 KINDS = (

@@ -13,8 +13,8 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended, AppendRefused, OutOfRange
 from headrace.records.record import NewRecord, ProducerStamp, Record, build_batch, read_all_records
+from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
-from tests.support.lossy_files import LossyFiles
 from tests.support.stores import NOW_MS, PARTITION, TOPIC_ID, memory_store, records_of, sync
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=80, retention_ms=-1)

@@ -27,9 +27,9 @@ from headrace.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.wire.codec import decode
-from tests.support.lossy_files import LossyFiles
 from tests.support.raw import messages_of, request_frame, row_of
 
 DIRECTORY_ID = Uuid(b"directory-number")

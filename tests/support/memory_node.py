@@ -21,9 +21,9 @@ from headrace.node.lifecycle import BrokerIdentity, BrokerState, RecoverLogs, St
 from headrace.node.machine import NodeEffect, NodeMachine
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig
 from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, StoreQuorumState
+from headrace.sim.disk import LossyFile, LossyFiles
 from headrace.storage.log_store import LogStore
 from tests.support.broker_bench import DIRECTORY_ID, ManualClock
-from tests.support.lossy_files import LossyFile, LossyFiles
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.raft import CLUSTER_ID, RaftBench
 

@@ -11,10 +11,10 @@ from headrace.core.ports import Files
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended
 from headrace.records.record import NewRecord, ProducerStamp, Record, build_batch, read_all_records
+from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.storage.os_files import OsFiles
 from headrace.storage.stored_log import StoredLog
-from tests.support.lossy_files import LossyFiles
 
 TOPIC_ID = Uuid(b"a topic's own id")
 DIRECTORY_ID = Uuid(b"a directory's id")

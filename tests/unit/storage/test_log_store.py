@@ -10,9 +10,9 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import FileSlice
+from headrace.sim.disk import LossyFiles, Op
 from headrace.storage import checkpoints
 from headrace.storage.log_store import LogStore
-from tests.support.lossy_files import LossyFiles, Op
 from tests.support.stores import (
     DIRECTORY_ID,
     NOW_MS,

@@ -11,10 +11,10 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import AbortedTransaction
 from headrace.log.producers import ProducerEntry, SequencedBatch
+from headrace.sim.disk import LossyFiles
 from headrace.storage import checkpoints, layout
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from headrace.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from tests.support.lossy_files import LossyFiles
 
 OFFSETS = {TopicPartition("a.b_c-d", 3): 17, TopicPartition("x", 0): 2**62}
 

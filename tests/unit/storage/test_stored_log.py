@@ -16,8 +16,8 @@ from headrace.log.ports import Appended, AppendRefused, FileSlice, Origin, OutOf
 from headrace.records.batch import set_crc
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
+from headrace.sim.disk import LossyFile, LossyFiles
 from headrace.storage.stored_log import StoredLog
-from tests.support.lossy_files import LossyFile, LossyFiles
 from tests.support.stores import (
     NOW_MS,
     SMALL,
