@@ -18,8 +18,10 @@ the list, so the controller becomes active with all earlier records replayed (B-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
+
+from headrace.core.peers import Destination as Destination
+from headrace.core.peers import SendFailure as SendFailure
 
 if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
@@ -90,28 +92,6 @@ class QuorumState:
     leader_id: int = -1
     voted_id: int = -1
     voted_directory_id: Uuid | None = None
-
-
-class SendFailure(Enum):
-    """Why a request got no answer."""
-
-    REFUSED = "refused"
-    """Nobody listens there: a connect was refused by a living host."""
-    TIMED_OUT = "timed out"
-    """No answer within the request's time, or no connection within it."""
-    DISCONNECTED = "disconnected"
-    """The connection broke; whether the request took effect is unknown."""
-    UNSUPPORTED_VERSION = "unsupported version"
-    """The peer does not know the api, or no version of it that can say what the request says."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """Whom to ask. `node_id` -1 = whoever listens there (a bootstrap server)."""
-
-    node_id: int
-    host: str
-    port: int
 
 
 # Events
