@@ -22,6 +22,7 @@ class Frame:
     api_key: int
     api_version: int
     body: bytes
+    connection: int = 0
 
 
 class RecordingProxy:
@@ -36,6 +37,7 @@ class RecordingProxy:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = 0
 
     def __enter__(self) -> RecordingProxy:
         self._thread.start()
@@ -61,6 +63,8 @@ class RecordingProxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._connections += 1
+        number = self._connections
         waiting: dict[int, deque[tuple[int, int]]] = {}
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._target)
@@ -71,12 +75,12 @@ class RecordingProxy:
         def request(body: bytes) -> None:
             start = peek_request(body)
             waiting.setdefault(start.correlation_id, deque()).append((start.api_key, start.api_version))
-            self._keep(Frame("request", start.api_key, start.api_version, body))
+            self._keep(Frame("request", start.api_key, start.api_version, body, number))
 
         def response(body: bytes) -> None:
             asked = waiting.get(int.from_bytes(body[:4], "big", signed=True))
             if asked:
-                self._keep(Frame("response", *asked.popleft(), body))
+                self._keep(Frame("response", *asked.popleft(), body, number))
 
         await asyncio.gather(
             self._pass_on(reader, back, FrameReader(largest=LARGEST_FRAME), request),
