@@ -51,6 +51,9 @@ class NodeDisk:
     Calls that may block long are for a thread: the jobs, `close_logs` and `close_metadata`.
     """
 
+    metadata_log_class: type[StoredLog] = StoredLog
+    """What the metadata log is opened as; the simulation looks on through a subclass."""
+
     def __init__(self, config: NodeConfig, *, files: Files, clock: Clock) -> None:
         self._config = config
         self.clock = clock
@@ -119,7 +122,7 @@ class NodeDisk:
             files.fsync_dir(config.metadata_log_dir)
         snapshots = SnapshotFiles(files, directory)
         snapshots.delete_leftovers()
-        log = self._metadata = StoredLog.open(
+        log = self._metadata = self.metadata_log_class.open(
             files,
             _METADATA,
             directory=config.metadata_log_dir,
