@@ -1,0 +1,237 @@
+"""How does a test get a cluster of several real node processes, break it, and leave nothing behind?"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from headrace.core.errors import OperatorError
+from headrace.core.ids import Uuid
+from headrace.server.formatting import FormatOrder, InitialController, random_cluster_id
+from headrace.testing.asking import describe_quorum
+from headrace.testing.member import Member
+from headrace.testing.node import READY_TIMEOUT_S
+
+FIRST_BROKER_ID: Final = 101
+LEADER_TIMEOUT_S: Final = 60.0
+_POLL_S = 0.02
+
+
+class Cluster:
+    """Controllers 1, 2, ... and brokers 101, 102, ... as processes on 127.0.0.1, with temporary data.
+
+    ``Cluster(controllers=3, brokers=2)`` has nodes of one role each; with ``combined=True`` the controllers are brokers too.
+    The quorum is static (`controller.quorum.voters`), or with ``dynamic=True`` it is founded by the first controllers and
+    changed while it runs (KIP-853). ``properties`` are server.properties lines of every node. As a context manager it
+    runs inside the block; after a block that failed, the temporary directory with data and logs stays and the error names it.
+
+        with Cluster(controllers=3, brokers=1) as cluster:
+            cluster.leader().kill()
+            ...
+
+    A subclass may override `make` to run nodes of another program, or in another place.
+    """
+
+    def __init__(
+        self,
+        *,
+        controllers: int = 3,
+        brokers: int = 0,
+        combined: bool = False,
+        dynamic: bool = False,
+        properties: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self._is_temporary = directory is None
+        self.directory = Path(tempfile.mkdtemp(prefix="headrace-cluster-") if directory is None else directory)
+        if self._is_temporary:
+            self._remove = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        self.is_dynamic = dynamic
+        self.cluster_id = random_cluster_id(random.SystemRandom())
+        self.features: dict[str, int] = {}
+        self._properties = dict(properties or {})
+        self.members: dict[int, Member] = {}
+        self._initial: tuple[int, ...] = ()
+        both = frozenset({"broker", "controller"}) if combined else frozenset({"controller"})
+        for node_id in range(1, controllers + 1):
+            self.add(node_id, both)
+        for node_id in range(FIRST_BROKER_ID, FIRST_BROKER_ID + brokers):
+            self.add(node_id, frozenset({"broker"}))
+        self._initial = tuple(each.node_id for each in self.controllers)
+
+    # -- who there is -------------------------------------------------------------------------------------------------
+
+    def add(self, node_id: int, roles: Iterable[str] = ("controller",)) -> Member:
+        """One node more; it is not started. In a dynamic quorum it is formatted as one that joins."""
+        member = self.members[node_id] = self.make(node_id, frozenset(roles), self.directory / str(node_id))
+        member.properties.update(self._properties)
+        return member
+
+    def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
+        """The node of an id."""
+        return Member(node_id=node_id, roles=roles, directory=directory)
+
+    def __getitem__(self, node_id: int) -> Member:
+        """The node of an id."""
+        return self.members[node_id]
+
+    @property
+    def controllers(self) -> tuple[Member, ...]:
+        """Nodes with the controller role, by id."""
+        return tuple(member for _, member in sorted(self.members.items()) if member.is_controller)
+
+    @property
+    def brokers(self) -> tuple[Member, ...]:
+        """Nodes with the broker role, by id."""
+        return tuple(member for _, member in sorted(self.members.items()) if member.is_broker)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers, for a client."""
+        return ",".join(f"{each.place.host}:{each.port}" for each in self.brokers)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """The controllers, for a tool."""
+        return ",".join(f"{each.place.host}:{each.controller_port}" for each in self.controllers)
+
+    def quorum_settings(self) -> dict[str, str]:
+        """How nodes are told to find the quorum."""
+        if self.is_dynamic:
+            return {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
+        first = [each for each in self.controllers if each.node_id in self._initial]
+        voters = ",".join(f"{each.node_id}@{each.place.host}:{each.controller_port}" for each in first)
+        return {"controller.quorum.voters": voters}
+
+    # -- start and stop -----------------------------------------------------------------------------------------------
+
+    def format(self) -> None:
+        """Format every node that is new."""
+        founders = self._founders() if self.is_dynamic else ()
+        for node_id, member in self.members.items():
+            if not (member.data / "meta.properties").exists():
+                is_founder = node_id in self._initial and self.is_dynamic
+                order = FormatOrder(
+                    cluster_id=self.cluster_id,
+                    features=self.features,
+                    initial_controllers=founders if is_founder else (),
+                    has_no_initial_controllers=self.is_dynamic and member.is_controller and not is_founder,
+                )
+                member.format(order, self.quorum_settings())
+
+    def _founders(self) -> tuple[InitialController, ...]:
+        rng = random.SystemRandom()
+        return tuple(
+            InitialController(
+                node_id=each.node_id,
+                host=each.place.host,
+                port=each.controller_port,
+                directory_id=Uuid(rng.randbytes(16)),
+            )
+            for each in self.controllers
+            if each.node_id in self._initial
+        )
+
+    def start(self, *node_ids: int) -> Self:
+        """Format and start the nodes (all that do not run) together, and wait until each is ready. Raises OperatorError."""
+        self.launch(*node_ids)
+        for node_id in node_ids or tuple(self.members):
+            self.members[node_id].wait_until_ready(READY_TIMEOUT_S)
+        return self
+
+    def launch(self, *node_ids: int) -> None:
+        """Format and start the nodes (all that do not run); returns at once."""
+        self.format()
+        settings = self.quorum_settings()
+        for node_id in node_ids or tuple(self.members):
+            if not self.members[node_id].is_running:
+                self.members[node_id].launch(settings)
+
+    def stop(self, *node_ids: int) -> None:
+        """Stop the nodes (all) cleanly, brokers first."""
+        chosen = [self.members[node_id] for node_id in node_ids or tuple(self.members)]
+        for member in sorted(chosen, key=lambda each: each.is_controller):
+            member.stop()
+
+    def kill(self, *node_ids: int) -> None:
+        """SIGKILL the nodes (all), as near together as can be."""
+        chosen = [self.members[node_id] for node_id in node_ids or tuple(self.members)]
+        for member in chosen:
+            if member.process is not None and member.is_running:
+                member.process.kill()
+        for member in chosen:
+            member.kill()
+
+    def restart(self, node_id: int) -> Member:
+        """Stop one node cleanly and start it again."""
+        self.members[node_id].stop()
+        self.start(node_id)
+        return self.members[node_id]
+
+    # -- who leads ----------------------------------------------------------------------------------------------------
+
+    def describe(self, node_id: int) -> Any | None:
+        """The quorum as a node sees it that leads; None: it does not lead, or cannot be reached."""
+        member = self.members[node_id]
+        if not member.is_running:
+            return None
+        try:
+            found = describe_quorum(member.place.host, member.controller_port, timeout_s=2.0)
+        except OSError:
+            return None
+        return found if found.error_code == 0 else None
+
+    def find_leader(self) -> Member | None:
+        """The node that leads in the highest epoch, if one says that it leads."""
+        claims = [
+            (found.leader_epoch, each)
+            for each in self.controllers
+            if (found := self.describe(each.node_id)) is not None
+        ]
+        return max(claims, key=lambda claim: claim[0])[1] if claims else None
+
+    def leader(self, *, timeout_s: float = LEADER_TIMEOUT_S, other_than: int = -1) -> Member:
+        """Wait for the leader of the quorum. `other_than`: a node id that does not count. Raises OperatorError."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            found = self.find_leader()
+            if found is not None and found.node_id != other_than:
+                return found
+            time.sleep(_POLL_S)
+        tails = "\n".join(f"-- node {each.node_id}\n{each.log_tail(1_000)}" for each in self.controllers)
+        raise OperatorError(f"no leader after {timeout_s:.0f} s\n{tails}")
+
+    # -- the block ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Start; what a start that failed has made is stopped."""
+        try:
+            return self.start()
+        except BaseException as error:
+            self._keep(error)
+            self.kill()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every process; temporary data go too, unless the block failed."""
+        if error is None:
+            self.stop()
+            if self._is_temporary:
+                self._remove()
+            return
+        self.kill()
+        self._keep(error)
+
+    def _keep(self, error: BaseException) -> None:
+        if self._is_temporary:
+            self._remove.detach()
+        error.add_note(f"the cluster's logs and data are in {self.directory}")

@@ -1,0 +1,76 @@
+"""How do nodes of Apache Kafka and of Headrace run in one cluster, and what is the same about them?"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.server.formatting import FormatOrder
+from headrace.testing.cluster import Cluster
+from headrace.testing.member import Member
+from tests.peers import kafka
+
+HEAP: Final = ("-Xms64m", "-Xmx256m")
+
+
+class KafkaMember(Member):
+    """A node of Apache Kafka as a child process. Its metadata log says on INFO what it decides."""
+
+    log_level = "info"
+
+    def settings(self, quorum: Mapping[str, str]) -> dict[str, str]:
+        """Kafka's own defaults for a cluster with few brokers, and this node's lines."""
+        few = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
+        return {**few, **super().settings(quorum)}
+
+    def format(self, order: FormatOrder, quorum: Mapping[str, str]) -> None:
+        """By kafka-storage; without the features that Headrace has not built."""
+        self.write_config(quorum)
+        arguments = ["format", "-t", order.cluster_id, "-c", str(self.config)]
+        if order.initial_controllers:
+            founders = [
+                f"{each.node_id}@{each.host}:{each.port}:{each.directory_id}" for each in order.initial_controllers
+            ]
+            arguments += ["--initial-controllers", ",".join(founders)]
+        elif order.has_no_initial_controllers:
+            arguments += ["--no-initial-controllers"]
+        if not order.has_no_initial_controllers:
+            arguments += kafka.plain_features()
+        kafka.run_tool("kafka-storage", *arguments, check=True)
+
+    def command(self) -> Sequence[str]:
+        """The JVM's."""
+        return kafka.java_command("kafka.Kafka", str(self.config), heap=HEAP)
+
+    def environment(self) -> dict[str, str] | None:
+        """With the wanted log level; without a heap meant for others."""
+        return {**os.environ, "KAFKA_LOG_LEVEL": self.log_level}
+
+    def is_ready(self) -> bool:
+        """Whether its listener takes connections."""
+        port = self.port or self.controller_port
+        try:
+            socket.create_connection((self.place.host, port), 1).close()
+        except OSError:
+            return False
+        return True
+
+
+class MixedCluster(Cluster):
+    """A cluster in which the nodes with the ids `kafkas` are Apache Kafka's, the others ours."""
+
+    def __init__(self, *, kafkas: Collection[int] = (), **settings: Any) -> None:
+        self._kafkas = frozenset(kafkas)
+        super().__init__(**settings)
+
+    def is_kafka(self, node_id: int) -> bool:
+        """Whether the node is Apache Kafka's."""
+        return node_id in self._kafkas
+
+    def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
+        """The node of an id."""
+        kind = KafkaMember if node_id in self._kafkas else Member
+        return kind(node_id=node_id, roles=roles, directory=directory)
