@@ -26,13 +26,91 @@ PYTHON_TYPES = {
     "float64": "float", "uuid": "Uuid", "string": "str", "bytes": "bytes", "records": "Records",
 }  # fmt: skip
 
+
+def _plain(kind: str, names: str, *, default: int | None = None) -> list[Json]:
+    """Fields of one type."""
+    rest = {} if default is None else {"default": default}
+    return [{"name": name, "type": kind, "versions": "0+", **rest} for name in names.split()]
+
+
+# What one node of the quorum says of itself (docs/decisions/0017). Ages are ms before the answer, -1 = never.
+NODE_VIEW: list[Json] = [
+    *_plain("int32", "NodeId"),
+    *_plain("uuid", "DirectoryId"),
+    *_plain("string", "ClusterId SoftwareVersion ProcessRoles LogDirectory"),
+    *_plain("string", "Role"),
+    *_plain("int32", "Epoch"),
+    *_plain("int32", "LeaderId VotedId", default=-1),
+    *_plain("uuid", "VotedDirectoryId"),
+    {"name": "Votes", "type": "[]NodeVote", "versions": "0+", "fields": [*_plain("int32", "VoterId"), *_plain("bool", "IsGranted")]},
+    *_plain("int64", "LogStartOffset LogEndOffset DurableEndOffset HighWatermark HighWatermarkAgeMs", default=-1),
+    *_plain("int32", "LogEndEpoch", default=-1),
+    *_plain("int16", "KraftVersion"),
+    *_plain("int64", "VoterSetOffset", default=-1),
+    {
+        "name": "Voters", "type": "[]NodeVoter", "versions": "0+",
+        "fields": [
+            *_plain("int32", "VoterId"),
+            *_plain("uuid", "DirectoryId"),
+            {
+                "name": "EndPoints", "type": "[]NodeEndPoint", "versions": "0+",
+                "fields": [*_plain("string", "Name Host"), *_plain("uint16", "Port")],
+            },
+        ],
+    },
+    {"name": "OwnEndPoints", "type": "[]OwnEndPoint", "versions": "0+", "fields": [*_plain("string", "Name Host"), *_plain("uint16", "Port"), *_plain("bool", "IsForControllers")]},
+    {
+        "name": "Links", "type": "[]NodeLink", "versions": "0+",
+        "fields": [
+            *_plain("int32", "PeerId", default=-1),
+            *_plain("string", "Host"),
+            *_plain("int32", "Port", default=-1),
+            *_plain("int64", "AnsweredAgeMs FailedAgeMs FailingForMs", default=-1),
+            *_plain("string", "Failure"),
+            *_plain("int64", "RefusedAgeMs", default=-1),
+            *_plain("int16", "RefusalCode RefusedApi"),
+            *_plain("int64", "HeardAgeMs", default=-1),
+            *_plain("int16", "ToldCode ToldApi"),
+            *_plain("int64", "ToldAgeMs", default=-1),
+            *_plain("int64", "LogEndOffset FetchAgeMs CaughtUpAgeMs", default=-1),
+            *_plain("string", "LastWords"),
+            *_plain("int64", "LastWordsAgeMs", default=-1),
+        ],
+    },
+    *_plain("int64", "FlushLastMs FlushAverageMs FlushMaxMs FlushInFlightMs FlushCount", default=-1),
+    *_plain("int64", "DiskFreeBytes DiskTotalBytes", default=-1),
+    *_plain("string", "DiskFailure"),
+    *_plain("int64", "DiskFailureAgeMs", default=-1),
+    *_plain("int64", "WallClockMs UptimeMs"),
+    *_plain("int64", "ClockJumpMs"),
+    *_plain("int64", "ClockJumpAgeMs", default=-1),
+    *_plain("string", "Problem"),
+    {"name": "EpochHistory", "type": "[]EpochStart", "versions": "0+", "fields": [*_plain("int32", "Epoch"), *_plain("int64", "StartOffset")]},
+    {
+        "name": "Batches", "type": "[]BatchDigest", "versions": "0+",
+        "fields": [*_plain("int64", "BaseOffset LastOffset"), *_plain("int32", "Epoch"), *_plain("int64", "Crc")],
+    },
+]  # fmt: skip
+
+
 # Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63.
 PROJECT_FIELDS: dict[str, list[Json]] = {
     "UnregisterBrokerRequest": [
         {"name": "RemoveFromAssignments", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
         {"name": "Force", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10001},
     ],
-}
+    "DescribeQuorumRequest": [
+        {"name": "WantsNodeView", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
+        {"name": "LastWordsOf", "type": "int32", "default": -1, "versions": "0+", "taggedVersions": "0+", "tag": 10001},
+        {"name": "LastWords", "type": "string", "versions": "0+", "taggedVersions": "0+", "tag": 10002},
+    ],
+    "DescribeQuorumResponse": [
+        {
+            "name": "NodeViews", "type": "[]NodeView", "versions": "0+", "taggedVersions": "0+", "tag": 10000,
+            "ignorable": True, "fields": NODE_VIEW,
+        },
+    ],
+}  # fmt: skip
 
 
 def snake(name: str) -> str:

@@ -26,7 +26,7 @@ from headrace.wire.messages.api_versions import ApiVersionsResponse
 from headrace.wire.schema import Message, Struct, fields_of
 from tests.support.messages import all_versions, sample
 
-PROJECT_TAGS = {"UnregisterBrokerRequest"}
+PROJECT_TAGS = {"UnregisterBrokerRequest", "DescribeQuorumRequest", "DescribeQuorumResponse"}
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 

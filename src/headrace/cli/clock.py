@@ -24,3 +24,8 @@ def process_started_at() -> float:
 def date_line() -> str:
     """Now, as Java writes it into the comment of a properties file: `Sat Nov 21 13:25:21 UTC 2026`."""
     return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970, as this machine has it."""
+    return time.time_ns() // 1_000_000

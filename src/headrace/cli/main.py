@@ -27,6 +27,8 @@ COMMANDS: dict[str, str] = {
     "dump-log": "print what log, index and snapshot files hold",
     "cluster": "identify a cluster, unregister or decommission a broker",
     "broker-api-versions": "show which API versions each broker speaks",
+    "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
+    "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",
     "features": "describe, upgrade or downgrade feature levels",
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",
