@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from headrace.controller.events import Answer, RequestArrived, RequestCause
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
-from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ids import TopicPartition
 from headrace.core.node_config import NodeConfig
 from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
@@ -118,9 +118,8 @@ class Life:
             rng=self.rng,
             bootstrap=read_bootstrap_records(bootstrap_records()),
         )
-        incarnation = Uuid(self.rng.randbytes(16))
         self.plane = MetadataPlane(
-            config=PlaneConfig(node_id=1, incarnation_id=incarnation, snapshot_max_new_bytes=900),
+            config=PlaneConfig(snapshot_max_new_bytes=900),
             raft=self.raft,
             loader=MetadataLoader(),
             controller=self.controller,

@@ -1,43 +1,48 @@
-"""A whole node, broker and controller in one, on memory: its machine with the real parts, and a driver of a few lines."""
+"""A whole node, broker and controller in one, on a disk in memory: composed as a process composes it, with a driver of a few lines."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
+from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.reply import Deferred
-from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.listener import Listener, SecurityProtocol
+from headrace.core.listener import Listener, QuorumVoter, SecurityProtocol
 from headrace.core.node_config import NodeConfig
 from headrace.core.ports import BytesLike
-from headrace.log.config import LogConfig
-from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
-from headrace.metadata.loader import MetadataLoader
-from headrace.node.lifecycle import BrokerIdentity, BrokerState, RecoverLogs, StateChanged
-from headrace.node.machine import NodeEffect, NodeMachine
-from headrace.node.metadata_plane import MetadataPlane, PlaneConfig
-from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, StoreQuorumState
+from headrace.metadata.bootstrap import bootstrap_records
+from headrace.node.compose import ComposedNode, compose_node
+from headrace.node.disk import NodeDisk
+from headrace.node.lifecycle import BrokerState, RecoverLogs, StateChanged
+from headrace.node.machine import NodeEffect
+from headrace.node.metadata_plane import WriteSnapshot
+from headrace.node.outbound import SendRequest
+from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
+from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
 from headrace.sim.disk import LossyFile, LossyFiles
-from headrace.storage.log_store import LogStore
+from headrace.storage.meta_properties import MetaProperties, write_meta_properties
+from headrace.storage.snapshot_files import write_bootstrap_checkpoint
 from tests.support.broker_bench import DIRECTORY_ID, ManualClock
-from tests.support.memory_log import MemoryLog, MemorySnapshots
-from tests.support.raft import CLUSTER_ID, RaftBench
+from tests.support.raft import CLUSTER_ID
 
-
-class FailingLog(MemoryLog):
-    """A metadata log whose disk can be made to fail."""
-
-    is_broken = False
-
-    def append_as_leader(self, *arguments: object, **named: object) -> object:  # type: ignore[override]
-        """As the port's, while the disk works."""
-        if self.is_broken:
-            raise StorageFault("no more room for metadata", directory=self.directory)
-        return super().append_as_leader(*arguments, **named)  # type: ignore[arg-type]
+DATA = "/data"
+METADATA = "/data/__cluster_metadata-0"
+LISTENERS = (
+    Listener("PLAINTEXT", "127.0.0.1", 9092, SecurityProtocol.PLAINTEXT),
+    Listener("CONTROLLER", "127.0.0.1", 9093, SecurityProtocol.PLAINTEXT),
+)
+CONFIG = NodeConfig(
+    node_id=1,
+    listeners=LISTENERS,
+    controller_quorum_voters=(QuorumVoter(1, "127.0.0.1", 9093),),
+    log_dirs=(DATA,),
+    metadata_log_dir=DATA,
+    metadata_max_idle_interval_ms=0,
+)
 
 
 class FailingFile(LossyFile):
@@ -48,61 +53,76 @@ class FailingFile(LossyFile):
         self._disk = files
 
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
-        """As the port's, while the disk works."""
-        if self._disk.is_broken:
+        """As the port's, while this part of the disk works."""
+        if self._disk.broken is not None and self.path.startswith(self._disk.broken):
             raise StorageFault(f"cannot write {self.path}: Input/output error")
         super().pwrite(data, offset)
 
 
 class FailingFiles(LossyFiles):
-    """Files on a disk that can be made to fail."""
+    """Files on a disk; nothing can be written where the path begins with `broken`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_broken = False
+        self.broken: str | None = None
 
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
         """As the port's; the file fails with the disk."""
         return FailingFile(self, super().open(path, create=create, truncate=truncate, read_only=read_only))
 
 
+def format_disk(files: LossyFiles, *, node_id: int = 1, directory_id: Uuid = DIRECTORY_ID) -> None:
+    """What `headrace storage format` leaves on a node of a static quorum."""
+    files.mkdir(DATA)
+    batches = build_snapshot(bootstrap_records(), snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=0, now_ms=0)
+    write_bootstrap_checkpoint(files, DATA, batches)
+    properties = MetaProperties(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id, version=1)
+    write_meta_properties(files, DATA, properties, date="today")
+
+
 class MemoryNode:
     """The node. Effects wait in `effects` until `settle` does them; with `holds_recovery` the logs stay unloaded until `recover`.
 
-    `after` is the node that ran on the same disks before.
+    `after` is the node that ran on the same disk before. What it asks of other nodes waits in `asked`.
     """
 
-    def __init__(self, *, holds_recovery: bool = False, after: MemoryNode | None = None) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self,
+        *,
+        holds_recovery: bool = False,
+        after: MemoryNode | None = None,
+        config: NodeConfig = CONFIG,
+        clock: ManualClock | None = None,
+        **changes: object,
+    ) -> None:
+        self.clock = clock or ManualClock()
         self.effects: deque[NodeEffect] = deque()
         self.done: list[NodeEffect] = []
         self.states: list[BrokerState] = []
+        self.asked: list[SendRequest] = []
+        self.config = replace(config, **changes)  # type: ignore[arg-type]
         self._holds_recovery = holds_recovery
-        rng = random.Random(9)
-        config = NodeConfig(node_id=1, log_dirs=("/data",), metadata_max_idle_interval_ms=0)
-        self.log: FailingLog = FailingLog() if after is None else after.log
-        snapshots = MemorySnapshots()
-        raft = RaftBench(log=self.log, snapshots=snapshots).node
-        plane = MetadataPlane(
-            config=PlaneConfig(node_id=1, incarnation_id=Uuid(b"controller------")),
-            raft=raft,
-            loader=MetadataLoader(),
-            controller=ControllerMachine(
-                config=config, cluster_id=CLUSTER_ID, rng=rng, bootstrap=read_bootstrap_records(bootstrap_records())
-            ),
-            snapshots=snapshots.as_port(),
+        self._recovery: RecoverLogs | None = None
+        self.starts: int = 1 if after is None else after.starts + 1
+        node_id = self.config.node_id
+        if after is None:
+            self.files = FailingFiles()
+            format_disk(self.files, node_id=node_id, directory_id=Uuid(f"directory-no-{node_id:03}".encode()))
+        else:
+            self.files = after.files
+        self.disk = NodeDisk(self.config, files=self.files, clock=self.clock)
+        self.disk.open()
+        self.node: ComposedNode = compose_node(
+            self.config,
+            disk=self.disk,
+            bound=self.config.listeners,
+            rng=random.Random(100 * node_id + self.starts),
+            do=self.effects.append,
         )
-        self.machine = NodeMachine(config=config, plane=plane, clock=self.clock, rng=rng, do=self.effects.append)
-        self.files: FailingFiles = FailingFiles() if after is None else after.files
-        self.files.mkdir("/data")
-        self.logs = LogStore(self.files, {"/data": DIRECTORY_ID})
-        identity = BrokerIdentity(
-            cluster_id=CLUSTER_ID,
-            incarnation_id=Uuid(b"broker----------"),
-            listeners=(Listener("PLAINTEXT", "127.0.0.1", 9092, SecurityProtocol.PLAINTEXT),),
-            directory_ids=(DIRECTORY_ID,),
-        )
-        self.broker: Broker = self.machine.add_broker(identity=identity, logs=self.logs)
+        self.machine = self.node.machine
+        self.logs = self.disk.logs
+        if self.machine.broker is not None:
+            self.broker: Broker = self.machine.broker
 
     def start(self) -> None:
         """Start, and do what that orders."""
@@ -112,32 +132,49 @@ class MemoryNode:
     def settle(self) -> None:
         """Do effects and let time pass until a second went by with nothing to do."""
         for _ in range(100):
-            while self.effects:
-                self._do(self.effects.popleft())
+            self.work()
             self.clock.now += 10
             self.machine.tick()
 
+    def work(self) -> None:
+        """Do what is ordered."""
+        while self.effects:
+            self._do(self.effects.popleft())
+
     def recover(self) -> None:
         """The logs are loaded."""
-        self.logs.load(lambda topic: LogConfig(), now_ms=self.clock.now)
-        self.machine.recovered()
+        assert self._recovery is not None
+        self._run(self._recovery)
+
+    def stop(self) -> None:
+        """Close everything cleanly."""
+        self.logs.close(clean=True, broker_epoch=7)
+        self.disk.close_metadata(is_clean=True)
+        self.disk.unlock()
 
     def forward(self, request: object, api_version: int) -> Deferred:
         """Ask the controller as a handler would."""
-        context = RequestContext(api_key=0, api_version=api_version, now_ms=self.clock.now)
+        api_key = type(request).SCHEMA.api_key  # type: ignore[attr-defined]
+        context = RequestContext(api_key=api_key, api_version=api_version, now_ms=self.clock.now)
         return self.broker.forward(request, context)
 
     def _do(self, effect: NodeEffect) -> None:
         self.done.append(effect)
         match effect:
-            case StoreQuorumState():
-                self.machine.step(QuorumStateStored(state=effect.state, now_ms=self.clock.now))
-            case FlushLog():
-                self.machine.step(LogFlushed(upto=self.log.flush(), now_ms=self.clock.now))
-            case StateChanged():
-                self.states.append(effect.state)
+            case StoreQuorumState() | FlushLog() | WriteSnapshot() | FinishSnapshot():
+                self._run(effect)
             case RecoverLogs():
+                self._recovery = effect
                 if not self._holds_recovery:
                     self.recover()
+            case StateChanged():
+                self.states.append(effect.state)
+            case SendRequest():
+                self.asked.append(effect)
             case _:
                 pass
+
+    def _run(self, effect: StoreQuorumState | FlushLog | WriteSnapshot | FinishSnapshot | RecoverLogs) -> None:
+        job = self.node.job(effect)
+        job.run()
+        job.finish()

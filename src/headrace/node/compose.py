@@ -23,7 +23,15 @@ from headrace.node.directories import refuse_unsupported_features
 from headrace.node.lifecycle import BrokerIdentity, RecoverLogs
 from headrace.node.machine import NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.raft.events import FlushLog, LogFlushed, QuorumStateStored, SnapshotCreated, StoreQuorumState
+from headrace.raft.events import (
+    FinishSnapshot,
+    FlushLog,
+    LogFlushed,
+    QuorumStateStored,
+    SnapshotCreated,
+    SnapshotStored,
+    StoreQuorumState,
+)
 
 if TYPE_CHECKING:
     from headrace.core.listener import Listener
@@ -55,7 +63,7 @@ class DiskJob:
     failed: Callable[[StorageFault], None] | None = None
 
 
-DiskEffect = StoreQuorumState | FlushLog | WriteSnapshot | RecoverLogs
+DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +79,10 @@ class ComposedNode:
         machine, now = self.machine, self.disk.clock.now_ms
         match effect:
             case StoreQuorumState():
-                stored = effect.state
                 return DiskJob(
                     lane=Lane.QUORUM_STATE,
-                    run=self.disk.quorum_state_job(stored),
-                    finish=lambda: machine.step(QuorumStateStored(state=stored, now_ms=now())),
+                    run=self.disk.quorum_state_job(effect),
+                    finish=lambda: machine.step(QuorumStateStored(state=effect.state, now_ms=now())),
                 )
             case FlushLog():
                 return self._flush()
@@ -89,6 +96,8 @@ class ComposedNode:
                     ),
                     failed=self.disk.plane.snapshot_failed,
                 )
+            case FinishSnapshot():
+                return self._finish_snapshot(effect)
             case RecoverLogs():
                 image = machine.image
                 refuse_unsupported_features(dict(image.features.levels), "the cluster has")
@@ -105,6 +114,17 @@ class ComposedNode:
 
         return DiskJob(lane=Lane.METADATA_LOG, run=flush.run, finish=finish)
 
+    def _finish_snapshot(self, effect: FinishSnapshot) -> DiskJob:
+        job = self.disk.download_job(effect.snapshot_id)
+
+        def finish() -> None:
+            stored = SnapshotStored(
+                snapshot_id=effect.snapshot_id, is_sound=job.is_sound, now_ms=self.disk.clock.now_ms()
+            )
+            self.machine.step(stored)
+
+        return DiskJob(lane=Lane.SNAPSHOT, run=job.run, finish=finish)
+
 
 def compose_node(
     config: NodeConfig,
@@ -113,9 +133,8 @@ def compose_node(
     bound: tuple[Listener, ...],
     rng: Rng,
     do: Callable[[NodeEffect], None],
-    host_name: str = "localhost",
 ) -> ComposedNode:
-    """A node on its opened disk, not started. `bound` are its listeners with the ports they really have; `host_name` stands for an empty host.
+    """A node on its opened disk, not started. `bound` are its listeners with the ports they really have.
 
     Raises OperatorError and StorageFault for what the disk holds.
     """
@@ -125,11 +144,13 @@ def compose_node(
         identity = BrokerIdentity(
             cluster_id=disk.cluster_id,
             incarnation_id=random_uuid(rng),
-            listeners=advertised(config, bound, host_name),
+            listeners=advertised(config, bound, disk.host_name),
             directory_ids=disk.directory_ids,
             previous_broker_epoch=disk.previous_broker_epoch,
         )
         machine.add_broker(identity=identity, logs=disk.logs)
+    if config.is_controller:
+        machine.add_registrar(incarnation_id=random_uuid(rng), end_points=disk.controller_end_points(bound))
     side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound)
     return ComposedNode(machine=machine, disk=disk, side=side)
 

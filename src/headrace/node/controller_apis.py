@@ -24,6 +24,7 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(55, "describe_quorum", 0, 2, 0, handler_module=_RAFT),
     ApiRow(56, "alter_partition", 2, 3, 0, handler_module=_FORWARD),
     ApiRow(57, "update_features", 0, 2, 0, handler_module=_FORWARD),
+    ApiRow(58, "envelope", 0, 0, 0, handler_module="headrace.node.controller_handlers.envelope"),
     ApiRow(59, "fetch_snapshot", 0, 1, 0, handler_module=_RAFT),
     ApiRow(60, "describe_cluster", 0, 2, 0, handler_module="headrace.node.controller_handlers.describe_cluster"),
     ApiRow(62, "broker_registration", 0, 4, 0, handler_module=_FORWARD),

@@ -1,4 +1,4 @@
-"""How do requests of this process reach the controller in it, and how do answers find back?"""
+"""How do requests reach the controller and the quorum node of this process, and how do answers find back?"""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from headrace.broker.context import RequestContext
 from headrace.broker.reply import Deferred, Reply
 from headrace.controller.events import RequestArrived, RequestCause
 from headrace.raft.events import RaftRequestArrived
-from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.schema import Message
 
 
 class LocalController:
-    """The controller and the quorum node of this process, as their askers see them. Implements `broker.ports.ControllerChannel`.
-
-    Requests for the controller that come before it is active wait for it until their deadline; then the controller refuses them itself.
-    """
+    """The controller and the quorum node of this process, as their askers see them; it numbers what is asked."""
 
     def __init__(
         self,
@@ -31,25 +27,31 @@ class LocalController:
         self._is_active = is_active
         self._tokens = count(1)
         self._asked: dict[int, Deferred] = {}
-        self._held: list[RequestArrived] = []
 
-    def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
-        """Ask the controller, when it is active; a question about the quorum goes to the quorum node."""
-        if isinstance(request, DescribeQuorumRequest):
-            return self.ask_raft(request, context)
-        event = self._arrived(request, context, deadline_ms)
-        deferred = self._asked[event.token] = Deferred()
-        if self._is_active():
-            self._step(event)
-        else:
-            self._held.append(event)
-        return deferred
+    @property
+    def is_active(self) -> bool:
+        """The controller of this process decides."""
+        return self._is_active()
 
     def ask(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
         """Ask the controller as it is: a standby refuses (S1-52)."""
-        event = self._arrived(request, context, deadline_ms)
-        deferred = self._asked[event.token] = Deferred()
-        self._step(event)
+        token = next(self._tokens)
+        deferred = self._asked[token] = Deferred()
+        self._step(
+            RequestArrived(
+                token=token,
+                request=request,
+                cause=RequestCause(
+                    api_version=context.api_version,
+                    principal=context.principal,
+                    client_id=context.client_id,
+                    client_host=context.client_host,
+                    listener="" if context.is_internal else context.listener,
+                ),
+                now_ms=self._now_ms(),
+                deadline_ms=deadline_ms,
+            )
+        )
         return deferred
 
     def ask_raft(self, request: object, context: RequestContext) -> Deferred:
@@ -72,33 +74,3 @@ class LocalController:
         deferred = self._asked.pop(token, None)
         if deferred is not None:
             deferred.complete(Reply(response))
-
-    def activity_changed(self) -> None:
-        """The controller became active: what was held goes in now."""
-        if self._held and self._is_active():
-            held, self._held = self._held, []
-            for event in held:
-                self._step(event)
-
-    def tick(self, now_ms: int) -> None:
-        """Held requests whose deadline has come go in all the same, to be refused."""
-        late = [event for event in self._held if event.deadline_ms <= now_ms]
-        if late:
-            self._held = [event for event in self._held if event.deadline_ms > now_ms]
-            for event in late:
-                self._step(event)
-
-    def _arrived(self, request: object, context: RequestContext, deadline_ms: int) -> RequestArrived:
-        return RequestArrived(
-            token=next(self._tokens),
-            request=request,
-            cause=RequestCause(
-                api_version=context.api_version,
-                principal=context.principal,
-                client_id=context.client_id,
-                client_host=context.client_host,
-                listener="" if context.is_internal else context.listener,
-            ),
-            now_ms=self._now_ms(),
-            deadline_ms=deadline_ms,
-        )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from headrace.broker.log_settings import log_config
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import OperatorError
-from headrace.core.ids import TopicPartition, Uuid, random_uuid
+from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
+from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.topic_config import topic_config, topic_defaults
 from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.metadata.bootstrap import read_bootstrap_records
@@ -20,11 +21,11 @@ from headrace.metadata.loader import MetadataLoader
 from headrace.node.directories import NodeDirectories, all_directories, check_directories
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, SnapshotJob
 from headrace.raft.config import RaftConfig
-from headrace.raft.events import QuorumState
+from headrace.raft.events import QuorumState, StoreQuorumState
 from headrace.raft.history import check_single_voter, find_voters
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
-from headrace.raft.snapshots import read_snapshot
+from headrace.raft.snapshots import finish_download, read_snapshot
 from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
 from headrace.storage.log_store import LogStore
 from headrace.storage.snapshot_files import (
@@ -54,7 +55,9 @@ class NodeDisk:
     metadata_log_class: type[StoredLog] = StoredLog
     """What the metadata log is opened as; the simulation looks on through a subclass."""
 
-    def __init__(self, config: NodeConfig, *, files: Files, clock: Clock) -> None:
+    def __init__(self, config: NodeConfig, *, files: Files, clock: Clock, host_name: str = "localhost") -> None:
+        """`host_name` is what others call this machine: it stands for an empty host."""
+        self.host_name = host_name
         self._config = config
         self.clock = clock
         self._files = files
@@ -130,17 +133,10 @@ class NodeDisk:
             now_ms=self.clock.wall_ms(),
             recovery_point=synced_below(files, snapshots),
         )
-        end_points = tuple(
-            EndPoint(one.name, one.host or "localhost", one.port, int(one.security_protocol))
-            for one in bound
-            if one.name in config.controller_listener_names
-        )
+        end_points = self.controller_end_points(bound)
         raft = self._raft(log, snapshots, end_points, rng)
         self._plane = MetadataPlane(
             config=PlaneConfig(
-                node_id=config.node_id,
-                incarnation_id=random_uuid(rng),
-                controller_end_points=end_points,
                 snapshot_max_new_bytes=config.metadata_log_max_record_bytes_between_snapshots,
                 snapshot_max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
             ),
@@ -150,6 +146,17 @@ class NodeDisk:
             snapshots=snapshots,
         )
         return self._plane
+
+    def controller_end_points(self, bound: tuple[Listener, ...]) -> tuple[EndPoint, ...]:
+        """This node's controller listeners as it announces them: the advertised ones where there are such, with bound ports for 0."""
+        config = self._config
+        ports = {one.name: one.port for one in bound}
+        told = {one.name: one for one in (*config.controller_listeners, *config.advertised_controller_listeners)}
+        return tuple(
+            EndPoint(name, one.host or self.host_name, one.port or ports.get(name, 0), int(one.security_protocol))
+            for name in config.controller_listener_names
+            if (one := told.get(name)) is not None
+        )
 
     def _raft(self, log: StoredLog, snapshots: SnapshotFiles, end_points: tuple[EndPoint, ...], rng: Rng) -> RaftNode:
         """The quorum node over its log, with the voters and the vote that are on the disk."""
@@ -214,9 +221,12 @@ class NodeDisk:
 
     # --- the metadata side's effects ---
 
-    def quorum_state_job(self, state: QuorumState) -> Callable[[], None]:
+    def quorum_state_job(self, order: StoreQuorumState) -> Callable[[], None]:
         """Work for a thread: replace `quorum-state` durably (B-R03)."""
-        data = encode_quorum_state(state, kraft_version=self._voters.kraft_version, voter_ids=self._voters.ids)
+        kraft_version, voter_ids = order.kraft_version, order.voter_ids
+        if not voter_ids:
+            kraft_version, voter_ids = self._voters.kraft_version, self._voters.ids
+        data = encode_quorum_state(order.state, kraft_version=kraft_version, voter_ids=voter_ids)
         return partial(write_quorum_state, self._files, self._metadata_directory, data)
 
     def metadata_flush(self) -> MetadataFlush:
@@ -232,6 +242,10 @@ class NodeDisk:
             snapshots.write(job.snapshot_id, job.batches())
 
         return run
+
+    def download_job(self, snapshot_id: OffsetAndEpoch) -> Download:
+        """Work for a thread: check a fetched snapshot and make it whole."""
+        return Download(SnapshotFiles(self._files, self._metadata_directory), snapshot_id)
 
     @property
     def _metadata_directory(self) -> str:
@@ -298,6 +312,19 @@ class MetadataFlush:
         """Everything below `upto` is durable."""
         if self._job is not None:
             self._log.flushed(self.upto)
+
+
+class Download:
+    """The end of fetching one snapshot: after `run`, `is_sound` says whether it is there now."""
+
+    def __init__(self, snapshots: SnapshotFiles, snapshot_id: OffsetAndEpoch) -> None:
+        self._snapshots = snapshots
+        self._snapshot_id = snapshot_id
+        self.is_sound = False
+
+    def run(self) -> None:
+        """Check it, sync it, give it its name. Raises StorageFault."""
+        self.is_sound = finish_download(self._snapshots, self._snapshot_id)
 
 
 def synced_below(files: Files, snapshots: SnapshotFiles) -> int:

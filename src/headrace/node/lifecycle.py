@@ -157,6 +157,12 @@ class BrokerLifecycle:
         if self.broker_epoch >= 0 and self.state is BrokerState.STARTING:
             self._soon(0)
 
+    def controller_changed(self, now_ms: int) -> None:
+        """Another controller is active: let it hear of this broker at once, because it knows no heartbeat times yet."""
+        self._now_ms = max(now_ms, self._now_ms)
+        if self._next_at_ms is not None and self.state is not BrokerState.SHUTTING_DOWN:
+            self._soon(0)
+
     def begin_shutdown(self, now_ms: int) -> None:
         """The operator wants it to stop (B-K03); a second call changes nothing."""
         self._now_ms = now_ms

@@ -11,15 +11,18 @@ from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
+from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
-from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.metadata.image import EMPTY_IMAGE, EndPoint, MetadataImage
 from headrace.metadata.loader import MetadataFault
+from headrace.node.active_controller import ActiveController
 from headrace.node.controller_channel import LocalController
+from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.controller_side import ControllerSide
 from headrace.node.lifecycle import (
     BrokerIdentity,
@@ -37,8 +40,10 @@ from headrace.node.metadata_plane import (
     Publish,
     WriteSnapshot,
 )
-from headrace.node.outbound import Outbound, SendRequest
+from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
 from headrace.raft import events as raft_events
+from headrace.wire.messages.fetch import FetchRequest
+from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.schema import Message
 
 
@@ -60,6 +65,7 @@ class MetadataFailed:
 NodeEffect = (
     raft_events.StoreQuorumState
     | raft_events.FlushLog
+    | raft_events.FinishSnapshot
     | WriteSnapshot
     | RecoverLogs
     | StateChanged
@@ -104,6 +110,14 @@ class NodeMachine:
         self._is_publishing = False
         self._shrink_at_ms = 0
         self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
+        self.controller = ActiveController(
+            node_id=config.node_id,
+            local=self.local,
+            outbound=self._outbound,
+            now_ms=clock.now_ms,
+            timeout_ms=config.request_timeout_ms,
+        )
+        self.registrar: ControllerRegistrar | None = None
 
     @property
     def is_controller_active(self) -> bool:
@@ -118,7 +132,7 @@ class NodeMachine:
             config=self._config,
             cluster_id=identity.cluster_id,
             logs=logs,
-            controller=self.local,
+            controller=self.controller,
             clock=self._clock,
             rng=self._rng,
         )
@@ -128,12 +142,22 @@ class NodeMachine:
         self.lifecycle = BrokerLifecycle(
             config=self._config,
             identity=identity,
-            controller=self.local,
+            controller=self.controller,
             rng=self._rng,
             metadata_offset=lambda: self.image.provenance.last_contained_offset,
             emit=self._lifecycle_effect,
         )
         return broker
+
+    def add_registrar(self, *, incarnation_id: Uuid, end_points: tuple[EndPoint, ...]) -> None:
+        """This process is a controller, which registers with the active one (KIP-919)."""
+        self.registrar = ControllerRegistrar(
+            node_id=self._config.node_id,
+            incarnation_id=incarnation_id,
+            end_points=end_points,
+            controller=self.controller,
+            rng=self._rng,
+        )
 
     def controller_side(self, *, cluster_id: str, bound: tuple[object, ...]) -> ControllerSide:
         """What the controller listeners' handlers are given."""
@@ -190,17 +214,21 @@ class NodeMachine:
 
     def resign(self) -> None:
         """The last step of a shutdown: give up the quorum's leadership."""
+        if self.registrar is not None:
+            self.registrar.stop()
         self._take(raft_events.ShutdownBegan(now_ms=self._clock.now_ms()))
 
     def tick(self) -> None:
         """Time has passed: do what is due in every part."""
         now_ms = self._clock.now_ms()
-        self.local.tick(now_ms)
+        self.controller.tick(now_ms)
         due = self._plane.next_deadline_ms()
         if due is not None and due <= now_ms:
             self._take(raft_events.TimeAdvanced(now_ms=now_ms))
         if self.lifecycle is not None:
             self.lifecycle.tick(now_ms)
+        if self.registrar is not None:
+            self.registrar.tick(self.image, now_ms)
         broker = self.broker
         if broker is not None:
             broker.tick(now_ms)
@@ -240,10 +268,44 @@ class NodeMachine:
                 case Publish():
                     self._publish(effect.delta)
                 case raft_events.LeaderChanged():
-                    self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
+                    self._leader_changed(effect)
+                case raft_events.SendRaftRequest():
+                    self._ask_peer(effect)
                 case _:
                     self._do(effect)
-        self.local.activity_changed()
+        self.controller.activity_changed()
+
+    def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
+        self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
+        self.controller.leader_changed(effect.leader_id, effect.epoch, effect.to)
+        if self.lifecycle is not None and effect.leader_id >= 0:
+            self.lifecycle.controller_changed(self._clock.now_ms())
+
+    def _ask_peer(self, effect: raft_events.SendRaftRequest) -> None:
+        """A request of the quorum node to another one; fetches, which wait for news, have a connection of their own."""
+        is_fetch = isinstance(effect.request, FetchRequest | FetchSnapshotRequest)
+
+        def came_back(outcome: Outcome) -> None:
+            now_ms, correlation = self._clock.now_ms(), effect.correlation
+            if isinstance(outcome, SendFailure):
+                event: PlaneEvent = raft_events.RaftRequestFailed(
+                    correlation=correlation, failure=outcome, now_ms=now_ms
+                )
+            else:
+                event = raft_events.RaftResponseArrived(
+                    correlation=correlation,
+                    response=outcome,  # type: ignore[arg-type]
+                    now_ms=now_ms,
+                )
+            self._take(event)
+
+        self._outbound.send(
+            effect.to,
+            Purpose.FETCHING if is_fetch else Purpose.VOTING,
+            effect.request,
+            timeout_ms=effect.timeout_ms,
+            then=came_back,
+        )
 
     def _publish(self, delta: MetadataDelta) -> None:
         """New metadata: the image first, then what it changes here."""
@@ -254,6 +316,8 @@ class NodeMachine:
             self.broker.image = delta.image
         if self.lifecycle is not None:
             self.lifecycle.metadata_advanced(self._clock.now_ms())
+        if self.registrar is not None:
+            self.registrar.published(delta.image, self._clock.now_ms())
 
     def _publish_to_broker(self, delta: MetadataDelta) -> None:
         assert self.broker is not None, "published to a broker only"

@@ -7,6 +7,7 @@ for the driver. The driver does those effects in list order; see `raft.events` f
     leading       LeadershipClaimed -> controller (LeadershipGained, with everything before it replayed: B-C21)
     deciding      controller AppendRecords -> raft RecordsOffered -> FlushLog
     snapshots     enough new bytes or time -> WriteSnapshot -> SnapshotCreated -> raft cleans the log (B-S01, B-S04)
+    following     SendRaftRequest -> RaftResponseArrived or RaftRequestFailed; FinishSnapshot -> SnapshotStored -> LoadSnapshot -> Publish(delta)
 """
 
 from __future__ import annotations
@@ -24,49 +25,45 @@ from headrace.controller.events import (
     LeadershipGained,
     RecordsCommitted,
     RequestArrived,
-    RequestCause,
     Resign,
 )
 from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.image import MetadataProvenance
 from headrace.metadata.snapshot import snapshot_content
-from headrace.metadata.versions import SUPPORTED_FEATURES, has_controller_registration
 from headrace.raft.events import (
     AnswerRaftRequest,
+    FinishSnapshot,
     FlushLog,
     HighWatermarkAdvanced,
     LeaderChanged,
     LeadershipClaimed,
     LeadershipLost,
+    LoadSnapshot,
     NodeStarted,
     RaftEffect,
     RaftEvent,
     RecordsOffered,
     ResignRequested,
+    SendRaftRequest,
     SnapshotCreated,
     StoreQuorumState,
     TimeAdvanced,
 )
 from headrace.raft.history import load_snapshot
 from headrace.raft.snapshots import build_snapshot, is_snapshot_due
-from headrace.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from headrace.controller.machine import ControllerMachine
     from headrace.core.errors import StorageFault
-    from headrace.core.ids import Uuid
     from headrace.metadata.delta import MetadataDelta
-    from headrace.metadata.image import EndPoint, MetadataImage
+    from headrace.metadata.image import MetadataImage
     from headrace.metadata.loader import MetadataLoader
     from headrace.raft.machine import RaftNode
     from headrace.raft.replication import SnapshotsPort
     from headrace.raft.voters import VoterSet
-
-REGISTRATION_RETRY_MS = 1_000
-_OWN_TOKEN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +105,24 @@ class SnapshotJob:
         )
 
 
-PlaneEffect = StoreQuorumState | FlushLog | LeaderChanged | AnswerRaftRequest | Answer | Publish | WriteSnapshot
+PlaneEffect = (
+    StoreQuorumState
+    | FlushLog
+    | LeaderChanged
+    | AnswerRaftRequest
+    | SendRaftRequest
+    | FinishSnapshot
+    | Answer
+    | Publish
+    | WriteSnapshot
+)
 PlaneEvent = RaftEvent | RequestArrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneConfig:
-    """Limits of snapshots (bytes, ms; B-S01), and what this node's controller registers as (KIP-919)."""
+    """Limits of snapshots: bytes and ms (B-S01)."""
 
-    node_id: int
-    incarnation_id: Uuid
-    controller_end_points: tuple[EndPoint, ...] = ()
     snapshot_max_new_bytes: int = 20_971_520
     snapshot_max_interval_ms: int = 3_600_000
 
@@ -148,9 +152,10 @@ class MetadataPlane:
         self._snapshot_since_ms = 0
         self._is_writing_snapshot = False
         self._now_ms = 0
-        self._register_at_ms: int | None = None
         self.on_resigned: Callable[[str], None] | None = None
         """Told why the controller gave up leadership because of a fault of ours; for the driver's log."""
+        self.on_machine_step: Callable[[str, object, Sequence[object]], None] | None = None
+        """Told each event of `raft` and `controller` and the effects it had, in order; for checkers and journals."""
 
     @property
     def image(self) -> MetadataImage:
@@ -167,19 +172,12 @@ class MetadataPlane:
         self._now_ms = self._snapshot_since_ms = now_ms
         latest = self._snapshots.latest()
         if latest is not None and latest.offset > 0:
-            snapshot = load_snapshot(self._snapshots, latest)
-            provenance = MetadataProvenance(
-                last_contained_offset=latest.offset - 1,
-                last_contained_epoch=latest.epoch,
-                last_contained_log_time_ms=snapshot.last_contained_log_timestamp,
-            )
-            self._snapshot_end = latest.offset
-            self._out.append(Publish(delta=self.loader.load_snapshot(snapshot.records, provenance)))
+            self._load_snapshot(latest)
         return self.step(NodeStarted(now_ms=now_ms))
 
     def next_deadline_ms(self) -> int | None:
         """When `step(TimeAdvanced(now_ms))` is due."""
-        deadlines = [self.raft.next_deadline_ms(), self._register_at_ms]
+        deadlines = [self.raft.next_deadline_ms()]
         if self.controller is not None:
             deadlines.append(self.controller.next_deadline_ms())
         if self._has_new_records and not self._is_writing_snapshot and self._config.snapshot_max_interval_ms > 0:
@@ -196,9 +194,9 @@ class MetadataPlane:
             if isinstance(event, SnapshotCreated):
                 self._is_writing_snapshot = False
                 self._snapshot_end = event.end_offset
-            self._raft_effects.extend(self.raft.step(event))
-            if isinstance(event, TimeAdvanced):
-                self._time_advanced(event.now_ms)
+            self._step_raft(event)
+            if isinstance(event, TimeAdvanced) and self.controller is not None:
+                self._step_controller(ControllerTimeAdvanced(now_ms=event.now_ms))
         self._drain()
         self._maybe_snapshot()
         out, self._out = self._out, []
@@ -210,15 +208,18 @@ class MetadataPlane:
         if self.on_resigned is not None:
             self.on_resigned(f"a metadata snapshot failed: {fault}")
 
-    def _time_advanced(self, now_ms: int) -> None:
-        if self.controller is not None:
-            self._step_controller(ControllerTimeAdvanced(now_ms=now_ms))
-        if self._register_at_ms is not None and now_ms >= self._register_at_ms:
-            self._register_controller()
+    def _step_raft(self, event: RaftEvent) -> None:
+        effects = self.raft.step(event)
+        self._raft_effects.extend(effects)
+        if self.on_machine_step is not None:
+            self.on_machine_step("raft", event, effects)
 
     def _step_controller(self, event: ControllerEvent) -> None:
         assert self.controller is not None
-        self._controller_effects.extend(self.controller.step(event))
+        effects = self.controller.step(event)
+        self._controller_effects.extend(effects)
+        if self.on_machine_step is not None:
+            self.on_machine_step("controller", event, effects)
 
     def _drain(self) -> None:
         """Route until nothing moves. The controller's effects go first: raft must see its appends in order."""
@@ -237,16 +238,13 @@ class MetadataPlane:
                     epoch=effect.epoch,
                     now_ms=self._now_ms,
                 )
-                self._raft_effects.extend(self.raft.step(offered))
+                self._step_raft(offered)
             case Answer():
-                if effect.token == _OWN_TOKEN:
-                    self._registered(effect.response)
-                else:
-                    self._out.append(effect)
+                self._out.append(effect)
             case Resign():
                 if self.on_resigned is not None:
                     self.on_resigned(effect.reason)
-                self._raft_effects.extend(self.raft.step(ResignRequested(epoch=effect.epoch, now_ms=self._now_ms)))
+                self._step_raft(ResignRequested(epoch=effect.epoch, now_ms=self._now_ms))
 
     def _route_raft(self, effect: RaftEffect) -> None:
         match effect:
@@ -263,14 +261,35 @@ class MetadataPlane:
                             now_ms=self._now_ms,
                         )
                     )
-                    self._register_at_ms = self._now_ms
-                    self._register_controller()
             case LeadershipLost():
-                self._register_at_ms = None
                 if self.controller is not None:
                     self._step_controller(LeadershipEnded(image=self.loader.image, now_ms=self._now_ms))
-            case StoreQuorumState() | FlushLog() | LeaderChanged() | AnswerRaftRequest():
+            case LoadSnapshot():
+                self._load_snapshot(effect.snapshot_id)
+            case (
+                StoreQuorumState()
+                | FlushLog()
+                | LeaderChanged()
+                | AnswerRaftRequest()
+                | SendRaftRequest()
+                | FinishSnapshot()
+            ):
                 self._out.append(effect)
+
+    def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """The image becomes a snapshot's content: at the start, or after one was fetched because the leader's log begins behind us."""
+        snapshot = load_snapshot(self._snapshots, snapshot_id)
+        provenance = MetadataProvenance(
+            last_contained_offset=snapshot_id.offset - 1,
+            last_contained_epoch=snapshot_id.epoch,
+            last_contained_log_time_ms=snapshot.last_contained_log_timestamp,
+        )
+        self._snapshot_end = snapshot_id.offset
+        self._bytes_since_snapshot = 0
+        self._out.append(Publish(delta=self.loader.load_snapshot(snapshot.records, provenance)))
+        if self.controller is not None:
+            committed = RecordsCommitted(image=self.loader.image, upto=snapshot_id.offset, now_ms=self._now_ms)
+            self._step_controller(committed)
 
     def _load_committed(self, to: int) -> None:
         batches = list(self.raft.read_committed(self.loader.next_offset, to))
@@ -282,8 +301,6 @@ class MetadataPlane:
             self._step_controller(
                 RecordsCommitted(image=self.loader.image, upto=batches[-1].last_offset + 1, now_ms=self._now_ms)
             )
-        if delta is not None and delta.changed_features and self._register_at_ms is not None:
-            self._register_controller()
 
     # Snapshots
 
@@ -306,43 +323,3 @@ class MetadataPlane:
         self._snapshot_since_ms = self._now_ms
         job = SnapshotJob(image=self.loader.image, voters=self.raft.config.voters, now_ms=self._now_ms)
         self._out.append(WriteSnapshot(job=job))
-
-    # The controller's own registration
-
-    def _register_controller(self) -> None:
-        """KIP-919: once the metadata.version has the record, the registered incarnation must be this process."""
-        level = self.loader.image.features.metadata_version
-        known = self.loader.image.cluster.controllers.get(self._config.node_id)
-        is_known = known is not None and known.incarnation_id == self._config.incarnation_id
-        if not self.is_controller_active or is_known:
-            self._register_at_ms = None
-            return
-        self._register_at_ms = self._now_ms + REGISTRATION_RETRY_MS
-        if level is None or not has_controller_registration(level):
-            return
-        request = ControllerRegistrationRequest(
-            controller_id=self._config.node_id,
-            incarnation_id=self._config.incarnation_id,
-            zk_migration_ready=False,
-            listeners=tuple(
-                Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-                for e in self._config.controller_end_points
-            ),
-            features=tuple(
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
-            ),
-        )
-        self._step_controller(
-            RequestArrived(
-                token=_OWN_TOKEN,
-                request=request,
-                cause=RequestCause(api_version=0),
-                now_ms=self._now_ms,
-                deadline_ms=self._now_ms + REGISTRATION_RETRY_MS,
-            )
-        )
-
-    def _registered(self, response: object) -> None:
-        if getattr(response, "error_code", -1) == 0:
-            self._register_at_ms = None

@@ -21,7 +21,9 @@ class Purpose(Enum):
     HEARTBEAT = "heartbeat"
     """Registration and heartbeats of a broker or a controller."""
     FORWARDING = "forwarding"
-    """Clients' requests on their way to the active controller, and what brokers ask of it themselves."""
+    """Clients' requests on their way to the active controller."""
+    REPLICATION = "replication"
+    """What a broker itself asks of the active controller: ISR changes, blocks of producer ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

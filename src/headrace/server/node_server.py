@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
@@ -18,6 +17,7 @@ from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
+from headrace.net.outbound import OutboundLinks, link_settings
 from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.node.disk import NodeDisk
@@ -25,12 +25,13 @@ from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, State
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
-from headrace.raft.events import FlushLog, StoreQuorumState
+from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 from headrace.storage.os_files import OsFiles
+from headrace.wire.schema import Message
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
@@ -38,6 +39,7 @@ _MAINTAIN_S = 1.0
 _WARN_AGAIN_S = 60.0
 _THREADS = 4
 _JOBS_TIMEOUT_S = 20.0
+_CONNECT_TIMEOUT_MS = 2_000
 _T = TypeVar("_T")
 
 
@@ -56,10 +58,17 @@ class NodeServer:
         self._clock = ProcessClock()
         self._rng = random.SystemRandom()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
-        self._disk = NodeDisk(config, files=OsFiles(), clock=self._clock)
+        self._disk = NodeDisk(config, files=OsFiles(), clock=self._clock, host_name=socket.gethostname())
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
+        self._links = OutboundLinks(
+            link_settings(
+                client_id=f"headrace-{config.node_id}",
+                connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+                max_frame_bytes=config.socket_request_max_bytes,
+            )
+        )
         self._bound: tuple[Listener, ...] = ()
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
@@ -82,10 +91,6 @@ class NodeServer:
     async def start(self) -> ReadyInfo:
         """Come up; returns when the broker is unfenced, without a broker when the controller is active. Raises OperatorError with the reason when it cannot, StoppedEarly."""
         refuse_optimised_python()
-        if not self.config.is_controller:
-            raise OperatorError(
-                "process.roles without controller needs a quorum of other nodes, which is not supported yet"
-            )
         try:
             self._disk.open()
             self._bound = tuple([await self._listeners.bind(one) for one in self.config.listeners])
@@ -129,7 +134,6 @@ class NodeServer:
             bound=self._bound,
             rng=self._rng,
             do=self._do,
-            host_name=socket.gethostname(),
         )
         self._node = node
         self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
@@ -151,11 +155,10 @@ class NodeServer:
     def _do(self, effect: NodeEffect) -> None:
         """Do one effect, or begin it; its outcome goes back into the machine."""
         match effect:
-            case StoreQuorumState() | FlushLog() | WriteSnapshot() | RecoverLogs():
+            case StoreQuorumState() | FlushLog() | FinishSnapshot() | WriteSnapshot() | RecoverLogs():
                 self._guarded(lambda: self._begin_disk_job(effect))
             case SendRequest():
-                failed = partial(self.machine.failed, effect.correlation, SendFailure.DISCONNECTED)
-                asyncio.get_running_loop().call_soon(failed)
+                self._ask_peer(effect)
             case StateChanged():
                 self._state_changed(effect.state)
             case StartFailed():
@@ -166,6 +169,16 @@ class NodeServer:
                 self._directory_failed(effect)
             case _:
                 assert_never(effect)
+
+    def _ask_peer(self, effect: SendRequest) -> None:
+        def done(outcome: Message | SendFailure) -> None:
+            if isinstance(outcome, SendFailure):
+                self.machine.failed(effect.correlation, outcome)
+            else:
+                self.machine.answered(effect.correlation, outcome)
+
+        target = (effect.to.host, effect.to.port, effect.purpose)
+        self._links.ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
 
     def _state_changed(self, state: BrokerState) -> None:
         self.states.append(state)
@@ -332,6 +345,7 @@ class NodeServer:
             await self._listeners.close(self._listeners.names())
             if self._ticker is not None:
                 self._ticker.cancel()
+            self._links.close()
             await self._jobs_done()
             await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
             _LOG.info("the quorum node is closed")
@@ -340,6 +354,7 @@ class NodeServer:
         finally:
             if self._ticker is not None:
                 self._ticker.cancel()
+            self._links.close()
             self._disk.unlock()
             self._threads.shutdown(wait=False)
             self._is_ready.set()

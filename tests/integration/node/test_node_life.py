@@ -285,5 +285,5 @@ def test_a_broker_alone_is_refused_with_a_reason(tmp_path: Path) -> None:
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "controller.quorum.voters": "3000@127.0.0.1:1",
     }
-    with pytest.raises(OperatorError, match="not supported yet"):
+    with pytest.raises(OperatorError, match="one voter"):
         Node(directory=tmp_path, properties=settings).start()

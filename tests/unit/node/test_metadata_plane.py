@@ -10,11 +10,9 @@ import pytest
 from headrace.controller.events import Answer, RequestArrived, RequestCause
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
-from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
-from headrace.metadata.image import EndPoint
 from headrace.metadata.loader import MetadataFault, MetadataLoader
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, PlaneEffect, PlaneEvent, Publish, WriteSnapshot
 from headrace.raft.events import (
@@ -46,7 +44,6 @@ class PlaneBench:
         snapshots: MemorySnapshots | None = None,
         state: QuorumState | None = None,
         max_new_bytes: int = 10_000_000,
-        incarnation: int = 7,
     ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = snapshots or MemorySnapshots()
@@ -56,9 +53,6 @@ class PlaneBench:
         node = NodeConfig(node_id=1, log_dirs=("/d",))
         self.plane = MetadataPlane(
             config=PlaneConfig(
-                node_id=1,
-                incarnation_id=Uuid(bytes([incarnation]) * 16),
-                controller_end_points=(EndPoint("CONTROLLER", "h", 9093, 0),),
                 snapshot_max_new_bytes=max_new_bytes,
                 snapshot_max_interval_ms=3_600_000,
             ),
@@ -132,16 +126,14 @@ def topics(*names: str) -> CreateTopicsRequest:
     )
 
 
-def test_a_new_node_bootstraps_and_registers_its_controller() -> None:
-    """B-C21, B-S10, B-C19: election, bootstrap records, then the registration of this process."""
+def test_a_new_node_bootstraps() -> None:
+    """B-C21, B-S10: election, then the bootstrap records."""
     bench = PlaneBench()
     bench.start()
     image = bench.plane.image
     assert bench.plane.is_controller_active
     assert image.features.metadata_version == 30
-    [controller] = image.cluster.controllers.values()
-    assert controller.end_points == (EndPoint("CONTROLLER", "h", 9093, 0),)
-    assert image.provenance.last_contained_offset == bench.log.high_watermark - 1 == 4
+    assert image.provenance.last_contained_offset == bench.log.high_watermark - 1 == 3
 
 
 def test_what_is_published_is_committed_and_in_order() -> None:
@@ -164,10 +156,9 @@ def test_a_restarted_node_knows_what_was_committed() -> None:
     bench = PlaneBench()
     bench.start()
     assert bench.ask(registration(1)).error_code == 0
-    again = PlaneBench(log=bench.log.crash(), state=bench.state, incarnation=8)
+    again = PlaneBench(log=bench.log.crash(), state=bench.state)
     again.start()
     assert again.plane.image.cluster.brokers == bench.plane.image.cluster.brokers
-    assert again.plane.image.cluster.controllers[1].incarnation_id == Uuid(bytes([8]) * 16)
     assert again.state.leader_epoch == 2
 
 

@@ -10,8 +10,8 @@ from headrace.node.lifecycle import BrokerState
 from headrace.node.machine import DirectoryFailed, MetadataFailed
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.broker_bench import DIRECTORY_ID, Client
-from tests.support.memory_node import MemoryNode
+from tests.support.broker_bench import Client
+from tests.support.memory_node import METADATA, MemoryNode
 from tests.support.peer import batch, fetch_request, produce_request
 
 
@@ -60,7 +60,7 @@ def test_no_partition_is_touched_before_the_logs_are_loaded() -> None:
     before.start()
     before.forward(topic_request("early"), 7)
     before.settle()
-    before.logs.close(clean=True, broker_epoch=7)
+    before.stop()
     node = MemoryNode(holds_recovery=True, after=before)
     node.start()
     assert "early" in node.broker.image.topics.by_name
@@ -93,10 +93,11 @@ def test_a_metadata_log_that_cannot_be_written_stops_the_node() -> None:
     """A failing disk is never papered over: the process ends."""
     node = MemoryNode()
     node.start()
-    node.log.is_broken = True
+    node.files.broken = METADATA
     node.forward(topic_request("lost"), 7)
     node.settle()
-    assert MetadataFailed(reason="no more room for metadata") in node.done
+    failed = [effect.reason for effect in node.done if isinstance(effect, MetadataFailed)]
+    assert METADATA in failed[0]
 
 
 def test_a_log_directory_that_fails_goes_offline_and_is_reported() -> None:
@@ -107,7 +108,7 @@ def test_a_log_directory_that_fails_goes_offline_and_is_reported() -> None:
     node.settle()
     client = Client(node)
     assert client.ask(produce_request("lost", batch(b"x")), 9).responses[0].partition_responses[0].error_code == 0
-    node.files.is_broken = True
+    node.files.broken = "/data/lost"
     refused = client.ask(produce_request("lost", batch(b"x")), 9).responses[0].partition_responses[0]
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     node.settle()
@@ -117,4 +118,21 @@ def test_a_log_directory_that_fails_goes_offline_and_is_reported() -> None:
         shown = client.ask(fetch_request("lost"), version).responses[0].partitions[0]
         assert shown.error_code == code
     assert node.machine.lifecycle is not None
-    assert node.machine.lifecycle.offline_directories == (DIRECTORY_ID,)
+    assert node.machine.lifecycle.offline_directories == node.disk.directory_ids
+
+
+def test_the_controller_of_a_node_is_registered() -> None:
+    """B-C19, KIP-919: once the metadata.version has the record, with the addresses the node announces; anew after a restart."""
+    node = MemoryNode()
+    node.start()
+    [first] = node.machine.image.cluster.controllers.values()
+    assert [(one.name, one.host, one.port) for one in first.end_points] == [("CONTROLLER", "127.0.0.1", 9093)]
+    node.machine.resign()
+    node.settle()
+    node.stop()
+    again = MemoryNode(after=node)
+    again.machine.start()
+    again.settle()
+    [second] = again.machine.image.cluster.controllers.values()
+    assert again.machine.registrar is not None
+    assert second.incarnation_id == again.machine.registrar.incarnation_id != first.incarnation_id

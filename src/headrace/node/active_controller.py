@@ -1,0 +1,217 @@
+"""How does a request of this node reach the active controller, wherever that is, and when is it tried again? (B-C28, B-K11)
+
+waiting -> asked here                 the controller of this process is active
+waiting -> asked there                another node leads, and where it listens is known
+asked   -> waiting                    NOT_CONTROLLER, a lost connection, or another leader: again, after a moment or at once
+waiting, asked -> answered            by the controller; or at the deadline, with REQUEST_TIMED_OUT in the API's own response
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import AnyReply, Deferred, Reply
+from headrace.controller.refusals import refused
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import DecodeError, PeerError
+from headrace.core.peers import Destination, SendFailure
+from headrace.node.controller_channel import LocalController
+from headrace.node.envelope import enclose, has_error, opened_response
+from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
+from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from headrace.wire.messages.envelope import EnvelopeResponse
+
+RETRY_MS = 50
+"""How long a question waits after a failure, unless a leader is heard of sooner."""
+
+_LIFE = (BrokerHeartbeatRequest, BrokerRegistrationRequest, ControllerRegistrationRequest)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Question:
+    """One request on its way. `attempt` tells the outcome of an attempt that was given up from that of the present one."""
+
+    request: Any
+    context: RequestContext
+    deadline_ms: int
+    answer: Deferred = field(default_factory=Deferred)
+    attempt: int = 0
+    is_asked: bool = False
+    again_at_ms: int = 0
+
+
+class ActiveController:
+    """The active controller as the parts of this node see it. Implements `broker.ports.ControllerChannel`.
+
+    What this node asks itself (`context.is_internal`) goes as it is; clients' requests travel in an Envelope. Driven by `node.machine`.
+    """
+
+    def __init__(
+        self, *, node_id: int, local: LocalController, outbound: Outbound, now_ms: Callable[[], int], timeout_ms: int
+    ) -> None:
+        """`timeout_ms` bounds one attempt."""
+        self._node_id = node_id
+        self._local = local
+        self._outbound = outbound
+        self._now_ms = now_ms
+        self._timeout_ms = timeout_ms
+        self._questions: dict[int, _Question] = {}
+        self._leader_id = -1
+        self._epoch = -1
+        self._to: Destination | None = None
+
+    def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
+        """Have the active controller answer; see `ControllerChannel.send`."""
+        question = _Question(request=request, context=context, deadline_ms=deadline_ms)
+        self._questions[id(question)] = question
+        question.answer.on_abandoned = lambda: self._forget(question)
+        self._try(question)
+        return question.answer
+
+    # --- the node's calls ---
+
+    def leader_changed(self, leader_id: int, epoch: int, to: Destination | None) -> None:
+        """Another controller leads, or nobody (-1), or it is known now where it listens: ask again at once."""
+        if (leader_id, epoch, to) == (self._leader_id, self._epoch, self._to):
+            return
+        self._leader_id, self._epoch, self._to = leader_id, epoch, to
+        for question in list(self._questions.values()):
+            question.is_asked = False
+            self._try(question)
+
+    def activity_changed(self) -> None:
+        """The controller of this process became active: what waited goes in."""
+        if self._questions and self._local.is_active:
+            for question in list(self._questions.values()):
+                if not question.is_asked:
+                    self._try(question)
+
+    def tick(self, now_ms: int) -> None:
+        """Try again what is due, give up what is late."""
+        for question in list(self._questions.values()):
+            if now_ms >= question.deadline_ms:
+                self._refuse(question, ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")
+            elif not question.is_asked and now_ms >= question.again_at_ms:
+                self._try(question)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        due = [
+            each.deadline_ms if each.is_asked else min(each.deadline_ms, each.again_at_ms)
+            for each in self._questions.values()
+        ]
+        return min(due, default=None)
+
+    # --- attempts ---
+
+    def _try(self, question: _Question) -> None:
+        question.attempt += 1
+        question.again_at_ms = self._now_ms() + RETRY_MS
+        if isinstance(question.request, DescribeQuorumRequest) and self._leader_id == self._node_id:
+            self._ask_here(question, self._local.ask_raft(question.request, question.context))
+        elif self._local.is_active:
+            asked = self._local.ask(question.request, question.context, deadline_ms=question.deadline_ms)
+            self._ask_here(question, asked)
+        elif self._to is not None and self._leader_id not in (-1, self._node_id):
+            self._ask_there(question, self._to)
+
+    def _ask_here(self, question: _Question, asked: Deferred) -> None:
+        question.is_asked = True
+        attempt = question.attempt
+        asked.when_done(lambda reply: self._answered_here(question, attempt, reply))
+
+    def _answered_here(self, question: _Question, attempt: int, reply: AnyReply) -> None:
+        if question.attempt == attempt:
+            assert isinstance(reply, Reply), "the controller answers with a message"
+            self._answered(question, reply.message)
+
+    def _ask_there(self, question: _Question, to: Destination) -> None:
+        question.is_asked = True
+        attempt, context = question.attempt, question.context
+        purpose, request = Purpose.FORWARDING, question.request
+        if isinstance(request, _LIFE):
+            purpose = Purpose.HEARTBEAT
+        elif context.is_internal:
+            purpose = Purpose.REPLICATION
+        else:
+            request = enclose(request, context)
+        self._outbound.send(
+            to,
+            purpose,
+            request,
+            timeout_ms=max(min(question.deadline_ms - self._now_ms(), self._timeout_ms), 1),
+            then=lambda outcome: self._came_back(question, attempt, outcome),
+        )
+
+    def _came_back(self, question: _Question, attempt: int, outcome: Outcome) -> None:
+        if question.attempt != attempt or question.answer.is_done:
+            return
+        if outcome is SendFailure.UNSUPPORTED_VERSION:
+            self._refuse(question, ErrorCode.UNSUPPORTED_VERSION, "The active controller does not support this.")
+        elif isinstance(outcome, SendFailure):
+            self._later(question)
+        elif isinstance(outcome, EnvelopeResponse):
+            self._opened(question, outcome)
+        else:
+            self._answered(question, outcome)
+
+    def _opened(self, question: _Question, outer: EnvelopeResponse) -> None:
+        if outer.error_code == ErrorCode.NOT_CONTROLLER:
+            self._later(question)
+            return
+        if outer.error_code or outer.response_data is None:
+            error = ErrorCode.known(outer.error_code)
+            told = error if error is ErrorCode.UNSUPPORTED_VERSION else ErrorCode.UNKNOWN_SERVER_ERROR
+            self._refuse(question, told, f"The active controller refused the forwarded request: {error.name}.")
+            return
+        context = question.context
+        try:
+            inner = opened_response(
+                outer.response_data,
+                _response_class(type(question.request)),
+                api_key=context.api_key,
+                api_version=context.api_version,
+            )
+        except DecodeError as error:
+            self._refuse(question, ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller's answer cannot be read: {error}")
+            return
+        self._answered(question, inner)
+
+    def _answered(self, question: _Question, response: object) -> None:
+        """The answer, unless its giver was no active controller (any more)."""
+        if has_error(response, ErrorCode.NOT_CONTROLLER):
+            self._later(question)
+            return
+        self._forget(question)
+        question.answer.complete(Reply(response))
+
+    def _later(self, question: _Question) -> None:
+        question.is_asked = False
+        question.again_at_ms = self._now_ms() + RETRY_MS
+
+    def _refuse(self, question: _Question, error: ErrorCode, message: str) -> None:
+        self._forget(question)
+        question.answer.complete(Reply(_refusal(question.request, PeerError(error, message))))
+
+    def _forget(self, question: _Question) -> None:
+        question.attempt += 1
+        self._questions.pop(id(question), None)
+
+
+def _refusal(request: Any, error: PeerError) -> object:
+    if isinstance(request, DescribeQuorumRequest):
+        return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+    return refused(request, error)
+
+
+def _response_class(request: type[Any]) -> type[Any]:
+    """The response that answers a request: its namesake in the same module."""
+    found: type[Any] = getattr(sys.modules[request.__module__], f"{request.__name__.removesuffix('Request')}Response")
+    return found
