@@ -236,6 +236,17 @@ class NodeMachine:
                 self._shrink_at_ms = now_ms + self._config.replica_lag_time_max_ms // 2
                 broker.shrink_isrs(now_ms)
 
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do; None when nothing waits for time. For drivers that need not tick steadily."""
+        parts = [self._plane.next_deadline_ms(), self.controller.next_deadline_ms()]
+        if self.lifecycle is not None:
+            parts.append(self.lifecycle.next_deadline_ms())
+        if self.registrar is not None:
+            parts.append(self.registrar.next_deadline_ms())
+        if self.broker is not None:
+            parts += [self.broker.next_deadline_ms(), self._shrink_at_ms]
+        return min((at for at in parts if at is not None), default=None)
+
     # --- routing ---
 
     def _take(self, event: PlaneEvent) -> None:
