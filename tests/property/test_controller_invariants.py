@@ -242,7 +242,7 @@ class Cluster(RuleBasedStateMachine):
                 for number, each in topic.partitions.items()
                 if broker_id in each.isr or (broker_id == NO_LEADER == each.leader)
             )
-            assert active.index.partitions_with(broker_id) == expected
+            assert list(active.derived.index.partitions_with(broker_id)) == expected
 
 
 TestControllerInvariants = Cluster.TestCase

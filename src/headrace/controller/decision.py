@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid, random_uuid
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from headrace.controller.events import RequestCause
     from headrace.controller.isr_index import IsrIndex
     from headrace.controller.topic_names import TopicNames
+    from headrace.core.ids import TopicIdPartition
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
-    from headrace.metadata.image import MetadataImage
+    from headrace.metadata.image import BrokerRegistration, MetadataImage
     from headrace.metadata.snapshot import VersionedRecord
     from headrace.wire.schema import Message
 
@@ -30,12 +32,35 @@ MAX_RECORDS_A_DECISION: Final = 10_000
 class Decision:
     """What a request leads to: records (none for a refusal), and the response.
 
-    They are written together or not at all, in one batch; only what a broker's coming and going leads to may be split (`is_atomic` false).
+    They are written together or not at all, in one batch. Only what a broker's coming and going means for its partitions may be more than
+    a batch holds: that is `moves`, decided slice by slice behind `records`, each on what is decided by then.
     """
 
     records: tuple[VersionedRecord, ...] = ()
     response: Message
-    is_atomic: bool = True
+    moves: tuple[Moves, ...] = ()
+    kraft_level: int | None = None
+    """The level of kraft.version that raft must take first; then the request is decided again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """Partitions to look at one by one, slice by slice; then `last` ends it (B-C22, B-C24).
+
+    By default broker `remove` leaves them, or broker `add` may lead them. Until the end `remove` counts as leaving: it gets nothing
+    new. `broker_epoch` is that of this broker; when another incarnation is registered meanwhile, the moves are dropped.
+    """
+
+    places: Iterable[TopicIdPartition]
+    remove: int = NOBODY
+    add: int = NOBODY
+    broker_epoch: int = -1
+    change: Callable[[Situation, Iterable[TopicIdPartition]], Iterable[VersionedRecord]] | None = None
+    """What becomes of a slice of places, in place of the default."""
+    last: Callable[[Situation], tuple[Sequence[VersionedRecord], Message | None]] | None = None
+    """The last records, and another response if it is not None."""
+    on_end: Callable[[int], None] | None = None
+    """Told the offset of the last record, once it is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +77,12 @@ class Situation:
     next_offset: int
     now_ms: int
     cause: RequestCause
+    leaving: Collection[int] = ()
+    """Brokers whose leaderships are just being moved away."""
+
+    def eligible(self, *, without: int = NOBODY, plus: int = NOBODY) -> Eligible:
+        """Who may lead; `without` counts as gone, `plus` as unfenced."""
+        return Eligible(self.image.cluster, leaving=self.leaving, without=without, plus=plus)
 
     @property
     def metadata_version(self) -> int:
@@ -61,6 +92,19 @@ class Situation:
     def new_uuid(self) -> Uuid:
         """A random uuid."""
         return random_uuid(self.rng)
+
+
+def check_broker_epoch(situation: Situation, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+    """C8: the registration that a request speaks for. Raises PeerError(STALE_BROKER_EPOCH): unknown id or older epoch."""
+    broker = situation.image.cluster.brokers.get(broker_id)
+    if broker is None:
+        raise PeerError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+    if broker.broker_epoch != broker_epoch:
+        raise PeerError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {broker_epoch}",
+        )
+    return broker
 
 
 RECORD_OVERHEAD: Final = 20

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.core.error_code import ErrorCode
+    from headrace.metadata.delta import MetadataDelta
     from headrace.metadata.image import MetadataImage
 
     # Any message of headrace.wire.messages; `controller.machine.HANDLED` lists the request classes it takes.
@@ -35,13 +37,15 @@ class RequestCause:
 class LeadershipGained:
     """Raft says: this node leads `epoch`, `image` holds every record below `next_offset`.
 
-    `in_transaction`: the log ends inside a metadata transaction, whose records are not in `image`.
+    `in_transaction`: the log ends inside a metadata transaction, whose records are not in `image`. `kraft_version` is the quorum's
+    own level (None = as the machine was made with).
     """
 
     epoch: int
     next_offset: int
     image: MetadataImage
     in_transaction: bool = False
+    kraft_version: int | None = None
     now_ms: int
 
 
@@ -55,22 +59,61 @@ class LeadershipEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsCommitted:
-    """Every record below `upto` is committed; `image` is what became visible of them."""
+    """Every record below `upto` is committed; `image` is what became visible of them, and `delta` how it differs from the one before.
+
+    Also told when a snapshot was loaded. A standby that is given every delta needs no look at all partitions when it becomes active.
+    """
 
     image: MetadataImage
     upto: int
+    delta: MetadataDelta | None = None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsTaken:
+    """Raft wrote records of its own into the log of `epoch`: the next append begins at `next_offset`."""
+
+    epoch: int
+    next_offset: int
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestArrived:
-    """A request for the active controller. `deadline_ms` (monotonic): past it, it is refused with REQUEST_TIMED_OUT (B-C27)."""
+    """A request for the active controller. `deadline_ms` (monotonic): past it, it is refused with REQUEST_TIMED_OUT (B-C27).
+
+    `received_ms` is when it was read from its connection; -1 = just now. What lies between is its time in the queue (S2-33).
+    """
 
     token: int
     request: Request
     cause: RequestCause
     now_ms: int
     deadline_ms: int
+    received_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnreachable:
+    """The host of a broker refuses connections: no process serves there any more. Fences that incarnation at once.
+
+    A guess, and a safe one: a broker that lives is unfenced by its next heartbeat. The exception to C14.
+    """
+
+    broker_id: int
+    broker_epoch: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftVersionAnswered:
+    """Raft's answer to `RequestKRaftVersion` (KIP-853): taken, or why not."""
+
+    token: int
+    error: ErrorCode
+    message: str | None
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +123,16 @@ class TimeAdvanced:
     now_ms: int
 
 
-ControllerEvent = LeadershipGained | LeadershipEnded | RecordsCommitted | RequestArrived | TimeAdvanced
+ControllerEvent = (
+    LeadershipGained
+    | LeadershipEnded
+    | RecordsCommitted
+    | OffsetsTaken
+    | RequestArrived
+    | BrokerUnreachable
+    | KRaftVersionAnswered
+    | TimeAdvanced
+)
 
 
 # Effects
@@ -111,4 +163,14 @@ class Resign:
     reason: str
 
 
-ControllerEffect = AppendRecords | Answer | Resign
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKRaftVersion:
+    """Raise the quorum's own level (`raft.events.KRaftVersionRequested`); `KRaftVersionAnswered` with the token comes back."""
+
+    token: int
+    epoch: int
+    level: int
+    validate_only: bool
+
+
+ControllerEffect = AppendRecords | Answer | Resign | RequestKRaftVersion

@@ -31,16 +31,24 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 _OFF: Final = FeatureRange(0, 0)
 
 
-def decide_update_features(situation: Situation, request: UpdateFeaturesRequest) -> Decision:
-    """All updates or none; the first that is refused is told."""
+def decide_update_features(
+    situation: Situation, request: UpdateFeaturesRequest, *, is_kraft_version_taken: bool = False
+) -> Decision:
+    """All updates or none; the first that is refused is told.
+
+    A new kraft.version is raft's to write: the decision asks for it, and is made again when raft has taken it.
+    """
     version = situation.cause.api_version
     records: list[VersionedRecord] = []
+    kraft_level: int | None = None
     try:
         _check_duplicates(request)
         for update in request.feature_updates:
             record = _updated(situation, update)
             if update.feature != KRAFT_VERSION:
                 records.append(record)
+            elif update.max_version_level != situation.kraft_version:
+                kraft_level = update.max_version_level
     except PeerError as refusal:
         message = f"The update failed for all features since the following feature had an error: {refusal.message}"
         return Decision(response=UpdateFeaturesResponse(error_code=refusal.code, error_message=message))
@@ -49,7 +57,9 @@ def decide_update_features(situation: Situation, request: UpdateFeaturesRequest)
         for each in request.feature_updates
     )
     response = UpdateFeaturesResponse(error_message=None, results=results if version < 2 else ())
-    return Decision(records=() if request.validate_only else tuple(records), response=response)
+    if kraft_level is not None and not is_kraft_version_taken:
+        return Decision(response=response, kraft_level=kraft_level)
+    return Decision(records=() if request.validate_only else tuple(records), response=response, kraft_level=kraft_level)
 
 
 def _check_duplicates(request: UpdateFeaturesRequest) -> None:
@@ -82,8 +92,8 @@ def _updated(situation: Situation, update: FeatureUpdateKey) -> VersionedRecord:
         )
     if level > current and upgrade_type != UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and level != current:
-        raise _invalid(name, level, "The level of kraft.version is chosen when a directory is formatted.")
+    if name == KRAFT_VERSION and level < current:
+        raise _invalid(name, level, f"Cannot lower kraft.version from {current} to {level}.")
     if name == METADATA_VERSION:
         _check_metadata_version(current, level, is_unsafe=upgrade_type == UNSAFE_DOWNGRADE)
     return VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)

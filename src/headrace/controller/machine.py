@@ -1,66 +1,51 @@
 """What does the controller do with each event?
 
-    standby --LeadershipGained--> activating --its first records committed--> active --LeadershipEnded, Resign--> standby
+    standby --LeadershipGained--> activating --its first records decided--> active --LeadershipEnded, Resign--> standby
 
-Active: one request at a time, decide -> records -> append -> answer when they are committed. Its image holds what was decided, committed
-or not; when leadership ends, that image and everything derived from it are dropped (B-C23). Driven by `node.metadata_plane`.
+Active: one event at a time, decide -> records -> append -> answer when they are committed. Its image holds what was decided, committed
+or not; when leadership ends, that is taken back (B-C23). What a broker's coming or going means for very many partitions is decided in
+slices, one a step, with other events in between (`moving`). Driven by `node.metadata_plane`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
-from headrace.controller.brokers import (
-    check_broker_epoch,
-    decide_controller_registration,
-    decide_heartbeat,
-    decide_registration,
-    fence_records,
-)
-from headrace.controller.configs import decide_alter_configs, decide_incremental_alter_configs
-from headrace.controller.decision import Decision, Situation, batches
+from headrace.controller import event_names
+from headrace.controller.active import Active, Asked, OngoingMoves, Surroundings, Waiting
+from headrace.controller.broker_states import fence_moves
+from headrace.controller.derived import Derived
+from headrace.controller.elections import balancing_moves, unclean_moves
 from headrace.controller.events import (
     Answer,
-    AppendRecords,
+    BrokerUnreachable,
     ControllerEffect,
     ControllerEvent,
+    KRaftVersionAnswered,
     LeadershipEnded,
     LeadershipGained,
+    OffsetsTaken,
     RecordsCommitted,
     RequestArrived,
     RequestCause,
+    RequestKRaftVersion,
     Resign,
     TimeAdvanced,
 )
 from headrace.controller.features import decide_update_features
-from headrace.controller.heartbeats import BrokerControlState, Heartbeats
-from headrace.controller.isr_index import IsrIndex
-from headrace.controller.more_partitions import decide_create_partitions
-from headrace.controller.partitions import decide_alter_partition
-from headrace.controller.producer_ids import decide_allocation
+from headrace.controller.heartbeats import Heartbeats
+from headrace.controller.moving import SLICE, begin_moves, continue_moves
 from headrace.controller.refusals import refused
-from headrace.controller.topic_names import TopicNames
-from headrace.controller.topics import decide_create_topics, decide_delete_topics
+from headrace.controller.requests import HANDLED, decide
+from headrace.controller.statistics import ControllerStatistics
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
-from headrace.core.ids import TopicIdPartition
 from headrace.metadata.bootstrap import bootstrap_metadata_version
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
-from headrace.metadata.replay import ReplayError, replay_all
+from headrace.metadata.replay import ReplayError
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_metadata_transactions
-from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from headrace.wire.messages.alter_configs import AlterConfigsRequest
-from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
-from headrace.wire.messages.create_partitions import CreatePartitionsRequest
-from headrace.wire.messages.create_topics import CreateTopicsRequest
-from headrace.wire.messages.delete_topics import DeleteTopicsRequest
-from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from headrace.wire.messages.update_features import UpdateFeaturesRequest
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
@@ -69,45 +54,18 @@ from headrace.wire.metadata_records.no_op_record import NoOpRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.controller.decision import Moves, Situation
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
+    from headrace.wire.messages.update_features import UpdateFeaturesRequest
     from headrace.wire.schema import Message
 
-_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
-
-_BATCH_OVERHEAD: Final = 100
 STALL_MS: Final = 1_000
 """A longer gap between two events means that this process stood still: it is woken for a NoOp more often than that."""
 
 
-class _Waiting(NamedTuple):
-    """An answer that leaves when everything below `after` is committed."""
-
-    after: int
-    token: int
-    request: Any
-    response: Message
-
-
-class _Active:
-    """What only an active controller has; dropped as a whole when leadership ends."""
-
-    def __init__(self, event: LeadershipGained, heartbeats: Heartbeats) -> None:
-        self.epoch = event.epoch
-        self.image = event.image
-        self.next_offset = event.next_offset
-        self.committed = event.next_offset
-        self.index = IsrIndex.of(event.image)
-        self.names = TopicNames(event.image.topics.by_name)
-        self.heartbeats = heartbeats
-        self.waiting: deque[_Waiting] = deque()
-        self.no_op_at_ms: int | None = None
-        self.last_event_ms = event.now_ms
-        self.started = False
-
-
 class ControllerMachine:
-    """Decides for the cluster while its node leads the metadata quorum. `step` is called by one caller at a time."""
+    """Decides for the cluster while its node leads the metadata quorum. `step` is called by one caller at a time (S2-12)."""
 
     def __init__(
         self,
@@ -117,28 +75,22 @@ class ControllerMachine:
         rng: Rng,
         bootstrap: Sequence[VersionedRecord],
         kraft_version: int = 0,
+        stopwatch: Callable[[], float] | None = None,
     ) -> None:
-        """`bootstrap` are the records of `bootstrap.checkpoint`: the first ones of an empty log (B-S10)."""
+        """`bootstrap` are the records of `bootstrap.checkpoint`: the first ones of an empty log (B-S10).
+
+        `stopwatch` gives seconds, for the processing times of the statistics; without it there are none.
+        """
         self._config = config
-        self._cluster_id = cluster_id
-        self._rng = rng
         self._bootstrap = tuple(bootstrap)
         self._kraft_version = kraft_version
-        self._active: _Active | None = None
-        self._held: list[RequestArrived] = []
-        self._decisions: dict[type, Callable[[Situation, Any], Decision]] = {
-            AllocateProducerIdsRequest: decide_allocation,
-            AlterConfigsRequest: decide_alter_configs,
-            AlterPartitionRequest: _alter_partition,
-            BrokerHeartbeatRequest: self._heartbeat,
-            BrokerRegistrationRequest: self._registration,
-            ControllerRegistrationRequest: decide_controller_registration,
-            CreatePartitionsRequest: decide_create_partitions,
-            CreateTopicsRequest: decide_create_topics,
-            DeleteTopicsRequest: decide_delete_topics,
-            IncrementalAlterConfigsRequest: decide_incremental_alter_configs,
-            UpdateFeaturesRequest: decide_update_features,
-        }
+        self._active: Active | None = None
+        self._derived: Derived | None = Derived.of(EMPTY_IMAGE)
+        """Of the committed image on a standby, of everything decided when active; None when it lost the thread."""
+        self.statistics = ControllerStatistics(stopwatch)
+        self.slice_size = SLICE
+        """How many partitions one step looks at; smaller in tests of what comes in between."""
+        self._around = Surroundings(config, cluster_id, rng, self.statistics)
 
     @property
     def is_active(self) -> bool:
@@ -152,29 +104,40 @@ class ControllerMachine:
 
     def next_deadline_ms(self) -> int | None:
         """When `TimeAdvanced` is due."""
-        if self._active is None:
-            return None
-        deadlines = [self._active.heartbeats.next_expiry_ms(), self._active.no_op_at_ms]
-        return min((each for each in deadlines if each is not None), default=None)
+        return None if self._active is None else self._active.next_deadline_ms()
 
     def step(self, event: ControllerEvent) -> list[ControllerEffect]:
         """Take one event; what must be done, in order."""
+        began = self.statistics.start()
         self._note_stall(event.now_ms)
+        name, effects = self._take(event)
+        self.statistics.end(name, began, event.now_ms)
+        return effects
+
+    def _take(self, event: ControllerEvent) -> tuple[str, list[ControllerEffect]]:
+        """The name of what was done, and what must be done."""
         match event:
-            case LeadershipGained():
-                return self._activate(event)
-            case LeadershipEnded():
-                return self._deactivate()
-            case RecordsCommitted():
-                return self._committed(event)
             case RequestArrived():
-                return self._request(event)
+                return event_names.event_name(event.request), self._request(event)
+            case RecordsCommitted():
+                return event_names.HANDLE_COMMIT, self._committed(event)
             case TimeAdvanced():
                 return self._time_advanced(event.now_ms)
+            case OffsetsTaken():
+                return event_names.HANDLE_COMMIT, self._offsets_taken(event)
+            case BrokerUnreachable():
+                return event_names.FENCE_UNREACHABLE_BROKER, self._unreachable(event)
+            case KRaftVersionAnswered():
+                return "updateFeatures", self._kraft_version_answered(event)
+            case LeadershipGained():
+                return event_names.COMPLETE_ACTIVATION, self._activate(event)
+            case LeadershipEnded():
+                return event_names.RENOUNCE, self._deactivate(event.image)
             case _:
                 assert_never(event)
 
     def _note_stall(self, now_ms: int) -> None:
+        """S2-30, C14: while this process stood still, heartbeats may have waited unread; the time does not count."""
         active = self._active
         if active is None:
             return
@@ -188,23 +151,44 @@ class ControllerMachine:
     def _activate(self, event: LeadershipGained) -> list[ControllerEffect]:
         """B-C21: sessions begin anew, an open transaction is aborted, an empty log gets the bootstrap records."""
         assert self._active is None, "leadership was gained twice"
+        derived = self._derived
+        if derived is None or derived.image is not event.image:
+            derived = Derived.of(event.image)
+        self._derived = derived
+        if event.kraft_version is not None:
+            self._kraft_version = event.kraft_version
+        self._active = active = Active(
+            event,
+            self._around,
+            derived,
+            heartbeats=self._fresh_sessions(event),
+            kraft_version=self._kraft_version,
+        )
+        self.statistics.activations += 1
+        effects: list[ControllerEffect] = []
+        if event.in_transaction:
+            abort = VersionedRecord(AbortTransactionRecord(reason="Controller failover"), 0)
+            effects += active.append([abort], event.now_ms)
+        if event.image.features.metadata_version is None:
+            records: list[VersionedRecord] = []
+            active.replay(self._bootstrap_batch(), records)
+            effects += active.write(records, event.now_ms)
+        active.started = True
+        active.note_write(event.now_ms)
+        if self._config.auto_leader_rebalance_enable:
+            active.balance_at_ms = event.now_ms + self._config.leader_imbalance_check_interval_seconds * 1_000
+        active.unclean_at_ms = event.now_ms + self._config.unclean_leader_election_interval_ms
+        return effects
+
+    def _fresh_sessions(self, event: LeadershipGained) -> Heartbeats:
+        """S2-25, C14: every broker that is unfenced gets a full session, whatever it did before."""
         heartbeats = Heartbeats(session_timeout_ms=self._config.broker_session_timeout_ms)
         for broker_id in sorted(event.image.cluster.brokers):
             broker = event.image.cluster.brokers[broker_id]
             heartbeats.register(broker_id, is_fenced=broker.fenced, now_ms=event.now_ms)
             if broker.in_controlled_shutdown and not broker.fenced:
-                heartbeats.begin_controlled_shutdown(broker_id, event.next_offset)
-        self._active = _Active(event, heartbeats)
-        effects: list[ControllerEffect] = []
-        if event.in_transaction:
-            effects += self._append(
-                [VersionedRecord(AbortTransactionRecord(reason="Controller failover"), 0)], event.now_ms
-            )
-        if event.image.features.metadata_version is None:
-            effects += self._append(self._bootstrap_batch(), event.now_ms)
-        self._active.started = True
-        self._note_write(event.now_ms)
-        return effects
+                heartbeats.begin_controlled_shutdown(broker_id, event.next_offset - 1)
+        return heartbeats
 
     def _bootstrap_batch(self) -> list[VersionedRecord]:
         records = list(self._bootstrap)
@@ -214,13 +198,24 @@ class ControllerMachine:
             return [begin, *records, VersionedRecord(EndTransactionRecord(), 0)]
         return records
 
-    def _deactivate(self) -> list[ControllerEffect]:
-        """B-C23: everything that was not committed is forgotten; who waited is told to find the new controller."""
+    def _deactivate(self, committed: MetadataImage | None) -> list[ControllerEffect]:
+        """B-C23, S2-32: everything that was not committed is forgotten; who waited is told to find the new controller.
+
+        Without the committed image (a fault of ours) the indexes are made anew when they are needed.
+        """
         active, self._active = self._active, None
         if active is None:
             return []
+        if committed is None:
+            self._derived = None
+        else:
+            active.undo(committed)
         error = PeerError(ErrorCode.NOT_CONTROLLER, "The active controller changed before the outcome was committed.")
-        return [Answer(token=each.token, response=refused(each.request, error)) for each in active.waiting]
+        asked = [each.asked for each in active.waiting]
+        asked += [each.asked for each in active.moves if each.asked is not None]
+        answers = [Answer(token=each.token, response=refused(each.request, error)) for each in asked]
+        answers += [self._refusal(event, error) for event in active.raft_asked.values()]
+        return list(answers)
 
     # Requests
 
@@ -228,37 +223,67 @@ class ControllerMachine:
         active = self._active
         if active is None or not active.started:
             return [self._refusal(event, PeerError(ErrorCode.NOT_CONTROLLER, "This is not the active controller."))]
-        if event.now_ms >= event.deadline_ms or getattr(event.request, "timeout_ms", 1) <= 0:
+        self._note_queued(event)
+        if self._is_too_late(event):
             return self._too_late(event)
+        assert type(event.request) in HANDLED, f"the controller does not take {type(event.request).__name__}"
         try:
-            decision = self._decide(event, active)
-        except PeerError as error:
-            return [self._refusal(event, error)]
-        try:
-            effects = self._append(decision.records, event.now_ms, is_atomic=decision.is_atomic)
+            return self._decide(event, active)
         except PeerError as error:
             return [self._refusal(event, error)]
         except EncodeError as error:
             return [self._refusal(event, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))]
         except ReplayError as error:
             return self._fault(f"a decision on {type(event.request).__name__} makes no sense: {error}")
+
+    def _decide(self, event: RequestArrived, active: Active) -> list[ControllerEffect]:
+        """Raises PeerError: refused; EncodeError, ReplayError: a bug of ours."""
+        decision = decide(active.situation(event.cause, event.now_ms), event.request, active.heartbeats)
+        asked = self._asked(event)
+        if decision.kraft_level is not None:
+            return self._ask_raft(active, event, decision.kraft_level)
+        if decision.moves:
+            work = OngoingMoves(decision.moves, event.cause, asked, decision.response)
+            return self._begin(active, work, decision.records, event.now_ms)
+        effects: list[ControllerEffect] = [*active.append(decision.records, event.now_ms)]
+        return effects + self._answer_when_committed(active, asked, decision.response, event.now_ms)
+
+    def _asked(self, event: RequestArrived) -> Asked:
+        received = event.now_ms if event.received_ms < 0 else event.received_ms
+        return Asked(event.token, event.request, event_names.event_name(event.request), received)
+
+    def _note_queued(self, event: RequestArrived) -> None:
+        waited = 0 if event.received_ms < 0 else max(0, event.now_ms - event.received_ms)
+        self.statistics.times(event_names.event_name(event.request)).queued.add(waited)
+
+    def _answer_when_committed(
+        self, active: Active, asked: Asked, response: Message, now_ms: int
+    ) -> list[ControllerEffect]:
+        """C3: the answer leaves when everything decided so far is committed; at once when it is."""
         after = active.next_offset
         if after <= active.committed:
-            effects.append(Answer(token=event.token, response=decision.response))
-        else:
-            active.waiting.append(_Waiting(after, event.token, event.request, decision.response))
-        return effects
+            return [self._answer(asked, response, now_ms)]
+        active.waiting.append(Waiting(after, asked, response))
+        return []
 
-    def _decide(self, event: RequestArrived, active: _Active) -> Decision:
-        decide = self._decisions.get(type(event.request))
-        assert decide is not None, f"the controller does not take {type(event.request).__name__}"
-        return decide(self._situation(active, event.cause, event.now_ms), event.request)
+    def _answer(self, asked: Asked, response: Message, now_ms: int) -> Answer:
+        self.statistics.times(asked.name).committed.add(max(0, now_ms - asked.received_ms))
+        return Answer(token=asked.token, response=response)
+
+    def _is_too_late(self, event: RequestArrived) -> bool:
+        """B-C27; a heartbeat must not wait longer than half its interval (S2-30)."""
+        if event.now_ms >= event.deadline_ms or getattr(event.request, "timeout_ms", 1) <= 0:
+            return True
+        is_heartbeat = isinstance(event.request, BrokerHeartbeatRequest) and event.received_ms >= 0
+        return is_heartbeat and event.now_ms - event.received_ms > self._config.broker_heartbeat_interval_ms // 2
 
     def _too_late(self, event: RequestArrived) -> list[ControllerEffect]:
-        """B-C27: no effect. A heartbeat that waited too long still shows that its broker lives."""
+        """B-C27: no effect. A heartbeat that waited too long still shows that its broker lives (S2-30)."""
         active = self._active
         request = event.request
+        self.statistics.timed_out += 1
         if active is not None and isinstance(request, BrokerHeartbeatRequest):
+            self.statistics.timed_out_heartbeats += 1
             broker = active.image.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
                 active.heartbeats.touch(
@@ -269,20 +294,6 @@ class ControllerMachine:
                 )
         return [self._refusal(event, PeerError(ErrorCode.REQUEST_TIMED_OUT, "The request waited past its deadline."))]
 
-    def _situation(self, active: _Active, cause: RequestCause, now_ms: int) -> Situation:
-        return Situation(
-            image=active.image,
-            index=active.index,
-            names=active.names,
-            config=self._config,
-            cluster_id=self._cluster_id,
-            kraft_version=self._kraft_version,
-            rng=self._rng,
-            next_offset=active.next_offset,
-            now_ms=now_ms,
-            cause=cause,
-        )
-
     def _refusal(self, event: RequestArrived, error: PeerError) -> Answer:
         return Answer(token=event.token, response=refused(event.request, error))
 
@@ -290,125 +301,152 @@ class ControllerMachine:
         """A bug of ours: nothing of the decision was written; this controller gives up."""
         assert self._active is not None
         epoch = self._active.epoch
-        return [Resign(epoch=epoch, reason=reason), *self._deactivate()]
+        return [Resign(epoch=epoch, reason=reason), *self._deactivate(None)]
 
-    # Decisions that touch the sessions
+    # The level of the quorum itself
 
-    def _registration(self, situation: Situation, request: BrokerRegistrationRequest) -> Decision:
-        assert self._active is not None
-        heartbeats = self._active.heartbeats
-        decision = decide_registration(situation, request, heartbeats)
-        response = decision.response
-        assert isinstance(response, BrokerRegistrationResponse)
-        existing = situation.image.cluster.brokers.get(request.broker_id)
-        is_same = existing is not None and existing.incarnation_id == request.incarnation_id
-        is_fenced = existing.fenced if existing is not None and is_same else True
-        heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
-        return decision
-
-    def _heartbeat(self, situation: Situation, request: BrokerHeartbeatRequest) -> Decision:
-        assert self._active is not None
-        heartbeats = self._active.heartbeats
-        outcome = decide_heartbeat(situation, request, heartbeats)
-        heartbeats.touch(
-            request.broker_id,
-            is_fenced=outcome.state.is_fenced,
-            metadata_offset=request.current_metadata_offset,
-            now_ms=situation.now_ms,
+    def _ask_raft(self, active: Active, event: RequestArrived, level: int) -> list[ControllerEffect]:
+        """B-U03, KIP-853: raft writes kraft.version and the voters; the other features follow when it has taken it."""
+        active.raft_asked[event.token] = event
+        request: UpdateFeaturesRequest = event.request
+        order = RequestKRaftVersion(
+            token=event.token, epoch=active.epoch, level=level, validate_only=request.validate_only
         )
-        if outcome.state is BrokerControlState.CONTROLLED_SHUTDOWN:
-            last = situation.next_offset + len(outcome.decision.records) - 1
-            heartbeats.begin_controlled_shutdown(request.broker_id, last)
-        return outcome.decision
+        return [order]
+
+    def _kraft_version_answered(self, event: KRaftVersionAnswered) -> list[ControllerEffect]:
+        active = self._active
+        asked = None if active is None else active.raft_asked.pop(event.token, None)
+        if active is None or asked is None:
+            return []
+        if event.error is not ErrorCode.NONE:
+            return [self._refusal(asked, PeerError(event.error, event.message or event.error.name))]
+        situation = active.situation(asked.cause, event.now_ms)
+        decision = decide_update_features(situation, asked.request, is_kraft_version_taken=True)
+        if decision.kraft_level is not None and not asked.request.validate_only:
+            active.kraft_version = decision.kraft_level
+        effects: list[ControllerEffect] = [*active.append(decision.records, event.now_ms)]
+        return effects + self._answer_when_committed(active, self._asked(asked), decision.response, event.now_ms)
+
+    # Brokers that are gone
+
+    def _unreachable(self, event: BrokerUnreachable) -> list[ControllerEffect]:
+        """A process that is gone is fenced at once (design: failure detection); the one exception to C14."""
+        active = self._active
+        if active is None or not active.started or not self._config.headrace_fence_unreachable_brokers:
+            return []
+        broker = active.image.cluster.brokers.get(event.broker_id)
+        if broker is None or broker.broker_epoch != event.broker_epoch or broker.fenced:
+            return []
+        if event.broker_id in active.leaving():
+            return []
+        self.statistics.fenced_by_refusal += 1
+        return self._fence(active, event.broker_id, "connection refused", event.now_ms)
+
+    def _fence(self, active: Active, broker_id: int, reason: str, now_ms: int) -> list[ControllerEffect]:
+        active.heartbeats.fenced(broker_id)
+        cause = RequestCause(api_version=0, client_id=reason)
+        moves = fence_moves(active.situation(cause, now_ms), active.image.cluster.brokers[broker_id])
+        return self._begin(active, OngoingMoves((moves,), cause), (), now_ms)
+
+    def _begin(
+        self, active: Active, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int
+    ) -> list[ControllerEffect]:
+        """Raises as `Active.append`, but for what nobody asked for, which is a bug of ours."""
+        try:
+            appended = begin_moves(active, work, first, now_ms, slice_size=self.slice_size)
+        except (ReplayError, EncodeError, PeerError) as error:
+            return self._fault(f"the moves of broker {work.leaving} make no sense: {error}")
+        return [*appended, *self._after_slice(active, work, now_ms)]
+
+    def _continue(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+        work = active.moves[0]
+        try:
+            appended = continue_moves(active, now_ms, slice_size=self.slice_size)
+        except (ReplayError, EncodeError, PeerError) as error:
+            return self._fault(f"the moves of broker {work.leaving} make no sense: {error}")
+        return [*appended, *self._after_slice(active, work, now_ms)]
+
+    def _after_slice(self, active: Active, work: OngoingMoves, now_ms: int) -> list[ControllerEffect]:
+        """Who asked for moves that are done gets the answer when they are committed."""
+        self.statistics.waiting = len(active.moves)
+        if work.queue or work.asked is None or work.response is None:
+            return []
+        return self._answer_when_committed(active, work.asked, work.response, now_ms)
 
     # The log
-
-    def _append(
-        self, records: Sequence[VersionedRecord], now_ms: int, *, is_atomic: bool = True
-    ) -> list[ControllerEffect]:
-        """Replay the records onto the image of what is decided, and offer them to raft.
-
-        Raises ReplayError and EncodeError (a bug of ours), PeerError(POLICY_VIOLATION): too much for one batch (B-C22).
-        """
-        active = self._active
-        assert active is not None
-        if not records:
-            return []
-        limit = self._config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
-        parts = list(batches([each.encode() for each in records], max_bytes=limit))
-        if (is_atomic and len(parts) > 1) or max(sum(map(len, part)) for part in parts) > limit:
-            raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-        before = active.image
-        active.image = replay_all(before, [each.record for each in records])
-        _update_index(active, before, records)
-        effects: list[ControllerEffect] = []
-        for part in parts:
-            effects.append(AppendRecords(records=part, base_offset=active.next_offset, epoch=active.epoch))
-            active.next_offset += len(part)
-        self._note_write(now_ms)
-        return effects
 
     def _committed(self, event: RecordsCommitted) -> list[ControllerEffect]:
         active = self._active
         if active is None:
+            self._follow(event)
             return []
         active.committed = max(active.committed, event.upto)
+        active.visible(event.image)
         effects: list[ControllerEffect] = []
         while active.waiting and active.waiting[0].after <= active.committed:
             each = active.waiting.popleft()
-            effects.append(Answer(token=each.token, response=each.response))
+            effects.append(self._answer(each.asked, each.response, event.now_ms))
         return effects
+
+    def _follow(self, event: RecordsCommitted) -> None:
+        """A standby keeps its indexes in step, so that a failover does not cost all partitions (S2-31)."""
+        derived, delta = self._derived, event.delta
+        if derived is None or derived.image is event.image:
+            return
+        if delta is not None and delta.previous is derived.image and delta.image is event.image:
+            derived.follow(delta)
+        else:
+            self._derived = None
+
+    def _offsets_taken(self, event: OffsetsTaken) -> list[ControllerEffect]:
+        if self._active is not None and self._active.epoch == event.epoch:
+            self._active.next_offset = event.next_offset
+        return []
 
     # Time
 
-    def _time_advanced(self, now_ms: int) -> list[ControllerEffect]:
+    def _time_advanced(self, now_ms: int) -> tuple[str, list[ControllerEffect]]:
+        """What is due; S2-11: each of these is an event of its own, in this order."""
         active = self._active
         if active is None or not active.started:
-            return []
+            return event_names.WRITE_NO_OP, []
         effects = self._fence_expired(active, now_ms)
+        if active.moves:
+            return event_names.CONTINUE_MOVES, effects + self._continue(active, now_ms)
+        if effects:
+            return event_names.FENCE_STALE_BROKERS, effects
+        if active.balance_at_ms is not None and now_ms >= active.balance_at_ms:
+            return event_names.BALANCE_LEADERS, self._balance(active, now_ms)
+        if active.unclean_at_ms is not None and now_ms >= active.unclean_at_ms:
+            return event_names.ELECT_UNCLEAN, self._elect_unclean(active, now_ms)
         if active.no_op_at_ms is not None and now_ms >= active.no_op_at_ms:
-            effects += self._append([VersionedRecord(NoOpRecord(), 0)], now_ms)
-        return effects
+            return event_names.WRITE_NO_OP, [*active.append([VersionedRecord(NoOpRecord(), 0)], now_ms)]
+        return event_names.WRITE_NO_OP, []
 
-    def _fence_expired(self, active: _Active, now_ms: int) -> list[ControllerEffect]:
+    def _fence_expired(self, active: Active, now_ms: int) -> list[ControllerEffect]:
         """C14: brokers that were silent for a session; one decision each, so that the next sees what the one did."""
         effects: list[ControllerEffect] = []
         for broker_id in active.heartbeats.expired(now_ms):
-            active.heartbeats.fenced(broker_id)
             broker = active.image.cluster.brokers.get(broker_id)
             if broker is None or broker.fenced:
+                active.heartbeats.fenced(broker_id)
                 continue
-            situation = self._situation(active, RequestCause(api_version=0, client_id="session timeout"), now_ms)
-            effects += self._append(list(fence_records(situation, broker)), now_ms, is_atomic=False)
+            self.statistics.fenced_by_timeout += 1
+            effects += self._fence(active, broker_id, "session timeout", now_ms)
         return effects
 
-    def _note_write(self, now_ms: int) -> None:
-        """B-C16: a NoOp is due when nothing was written for `metadata.max.idle.interval.ms` (0 = never)."""
-        assert self._active is not None
-        interval = self._config.metadata_max_idle_interval_ms
-        self._active.no_op_at_ms = now_ms + interval if interval > 0 else None
+    def _balance(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+        active.balance_at_ms = now_ms + self._config.leader_imbalance_check_interval_seconds * 1_000
+        return self._at_its_time(active, "preferred leader balancing", balancing_moves, now_ms)
 
+    def _elect_unclean(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+        active.unclean_at_ms = now_ms + self._config.unclean_leader_election_interval_ms
+        return self._at_its_time(active, "unclean leader election", unclean_moves, now_ms)
 
-def _alter_partition(situation: Situation, request: AlterPartitionRequest) -> Decision:
-    check_broker_epoch(situation, request.broker_id, request.broker_epoch)
-    return decide_alter_partition(situation, request)
-
-
-def _update_index(active: _Active, before: MetadataImage, records: Sequence[VersionedRecord]) -> None:
-    """Keep what is derived from the image in step with replayed records."""
-    touched: dict[TopicIdPartition, None] = {}
-    for each in records:
-        record: Any = each.record
-        kind = record.SCHEMA.api_key
-        if kind in (_PARTITION, _PARTITION_CHANGE):
-            touched[TopicIdPartition(record.topic_id, record.partition_id)] = None
-        elif kind == _TOPIC:
-            active.names.add(record.name)
-        elif kind == _REMOVE_TOPIC:
-            topic = before.topics.by_id[record.topic_id]
-            active.names.remove(topic.name)
-            for partition_id in topic.partitions:
-                touched[TopicIdPartition(record.topic_id, partition_id)] = None
-    for place in touched:
-        old, new = before.topics.partition_by_id(*place), active.image.topics.partition_by_id(*place)
-        active.index.changed(place, old, new)
+    def _at_its_time(
+        self, active: Active, reason: str, moves: Callable[[Situation], Moves], now_ms: int
+    ) -> list[ControllerEffect]:
+        cause = RequestCause(api_version=0, client_id=reason)
+        work = OngoingMoves((moves(active.situation(cause, now_ms)),), cause)
+        return self._begin(active, work, (), now_ms)

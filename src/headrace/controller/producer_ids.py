@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.controller.brokers import check_broker_epoch
-from headrace.controller.decision import Decision
+from headrace.controller.decision import Decision, check_broker_epoch
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.snapshot import VersionedRecord

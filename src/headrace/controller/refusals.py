@@ -5,24 +5,31 @@ One function for all that the controller answers; the broker uses it too when th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages import (
     allocate_producer_ids,
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     controller_registration,
     create_partitions,
     create_topics,
     delete_topics,
+    elect_leaders,
     incremental_alter_configs,
+    list_partition_reassignments,
+    unregister_broker,
     update_features,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.core.errors import PeerError
     from headrace.wire.schema import Message
 
@@ -94,19 +101,42 @@ def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCo
 
 def _refused_whole(request: Any, error: PeerError) -> Message:
     """The APIs that have one error for all."""
-    code, message = error.code, error.message
-    match request:
-        case update_features.UpdateFeaturesRequest():
-            return update_features.UpdateFeaturesResponse(error_code=code, error_message=message)
-        case allocate_producer_ids.AllocateProducerIdsRequest():
-            return allocate_producer_ids.AllocateProducerIdsResponse(error_code=code)
-        case alter_partition.AlterPartitionRequest():
-            return alter_partition.AlterPartitionResponse(error_code=code)
-        case broker_registration.BrokerRegistrationRequest():
-            return broker_registration.BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
-        case broker_heartbeat.BrokerHeartbeatRequest():
-            return broker_heartbeat.BrokerHeartbeatResponse(error_code=code)
-        case controller_registration.ControllerRegistrationRequest():
-            return controller_registration.ControllerRegistrationResponse(error_code=code, error_message=message)
-        case _:
-            raise AssertionError(f"the controller does not take {type(request).__name__}")
+    make = _WHOLE.get(type(request))
+    if make is None:
+        raise AssertionError(f"the controller does not take {type(request).__name__}")
+    return make(error.code, error.message)
+
+
+_WHOLE: Final[dict[type, Callable[[ErrorCode, str], Message]]] = {
+    allocate_producer_ids.AllocateProducerIdsRequest: lambda code, _message: (
+        allocate_producer_ids.AllocateProducerIdsResponse(error_code=code)
+    ),
+    alter_partition.AlterPartitionRequest: lambda code, _message: alter_partition.AlterPartitionResponse(
+        error_code=code
+    ),
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest: lambda code, message: (
+        alter_partition_reassignments.AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
+    ),
+    assign_replicas_to_dirs.AssignReplicasToDirsRequest: lambda code, _message: (
+        assign_replicas_to_dirs.AssignReplicasToDirsResponse(error_code=code)
+    ),
+    broker_heartbeat.BrokerHeartbeatRequest: lambda code, _message: broker_heartbeat.BrokerHeartbeatResponse(
+        error_code=code
+    ),
+    broker_registration.BrokerRegistrationRequest: lambda code, _message: (
+        broker_registration.BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
+    ),
+    controller_registration.ControllerRegistrationRequest: lambda code, message: (
+        controller_registration.ControllerRegistrationResponse(error_code=code, error_message=message)
+    ),
+    elect_leaders.ElectLeadersRequest: lambda code, _message: elect_leaders.ElectLeadersResponse(error_code=code),
+    list_partition_reassignments.ListPartitionReassignmentsRequest: lambda code, message: (
+        list_partition_reassignments.ListPartitionReassignmentsResponse(error_code=code, error_message=message)
+    ),
+    unregister_broker.UnregisterBrokerRequest: lambda code, message: unregister_broker.UnregisterBrokerResponse(
+        error_code=code, error_message=message
+    ),
+    update_features.UpdateFeaturesRequest: lambda code, message: update_features.UpdateFeaturesResponse(
+        error_code=code, error_message=message
+    ),
+}

@@ -149,25 +149,29 @@ def placed_partitions(situation: Situation, count: int, factor: int) -> list[Par
     """`count` new partitions of `factor` replicas where the placement puts them. Raises PeerError(INVALID_REPLICATION_FACTOR)."""
     cluster = situation.image.cluster
     try:
-        placed = place_replicas(usable_brokers(cluster), partitions=count, replication_factor=factor, rng=situation.rng)
+        placed = place_replicas(
+            usable_brokers(situation), partitions=count, replication_factor=factor, rng=situation.rng
+        )
     except PeerError as refusal:
         raise PeerError(
             refusal.code, f"Unable to replicate the partition {factor} time(s): {refusal.message}"
         ) from None
-    partitions = [new_partition(cluster, replicas) for replicas in placed]
+    eligible = situation.eligible()
+    partitions = [new_partition(cluster, eligible, replicas) for replicas in placed]
     found = [each for each in partitions if each is not None]
     assert len(found) == count, "the first replica of each is on a live broker"
     return found
 
 
-def usable_brokers(cluster: ClusterImage) -> Iterator[UsableBroker]:
+def usable_brokers(situation: Situation) -> Iterator[UsableBroker]:
     """The brokers that may get new replicas: not stopping, and with a directory that takes them (KIP-841, KIP-1066)."""
+    cluster = situation.image.cluster
     for broker_id in sorted(cluster.brokers):
         broker = cluster.brokers[broker_id]
         cordoned = broker.cordoned_log_dirs or ()
         is_full = bool(broker.log_dirs) and all(each in cordoned for each in broker.log_dirs)
         if not broker.in_controlled_shutdown and not is_full:
-            yield UsableBroker(broker_id, broker.rack or "", broker.fenced)
+            yield UsableBroker(broker_id, broker.rack or "", broker.fenced or broker_id in situation.leaving)
 
 
 def _assigned_partitions(situation: Situation, topic: CreatableTopic, *, room: int) -> list[PartitionRegistration]:
@@ -206,7 +210,7 @@ def assigned_partition(
 ) -> PartitionRegistration:
     """One new partition with these replicas, as many as the others have. Raises PeerError(INVALID_REPLICA_ASSIGNMENT)."""
     check_assignment(situation.image.cluster, replicas, factor=factor)
-    partition = new_partition(situation.image.cluster, tuple(replicas))
+    partition = new_partition(situation.image.cluster, situation.eligible(), tuple(replicas))
     if partition is None:
         raise PeerError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

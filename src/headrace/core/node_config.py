@@ -48,6 +48,10 @@ class NodeConfig:
     headrace_frame_timeout_ms: int = 30_000
     headrace_max_unsent_bytes: int = 67_108_864
     headrace_max_requests_in_flight: int = 1_000
+    headrace_fence_unreachable_brokers: bool = True
+    headrace_fence_unreachable_brokers: bool = True
+    headrace_elect_on_refusal: bool = True
+    headrace_elect_at_start: bool = True
 
     # Logs: what follows from several keys
     log_retention_ms: int = 604_800_000
@@ -65,9 +69,19 @@ class NodeConfig:
 
     # Controller and quorum
     controller_quorum_append_linger_ms: int = 25
+    controller_quorum_auto_join_enable: bool = False
+    controller_quorum_election_backoff_max_ms: int = 1_000
     controller_quorum_election_timeout_ms: int = 1_000
     controller_quorum_fetch_max_bytes: int = 1_048_576
+    controller_quorum_fetch_snapshot_max_bytes: int = 1_048_576
+    controller_quorum_fetch_timeout_ms: int = 2_000
+    controller_quorum_request_timeout_ms: int = 2_000
+    controller_quorum_retry_backoff_ms: int = 20
+    controller_quorum_retry_backoff_max_ms: int = 1_000
     unclean_leader_election_enable: bool = False
+    unclean_leader_election_interval_ms: int = 300_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
 
     # Metadata log
     metadata_log_segment_bytes: int = 1_073_741_824
@@ -86,6 +100,7 @@ class NodeConfig:
     max_connections_per_ip: int = INT_MAX
     max_connections_per_ip_overrides: str = ""
     queued_max_request_bytes: int = -1
+    socket_connection_setup_timeout_ms: int = 10_000
     socket_listen_backlog_size: int = 50
     socket_receive_buffer_bytes: int = 102_400
     socket_request_max_bytes: int = 104_857_600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.core.config_checks import at_least
 from headrace.core.config_key import ConfigKey, Type
 
-OFF = False
+OFF, ON = False, True
 NATURAL, POSITIVE = at_least(0), at_least(1)
 
 PROJECT_KEYS: tuple[ConfigKey, ...] = (
@@ -23,6 +23,14 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.max.unsent.bytes", Type.INT, 67_108_864, POSITIVE),
     # Requests of one connection that are not answered yet; beyond it the connection is not read from.
     ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
+    # A broker whose host refuses connections is fenced at once; off: only when its session has run out.
+    ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
+    # A broker whose connection is gone and whose listeners all refuse is fenced at once, not after its session.
+    ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
+    # A voter whose leader's host refuses connections asks for an election at once, not after the fetch timeout.
+    ConfigKey("headrace.elect.on.refusal", Type.BOOLEAN, ON),
+    # A voter that starts, reaches a majority and hears of no leader asks for an election at once.
+    ConfigKey("headrace.elect.at.start", Type.BOOLEAN, ON),
 )
 """The keys that only Headrace has."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from immutables import Map
 
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.metadata.shared_values import quick_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ class FeatureRange(NamedTuple):
     max_supported_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class PartitionRegistration:
     """One partition as the controller decided it. `leader` is -1 when it has none (PartitionRecord, KIP-631)."""
 
@@ -78,7 +79,7 @@ class PartitionRegistration:
         return ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class TopicImage:
     """One topic; `partitions` are numbered 0..n-1 without gaps."""
 

@@ -29,6 +29,7 @@ from headrace.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from headrace.metadata.shared_values import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -245,10 +246,11 @@ def _replay_partition(image: MetadataImage, record: PartitionRecord | PartitionC
 
 def _new_partition(record: PartitionRecord) -> PartitionRegistration:
     """B-C04; a record without directories is of before KIP-858."""
+    replicas = shared(record.replicas)
     return PartitionRegistration(
-        replicas=record.replicas,
-        directories=record.directories or (MIGRATING_DIRECTORY,) * len(record.replicas),
-        isr=record.isr,
+        replicas=replicas,
+        directories=shared(record.directories or (MIGRATING_DIRECTORY,) * len(replicas)),
+        isr=replicas if record.isr == replicas else shared(record.isr),
         removing_replicas=record.removing_replicas,
         adding_replicas=record.adding_replicas,
         eligible_leader_replicas=record.eligible_leader_replicas or (),
@@ -263,23 +265,32 @@ def _new_partition(record: PartitionRecord) -> PartitionRegistration:
 def merge(before: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
     """B-C06: an absent field is unchanged; the partition epoch rises always, the leader epoch when a leader is named."""
     replicas, directories = before.replicas, before.directories
+    isr, leader, leader_epoch = before.isr, before.leader, before.leader_epoch
     if record.replicas is not None:
-        replicas = record.replicas
+        replicas = shared(record.replicas)
         directories = tuple(before.directory_of(replica) for replica in replicas)
+    if record.directories is not None:
+        directories = record.directories
+    if directories is not before.directories:
+        directories = shared(directories)
+    if record.isr is not None:
+        isr = replicas if record.isr == replicas else shared(record.isr)
+    if record.leader != NO_LEADER_CHANGE:
+        leader = record.leader
+        leader_epoch += 1
+    recovery, removing, adding = record.leader_recovery_state, record.removing_replicas, record.adding_replicas
     elr, last_known = record.eligible_leader_replicas, record.last_known_elr
-    has_new_leader = record.leader != NO_LEADER_CHANGE
-    has_new_state = record.leader_recovery_state != NO_RECOVERY_STATE_CHANGE
     return PartitionRegistration(
         replicas=replicas,
-        directories=directories if record.directories is None else record.directories,
-        isr=before.isr if record.isr is None else record.isr,
-        removing_replicas=before.removing_replicas if record.removing_replicas is None else record.removing_replicas,
-        adding_replicas=before.adding_replicas if record.adding_replicas is None else record.adding_replicas,
+        directories=directories,
+        isr=isr,
+        removing_replicas=before.removing_replicas if removing is None else removing,
+        adding_replicas=before.adding_replicas if adding is None else adding,
         eligible_leader_replicas=before.eligible_leader_replicas if elr is None else elr,
         last_known_elr=before.last_known_elr if last_known is None else last_known,
-        leader=record.leader if has_new_leader else before.leader,
-        leader_recovery_state=record.leader_recovery_state if has_new_state else before.leader_recovery_state,
-        leader_epoch=before.leader_epoch + (1 if has_new_leader else 0),
+        leader=leader,
+        leader_recovery_state=before.leader_recovery_state if recovery == NO_RECOVERY_STATE_CHANGE else recovery,
+        leader_epoch=leader_epoch,
         partition_epoch=before.partition_epoch + 1,
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.controller import requests
 from headrace.controller.decision import Decision
 from headrace.controller.events import Answer, AppendRecords, RequestArrived, RequestCause, Resign, TimeAdvanced
 from headrace.controller.machine import ControllerMachine
@@ -233,17 +234,17 @@ def test_an_idle_controller_writes_no_ops() -> None:
     assert deadline == bench.now_ms + 500
     assert isinstance(bench.log[before], NoOpRecord)
     silent = active(metadata_max_idle_interval_ms=0)
-    assert silent.machine.next_deadline_ms() is None
+    assert silent.machine.next_deadline_ms() == silent.now_ms + 300_000  # only the checks of leaders
 
 
-def test_a_decision_that_cannot_be_replayed_costs_the_leadership() -> None:
+def test_a_decision_that_cannot_be_replayed_costs_the_leadership(monkeypatch: pytest.MonkeyPatch) -> None:
     """C18: a bug of ours must not reach the log; nothing of it is written."""
     bench = active()
 
     def bad(_situation: object, _request: object) -> Decision:
         return Decision(records=(VersionedRecord(RemoveTopicRecord(), 0),), response=CreateTopicsResponse())
 
-    bench.machine._decisions[CreateTopicsRequest] = bad
+    monkeypatch.setitem(requests._PLAIN, CreateTopicsRequest, bad)
     effects = bench.send(new())
     assert [type(effect) for effect in effects] == [Resign]
     assert not bench.machine.is_active

@@ -27,16 +27,16 @@ def test_the_index_of_isrs_is_that_of_the_partitions(
     index = IsrIndex()
     present: dict[TopicIdPartition, PartitionRegistration] = {}
     for place, after in changes:
-        index.changed(place, present.get(place), after)
+        index.changed(*place, present.get(place), after)
         if after is None:
             present.pop(place, None)
         else:
             present[place] = after
     for broker_id in (1, 2, 3):
         expected = sorted(place for place, each in present.items() if broker_id in each.isr)
-        assert index.partitions_with(broker_id) == expected
+        assert list(index.partitions_with(broker_id)) == expected
         assert index.has_leaderships(broker_id) == any(each.leader == broker_id for each in present.values())
-    assert index.without_leader() == sorted(place for place, each in present.items() if each.leader == NO_LEADER)
+    assert list(index.without_leader()) == sorted(place for place, each in present.items() if each.leader == NO_LEADER)
 
 
 NAMES = st.sampled_from(["a.b", "a_b", "ab", "a.b.c", "a_b.c", "x", "._"])

@@ -177,7 +177,6 @@ def features(*updates: tuple[str, int, int], **more: Any) -> UpdateFeaturesReque
         ([("transaction.version", 1, 1)], "Local controller 1 does not support this feature."),
         ([("no.such", 1, 1)], "Local controller 1 does not support this feature."),
         ([("no.such", 0, 1)], "Feature no.such not found."),
-        ([("kraft.version", 1, 1)], "chosen when a directory is formatted"),
         ([("metadata.version", 30, 1), ("no.such", 1, 1)], "no.such"),
     ],
 )

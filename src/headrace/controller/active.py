@@ -1,0 +1,241 @@
+"""What has a controller only while it is active, and how does it write?
+
+A term decides onto its own image at once (`replay`) and orders the same records to be appended (`write`). All of it is dropped when
+leadership ends; what was decided and not committed is taken back out of the indexes (B-C23, S2-32).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headrace.controller.decision import Situation, batches
+from headrace.controller.eligibility import NOBODY
+from headrace.controller.events import AppendRecords
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.metadata.image import LEADER_RECOVERING
+from headrace.metadata.replay import replay_all
+from headrace.wire.metadata_records.config_record import ConfigRecord
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.controller.decision import Moves
+    from headrace.controller.derived import Derived, Places
+    from headrace.controller.events import LeadershipGained, RequestArrived, RequestCause
+    from headrace.controller.heartbeats import Heartbeats
+    from headrace.controller.statistics import ControllerStatistics
+    from headrace.core.ids import TopicIdPartition
+    from headrace.core.node_config import NodeConfig
+    from headrace.core.ports import Rng
+    from headrace.metadata.image import MetadataImage
+    from headrace.metadata.snapshot import VersionedRecord
+    from headrace.wire.schema import Message
+
+_BATCH_OVERHEAD: Final = 100
+UNCLEAN_KEY: Final = "unclean.leader.election.enable"
+
+
+class Asked(NamedTuple):
+    """A request that is answered later."""
+
+    token: int
+    request: Any
+    name: str
+    received_ms: int
+
+
+class Waiting(NamedTuple):
+    """An answer that leaves when everything below `after` is committed."""
+
+    after: int
+    asked: Asked
+    response: Message
+
+
+class Uncommitted(NamedTuple):
+    """What was decided up to an offset and is not visible yet."""
+
+    end_offset: int
+    places: Places
+
+
+class Surroundings(NamedTuple):
+    """What a term needs from the machine and does not change."""
+
+    config: NodeConfig
+    cluster_id: str
+    rng: Rng
+    statistics: ControllerStatistics
+
+
+class OngoingMoves:
+    """Partitions that are looked at slice by slice, and who is told when it is done (nobody, for what time brought)."""
+
+    def __init__(
+        self,
+        moves: tuple[Moves, ...],
+        cause: RequestCause,
+        asked: Asked | None = None,
+        response: Message | None = None,
+    ) -> None:
+        self.queue = deque(moves)
+        self.cause = cause
+        self.asked = asked
+        self.response = response
+        self.places: Iterator[TopicIdPartition] | None = None
+
+    @property
+    def leaving(self) -> int:
+        """The broker that is moved away; -1 when it is about something else."""
+        return self.queue[0].remove if self.queue else NOBODY
+
+
+class Active:
+    """The state of one term as active controller."""
+
+    def __init__(
+        self,
+        event: LeadershipGained,
+        around: Surroundings,
+        derived: Derived,
+        *,
+        heartbeats: Heartbeats,
+        kraft_version: int,
+    ) -> None:
+        self.epoch = event.epoch
+        self.derived = derived
+        self.heartbeats = heartbeats
+        self.kraft_version = kraft_version
+        self.next_offset = event.next_offset
+        self.committed = event.next_offset
+        self.waiting: deque[Waiting] = deque()
+        self.uncommitted: deque[Uncommitted] = deque()
+        self.moves: deque[OngoingMoves] = deque()
+        self.raft_asked: dict[int, RequestArrived] = {}
+        """UpdateFeatures requests whose kraft.version raft was asked for."""
+        self.last_event_ms = event.now_ms
+        self.no_op_at_ms: int | None = None
+        self.balance_at_ms: int | None = None
+        self.unclean_at_ms: int | None = None
+        self.continue_at_ms: int | None = None
+        self.started = False
+        self._around = around
+
+    @property
+    def image(self) -> MetadataImage:
+        """Everything decided, committed or not (C3: for decisions only)."""
+        return self.derived.image
+
+    def leaving(self) -> tuple[int, ...]:
+        """Brokers whose leaderships are just being moved away."""
+        return tuple(each.leaving for each in self.moves if each.leaving != NOBODY)
+
+    def next_deadline_ms(self) -> int | None:
+        """When time must be told next."""
+        if self.moves:
+            return self.continue_at_ms
+        deadlines = (self.heartbeats.next_expiry_ms(), self.no_op_at_ms, self.balance_at_ms, self.unclean_at_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def situation(self, cause: RequestCause, now_ms: int) -> Situation:
+        """What a decision may look at now."""
+        around = self._around
+        return Situation(
+            image=self.derived.image,
+            index=self.derived.index,
+            names=self.derived.names,
+            config=around.config,
+            cluster_id=around.cluster_id,
+            kraft_version=self.kraft_version,
+            rng=around.rng,
+            next_offset=self.next_offset,
+            now_ms=now_ms,
+            cause=cause,
+            leaving=self.leaving() if self.moves else (),
+        )
+
+    # Writing
+
+    def append(self, records: Sequence[VersionedRecord], now_ms: int) -> list[AppendRecords]:
+        """Records that are written together or not at all (C4).
+
+        Raises ReplayError and EncodeError (a bug of ours), PeerError(POLICY_VIOLATION): too much for one batch (B-C22).
+        """
+        if not records:
+            return []
+        parts = self._batches(records)
+        if len(parts) > 1:
+            raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        self.replay(records, [])
+        if any(isinstance(each.record, ConfigRecord) and each.record.name == UNCLEAN_KEY for each in records):
+            self.unclean_at_ms = now_ms
+        return self._offer(parts, now_ms)
+
+    def write(self, records: Sequence[VersionedRecord], now_ms: int) -> list[AppendRecords]:
+        """Records that were replayed, in as few batches as the limits allow. Raises as `append`."""
+        return self._offer(self._batches(records), now_ms) if records else []
+
+    def replay(self, records: Sequence[VersionedRecord], into: list[VersionedRecord]) -> None:
+        """Decide the records: the image and what is derived from it go on, and their offsets are taken. Raises ReplayError."""
+        if not records:
+            return
+        after = replay_all(self.image, [each.record for each in records])
+        places = self.derived.replayed(records, after)
+        self.next_offset += len(records)
+        self.uncommitted.append(Uncommitted(self.next_offset, places))
+        self._around.statistics.unclean_elections += sum(map(_is_unclean, records))
+        into += records
+
+    def note_write(self, now_ms: int) -> None:
+        """B-C16, S4-56: a NoOp is due when nothing was written for `metadata.max.idle.interval.ms` (0 = never)."""
+        interval = self._around.config.metadata_max_idle_interval_ms
+        self.no_op_at_ms = now_ms + interval if interval > 0 else None
+
+    def _batches(self, records: Sequence[VersionedRecord]) -> list[tuple[bytes, ...]]:
+        """B-C22. Raises EncodeError; PeerError(POLICY_VIOLATION): one record alone is too large."""
+        limit = self._around.config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
+        parts = list(batches([each.encode() for each in records], max_bytes=limit))
+        if any(len(part) == 1 and len(part[0]) > limit for part in parts):
+            raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return parts
+
+    def _offer(self, parts: Sequence[tuple[bytes, ...]], now_ms: int) -> list[AppendRecords]:
+        """The order to append what was replayed last."""
+        effects: list[AppendRecords] = []
+        offset = self.next_offset - sum(map(len, parts))
+        for part in parts:
+            effects.append(AppendRecords(records=part, base_offset=offset, epoch=self.epoch))
+            offset += len(part)
+        self.note_write(now_ms)
+        return effects
+
+    # What is committed
+
+    def visible(self, image: MetadataImage) -> None:
+        """The committed image went on: what it shows needs no undoing any more.
+
+        When it shows everything that was decided, it takes the place of our own copy: the same content once in memory.
+        """
+        end = image.provenance.last_contained_offset + 1
+        while self.uncommitted and self.uncommitted[0].end_offset <= end:
+            self.uncommitted.popleft()
+        if end == self.next_offset and not self.uncommitted:
+            self.derived.image = image
+
+    def undo(self, committed: MetadataImage) -> None:
+        """Back to what is committed. Cost: what was not (B-C23)."""
+        places: Places = {}
+        for each in self.uncommitted:
+            for topic_id, partitions in each.places.items():
+                places.setdefault(topic_id, {}).update(partitions)
+        self.uncommitted.clear()
+        self.derived.move(places, committed)
+
+
+def _is_unclean(each: VersionedRecord) -> bool:
+    """C11: unclean elections are counted."""
+    record = each.record
+    return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == LEADER_RECOVERING

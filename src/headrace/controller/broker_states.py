@@ -1,0 +1,176 @@
+"""What follows from a heartbeat, a session that ran out, a refused connection, or a controlled shutdown?
+
+Source: KIP-631, KIP-841, KIP-858; S1-51..S1-62, S2-10, S2-19..S2-24, B-C24, B-C25, B-K05, B-K08; C7, C14..C16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from headrace.controller.decision import Decision, Moves, Situation, check_broker_epoch
+from headrace.controller.heartbeats import BrokerControlState, Heartbeats, Wants, next_control_state
+from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.core.ids import TopicIdPartition, Uuid
+    from headrace.metadata.image import BrokerRegistration
+
+FENCE: Final = 1
+UNFENCE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatDecision:
+    """What a heartbeat leads to; the machine then notes `state` and, for a controlled shutdown, where it ends."""
+
+    decision: Decision
+    state: BrokerControlState
+
+
+def decide_heartbeat(
+    situation: Situation, request: BrokerHeartbeatRequest, heartbeats: Heartbeats
+) -> HeartbeatDecision:
+    """B-K05. Raises PeerError(STALE_BROKER_EPOCH) for an unknown id or epoch (S1-61)."""
+    broker = check_broker_epoch(situation, request.broker_id, request.broker_epoch)
+    is_caught_up = has_read_its_registration(broker, request)
+    current = heartbeats.state(request.broker_id)
+    state = current
+    if request.broker_id not in situation.leaving:
+        state = next_control_state(
+            current,
+            Wants(fence=request.want_fence, shut_down=request.want_shut_down, is_caught_up=is_caught_up),
+            has_leaderships=situation.index.has_leaderships(request.broker_id),
+            others_have_caught_up=heartbeats.others_have_caught_up(request.broker_id),
+        )
+    moves = list(_lost_directories(situation, broker, request))
+    if state is not current:
+        moves += _state_moves(situation, broker, state, heartbeats)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up,
+        is_fenced=state.is_fenced,
+        should_shut_down=state is BrokerControlState.SHUTDOWN_NOW,
+    )
+    first = (*_first_records(broker, state, current), *_cordoned(situation, broker, request))
+    decision = Decision(records=first, response=response, moves=tuple(moves))
+    return HeartbeatDecision(decision=decision, state=state)
+
+
+def has_read_its_registration(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
+    """C16: the broker has read the record of its own registration."""
+    return request.current_metadata_offset >= broker.broker_epoch
+
+
+def _first_records(
+    broker: BrokerRegistration, state: BrokerControlState, current: BrokerControlState
+) -> tuple[VersionedRecord, ...]:
+    """B-C25: the unfence comes before what it makes possible."""
+    if state is BrokerControlState.UNFENCED and state is not current:
+        return (_fencing(broker, UNFENCE),)
+    return ()
+
+
+def _state_moves(
+    situation: Situation, broker: BrokerRegistration, state: BrokerControlState, heartbeats: Heartbeats
+) -> list[Moves]:
+    match state:
+        case BrokerControlState.UNFENCED:
+            return [unfence_moves(situation, broker)]
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
+            return [controlled_shutdown_moves(situation, broker, heartbeats)]
+        case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
+            return [] if broker.fenced else [fence_moves(situation, broker)]
+
+
+def _fencing(broker: BrokerRegistration, fenced: int) -> VersionedRecord:
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=fenced)
+    return VersionedRecord(change, 0)
+
+
+def fence_moves(situation: Situation, broker: BrokerRegistration) -> Moves:
+    """B-C24: out of every ISR (the last member stays), new leaders or none, then the fence itself."""
+    return Moves(
+        places=situation.index.partitions_with(broker.broker_id),
+        remove=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        last=partial(_end_of_fencing, broker),
+    )
+
+
+def _end_of_fencing(broker: BrokerRegistration, later: Situation) -> tuple[list[VersionedRecord], None]:
+    now = later.image.cluster.brokers[broker.broker_id]
+    return ([] if now.fenced else [_fencing(broker, FENCE)]), None
+
+
+def unfence_moves(situation: Situation, broker: BrokerRegistration) -> Moves:
+    """B-C25: the broker leads what nobody leads and it may."""
+    return Moves(places=situation.index.without_leader(), add=broker.broker_id, broker_epoch=broker.broker_epoch)
+
+
+def controlled_shutdown_moves(situation: Situation, broker: BrokerRegistration, heartbeats: Heartbeats) -> Moves:
+    """S1-57, S2-23, KIP-841: it leaves every ISR that has another member, in few batches; no new replicas or leaderships come to it."""
+
+    def stopping(_later: Situation) -> tuple[list[VersionedRecord], None]:
+        if broker.in_controlled_shutdown:
+            return [], None
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
+        )
+        return [VersionedRecord(change, 1)], None
+
+    return Moves(
+        places=situation.index.partitions_with(broker.broker_id),
+        remove=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        last=stopping,
+        on_end=partial(heartbeats.begin_controlled_shutdown, broker.broker_id),
+    )
+
+
+def _lost_directories(
+    situation: Situation, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> Iterator[Moves]:
+    """B-K08: the replicas in directories that went offline lose their ISR places."""
+    lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]
+    if not lost or not has_directory_assignment(situation.metadata_version):
+        return
+
+    def without_them(_later: Situation) -> tuple[list[VersionedRecord], None]:
+        rest = tuple(each for each in broker.log_dirs if each not in lost)
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=rest
+        )
+        return [VersionedRecord(change, 2)], None
+
+    yield Moves(
+        places=_in_directories(situation, broker.broker_id, lost),
+        remove=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        last=without_them,
+    )
+
+
+def _cordoned(
+    situation: Situation, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> Iterator[VersionedRecord]:
+    """Directories that take no new replicas are noted (KIP-1066)."""
+    cordoned = request.cordoned_log_dirs
+    is_told = has_cordoned_log_dirs(situation.metadata_version) and cordoned is not None
+    if is_told and tuple(sorted(cordoned or ())) != broker.cordoned_log_dirs:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
+        )
+        yield VersionedRecord(change, 3)
+
+
+def _in_directories(situation: Situation, broker_id: int, directories: list[Uuid]) -> Iterator[TopicIdPartition]:
+    for place in situation.index.partitions_with(broker_id):
+        partition = situation.image.topics.by_id[place.topic_id].partitions[place.partition]
+        if partition.directory_of(broker_id) in directories:
+            yield place

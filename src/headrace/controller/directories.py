@@ -1,0 +1,82 @@
+"""In which directory of a broker is each of its replicas? (AssignReplicasToDirs, KIP-858)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.controller.decision import Decision, Moves, check_broker_epoch
+from headrace.controller.partition_change import Wish, change_partition
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ids import TopicIdPartition, is_reserved_uuid
+from headrace.metadata.versions import has_directory_assignment
+from headrace.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from headrace.controller.decision import Situation
+    from headrace.core.ids import Uuid
+    from headrace.metadata.image import TopicImage
+    from headrace.metadata.snapshot import VersionedRecord
+
+
+def decide_assignment_to_directories(situation: Situation, request: AssignReplicasToDirsRequest) -> Decision:
+    """Note where the broker put its replicas; those in a directory that is offline lose their ISR places.
+
+    Raises PeerError: UNSUPPORTED_VERSION below 3.7-IV2, STALE_BROKER_EPOCH for another incarnation (C8).
+    """
+    if not has_directory_assignment(situation.metadata_version):
+        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
+    broker = check_broker_epoch(situation, request.broker_id, request.broker_epoch)
+    records: list[VersionedRecord] = []
+    offline: list[TopicIdPartition] = []
+    directories: list[ResponseDirectoryData] = []
+    for directory in request.directories:
+        topics = []
+        for asked in directory.topics:
+            topic = situation.image.topics.by_id.get(asked.topic_id)
+            answers = []
+            for number in (each.partition_index for each in asked.partitions):
+                error = _error(topic, number, request.broker_id)
+                answers.append(ResponsePartitionData(partition_index=number, error_code=error))
+                if topic is not None and error is ErrorCode.NONE:
+                    place = TopicIdPartition(topic.id, number)
+                    records += _assigned(situation, topic, place, (request.broker_id, directory.id))
+                    if broker.log_dirs and directory.id not in broker.log_dirs and not is_reserved_uuid(directory.id):
+                        offline.append(place)
+            topics.append(ResponseTopicData(topic_id=asked.topic_id, partitions=tuple(answers)))
+        directories.append(ResponseDirectoryData(id=directory.id, topics=tuple(topics)))
+    moves = Moves(places=offline, remove=broker.broker_id, broker_epoch=broker.broker_epoch)
+    return Decision(
+        records=tuple(records),
+        response=AssignReplicasToDirsResponse(directories=tuple(directories)),
+        moves=(moves,) if offline else (),
+    )
+
+
+def _error(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if broker_id in partition.replicas else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _assigned(
+    situation: Situation, topic: TopicImage, place: TopicIdPartition, where: tuple[int, Uuid]
+) -> list[VersionedRecord]:
+    partition = topic.partitions[place.partition]
+    record = change_partition(
+        place,
+        partition,
+        Wish(isr=partition.isr, directories=dict([where])),
+        situation.eligible(),
+        metadata_version=situation.metadata_version,
+    )
+    return [] if record is None else [record]

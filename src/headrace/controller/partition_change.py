@@ -1,0 +1,203 @@
+"""Who leads a partition after a change, and which record says so?
+
+Every change of a partition goes through `change_partition`: a reassignment that is complete ends, a leader is elected, and the
+record says no more than what differs. Source: KIP-455, KIP-497, KIP-631, KIP-841; C5, C6, C7, C11.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.controller.eligibility import Eligible
+from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
+from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.metadata.replay import NO_LEADER_CHANGE, NO_RECOVERY_STATE_CHANGE
+from headrace.metadata.shared_values import quick_value
+from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import bumps_leader_epoch_on_isr_shrink, has_directory_assignment, partition_version
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.core.ids import TopicIdPartition
+    from headrace.metadata.image import ClusterImage, PartitionRegistration
+
+
+class Election(Enum):
+    """How a leader is looked for."""
+
+    ONLINE = "the present leader if it may go on, else an in-sync replica"
+    PREFERRED = "the first replica if it is in sync, else as ONLINE"
+    UNCLEAN = "as ONLINE, else any live replica"
+
+
+class Assignment(NamedTuple):
+    """The replicas of a partition with those that come and those that go (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """A reassignment goes on."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """What the replicas will be in the end."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+    @property
+    def original(self) -> tuple[int, ...]:
+        """What they were before."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+
+def assignment_of(partition: PartitionRegistration) -> Assignment:
+    """The assignment as it stands."""
+    return Assignment(partition.replicas, partition.adding_replicas, partition.removing_replicas)
+
+
+@quick_value
+class Wish:
+    """What a partition should become; None = as it is. `directories` are those of replicas that move or are told."""
+
+    isr: tuple[int, ...]
+    election: Election = Election.ONLINE
+    leader_recovery_state: int | None = None
+    assignment: Assignment | None = None
+    directories: Mapping[int, Uuid] | None = None
+
+
+def elect(
+    partition: PartitionRegistration,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    eligible: Eligible,
+    *,
+    election: Election,
+) -> tuple[int, bool]:
+    """(leader, is_unclean) among `replicas` with this `isr`; -1 when nobody may lead (C7, C11)."""
+    if election is Election.PREFERRED and replicas[0] in isr and eligible.may_lead(partition, replicas[0]):
+        return replicas[0], False
+    if partition.leader in isr and eligible.may_lead(partition, partition.leader):
+        return partition.leader, False
+    for replica in replicas:
+        if replica in isr and eligible.may_lead(partition, replica):
+            return replica, False
+    if election is Election.UNCLEAN:
+        for replica in replicas:
+            if eligible.may_lead(partition, replica):
+                return replica, True
+    return NO_LEADER, False
+
+
+def completed(assignment: Assignment, isr: tuple[int, ...]) -> tuple[Assignment, tuple[int, ...]] | None:
+    """The assignment and ISR when every replica of the target is in sync; None while that is not so (S2-08, CL3)."""
+    if not assignment.is_moving:
+        return None
+    target = assignment.target
+    rest = tuple(each for each in isr if each not in assignment.removing)
+    if not target or not rest or not set(target) <= set(rest):
+        return None
+    return Assignment(target), rest
+
+
+def change_partition(
+    place: TopicIdPartition,
+    before: PartitionRegistration,
+    wish: Wish,
+    eligible: Eligible,
+    *,
+    metadata_version: int,
+) -> VersionedRecord | None:
+    """The record that makes a partition as wished and, if it needs one, gives it a leader; None when nothing changes.
+
+    An ISR never becomes empty: the last member stays, without leading (C7).
+    """
+    before_isr, isr = before.isr, wish.isr
+    assignment = wish.assignment
+    if assignment is None and (before.adding_replicas or before.removing_replicas):
+        assignment = assignment_of(before)
+    if assignment is not None:
+        done = completed(assignment, isr)
+        if done is not None:
+            assignment, isr = done
+    replicas = before.replicas if assignment is None else assignment.replicas
+    leader, is_unclean = elect(before, replicas, isr, eligible, election=wish.election)
+    recovery = before.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
+    new_isr = isr or before_isr
+    if is_unclean:
+        new_isr = (leader,)
+        recovery = LEADER_RECOVERING
+    has_new_leader = leader != before.leader or _must_bump(before, replicas, new_isr, metadata_version)
+    if (
+        not has_new_leader
+        and new_isr == before_isr
+        and recovery == before.leader_recovery_state
+        and assignment is None
+        and wish.directories is None
+    ):
+        return None
+    record = PartitionChangeRecord(
+        partition_id=place.partition,
+        topic_id=place.topic_id,
+        isr=None if new_isr == before_isr else new_isr,
+        leader=leader if has_new_leader else NO_LEADER_CHANGE,
+        leader_recovery_state=NO_RECOVERY_STATE_CHANGE if recovery == before.leader_recovery_state else recovery,
+    )
+    if assignment is not None or wish.directories is not None:
+        full = _with_assignment(record, before, assignment or assignment_of(before), wish, metadata_version)
+        return None if full is None else VersionedRecord(full, partition_version(metadata_version))
+    return VersionedRecord(record, partition_version(metadata_version))
+
+
+def _must_bump(
+    before: PartitionRegistration, replicas: tuple[int, ...], isr: tuple[int, ...], metadata_version: int
+) -> bool:
+    """The leader epoch rises though the leader stays: replicas went, or (before 3.6-IV0) the ISR shrank."""
+    if replicas is not before.replicas and not set(before.replicas) <= set(replicas):
+        return True
+    return bumps_leader_epoch_on_isr_shrink(metadata_version) and not set(before.isr) <= set(isr)
+
+
+def _with_assignment(
+    record: PartitionChangeRecord,
+    before: PartitionRegistration,
+    assignment: Assignment,
+    wish: Wish,
+    metadata_version: int,
+) -> PartitionChangeRecord | None:
+    """The record with what differs in replicas and directories; None when there is nothing to say."""
+    known = dict(zip(before.replicas, before.directories, strict=False)) | dict(wish.directories or {})
+    directories = tuple(known.get(each, UNASSIGNED_DIRECTORY) for each in assignment.replicas)
+    has_directories = has_directory_assignment(metadata_version) and directories != before.directories
+    replicas, adding, removing = assignment
+    full = PartitionChangeRecord(
+        partition_id=record.partition_id,
+        topic_id=record.topic_id,
+        isr=record.isr,
+        leader=record.leader,
+        leader_recovery_state=record.leader_recovery_state,
+        replicas=None if replicas == before.replicas else replicas,
+        adding_replicas=None if adding == before.adding_replicas else adding,
+        removing_replicas=None if removing == before.removing_replicas else removing,
+        directories=directories if has_directories else None,
+    )
+    return None if full == _nothing(record) else full
+
+
+def _nothing(record: PartitionChangeRecord) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=record.partition_id, topic_id=record.topic_id)
+
+
+def default_directory(cluster: ClusterImage, broker_id: int) -> Uuid:
+    """Where a new replica goes: the broker's only usable directory, else it decides itself (KIP-858, KIP-1066)."""
+    broker = cluster.brokers.get(broker_id)
+    if broker is None or not broker.log_dirs:
+        return MIGRATING_DIRECTORY
+    usable = [each for each in broker.log_dirs if each not in (broker.cordoned_log_dirs or ())]
+    return usable[0] if len(usable) == 1 else UNASSIGNED_DIRECTORY

@@ -1,0 +1,189 @@
+"""How do the replicas of a partition move to other brokers? (AlterPartitionReassignments, ListPartitionReassignments; KIP-455, KIP-860)
+
+    new target    replicas = the target, then those to remove; the ISR is as it was
+    goes on       added replicas join the ISR (AlterPartition); when the whole target is in sync, that same change ends it (S2-08)
+    cancelled     replicas = those before; added ones leave the ISR
+
+One without added replicas ends at once. `partition_change` ends them; here they begin, are cancelled, and are listed. S2-06; C5, CL3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.controller.decision import Decision, check_size
+from headrace.controller.isr_index import REASSIGNING, bit_numbers
+from headrace.controller.partition_change import (
+    Assignment,
+    Election,
+    Wish,
+    assignment_of,
+    change_partition,
+    default_directory,
+)
+from headrace.controller.partitions import election_for
+from headrace.controller.topics import check_assignment
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
+from headrace.core.ids import TopicIdPartition
+from headrace.metadata.image import LEADER_RECOVERING
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from headrace.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.controller.decision import Situation
+    from headrace.metadata.image import PartitionRegistration, TopicImage
+    from headrace.metadata.snapshot import VersionedRecord
+
+
+def decide_reassignments(situation: Situation, request: AlterPartitionReassignmentsRequest) -> Decision:
+    """Begin, change or cancel (replicas null) the reassignment of each named partition, each on its own."""
+    records: list[VersionedRecord] = []
+    responses: list[ReassignableTopicResponse] = []
+    seen: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            error: PeerError | None = None
+            try:
+                if (topic.name, asked.partition_index) in seen:
+                    raise PeerError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
+                seen.add((topic.name, asked.partition_index))
+                record = _reassign(
+                    situation,
+                    (topic.name, asked.partition_index),
+                    asked.replicas,
+                    may_change_factor=request.allow_replication_factor_change,
+                )
+                records += [] if record is None else [record]
+            except PeerError as refusal:
+                error = refusal
+            answers.append(
+                ReassignablePartitionResponse(
+                    partition_index=asked.partition_index,
+                    error_code=ErrorCode.NONE if error is None else error.code,
+                    error_message=None if error is None else error.message,
+                )
+            )
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(answers)))
+    check_size(len(records))
+    response = AlterPartitionReassignmentsResponse(
+        error_message=None,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=tuple(responses),
+    )
+    return Decision(records=tuple(records), response=response)
+
+
+def _reassign(
+    situation: Situation, name: tuple[str, int], target: tuple[int, ...] | None, *, may_change_factor: bool
+) -> VersionedRecord | None:
+    """The record for one partition. Raises PeerError: why not."""
+    topic = situation.image.topics.by_name.get(name[0])
+    if topic is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name[0]}.")
+    partition = topic.partitions.get(name[1])
+    if partition is None:
+        raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name[0]}:{name[1]}.")
+    if target is None:
+        wish = cancellation(situation, topic, name[1], partition)
+    else:
+        check_assignment(situation.image.cluster, target, factor=None)
+        if not may_change_factor:
+            _check_factor(partition, target)
+        wish = _new_target(situation, partition, target)
+    return change_partition(
+        TopicIdPartition(topic.id, name[1]),
+        partition,
+        wish,
+        situation.eligible(),
+        metadata_version=situation.metadata_version,
+    )
+
+
+def _check_factor(partition: PartitionRegistration, target: tuple[int, ...]) -> None:
+    """KIP-860. Raises PeerError(INVALID_REPLICATION_FACTOR)."""
+    present = len(assignment_of(partition).target)
+    if present != len(target):
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {present} to {len(target)}",
+        )
+
+
+def _new_target(situation: Situation, partition: PartitionRegistration, target: tuple[int, ...]) -> Wish:
+    """All replicas there are count as present, also those that a reassignment before this one was adding, as in Kafka."""
+    removing = tuple(sorted(set(partition.replicas) - set(target)))
+    adding = tuple(sorted(set(target) - set(partition.replicas)))
+    return Wish(
+        isr=partition.isr,
+        assignment=Assignment((*target, *removing), adding, removing),
+        directories={each: default_directory(situation.image.cluster, each) for each in adding},
+    )
+
+
+def cancellation(situation: Situation, topic: TopicImage, number: int, partition: PartitionRegistration) -> Wish:
+    """Back to the replicas before. Raises PeerError when nothing goes on, or when only added replicas are in sync (C11)."""
+    assignment = assignment_of(partition)
+    if not assignment.is_moving:
+        raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    original = assignment.original
+    isr = tuple(each for each in partition.isr if each not in assignment.adding)
+    election = election_for(situation, topic.name)
+    if isr:
+        return Wish(isr=isr, election=election, assignment=Assignment(original))
+    if election is not Election.UNCLEAN:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean "
+            "leader election.",
+        )
+    return Wish(
+        isr=original[:1],
+        election=election,
+        leader_recovery_state=LEADER_RECOVERING,
+        assignment=Assignment(original),
+    )
+
+
+def list_reassignments(situation: Situation, request: ListPartitionReassignmentsRequest) -> Decision:
+    """The reassignments that go on: all, or those of the named partitions."""
+    topics: list[OngoingTopicReassignment] = []
+    if request.topics is None:
+        for topic_id, bits in situation.index.topics_with(REASSIGNING):
+            topics += _ongoing(situation.image.topics.by_id[topic_id], list(bit_numbers(bits)))
+    else:
+        for asked in request.topics:
+            known = situation.image.topics.by_name.get(asked.name)
+            if known is not None:
+                topics += _ongoing(known, list(asked.partition_indexes))
+    return Decision(response=ListPartitionReassignmentsResponse(error_message=None, topics=tuple(topics)))
+
+
+def _ongoing(topic: TopicImage, numbers: list[int]) -> Iterator[OngoingTopicReassignment]:
+    found = []
+    for number in numbers:
+        partition = topic.partitions.get(number)
+        if partition is not None and assignment_of(partition).is_moving:
+            found.append(
+                OngoingPartitionReassignment(
+                    partition_index=number,
+                    replicas=partition.replicas,
+                    adding_replicas=partition.adding_replicas,
+                    removing_replicas=partition.removing_replicas,
+                )
+            )
+    if found:
+        yield OngoingTopicReassignment(name=topic.name, partitions=tuple(found))
