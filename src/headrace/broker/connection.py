@@ -23,6 +23,8 @@ _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
 _SET_LENGTH = Struct(">i").pack_into
 _API_VERSIONS = 18
 _PRODUCE = 0
+_ENVELOPE = 58
+_PIPELINED = (_PRODUCE, _ENVELOPE)
 _FIRST_WITH_SOFTWARE = 3
 
 
@@ -46,7 +48,8 @@ class Output(Protocol):
 class Surface:
     """What one listener serves: its APIs, what their handlers are given, and the clock.
 
-    `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04).
+    `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04). `on_closed` is told the
+    number of each connection that is gone.
     """
 
     listener: str
@@ -56,6 +59,7 @@ class Surface:
     is_controller_listener: bool = False
     refuses: dict[int, ApiRow]
     max_in_flight: int = 1000
+    on_closed: Callable[[int], None] | None = None
 
 
 class _Slot:
@@ -92,8 +96,8 @@ class _Hot:
 class Connection:
     """One connection's requests and replies. Driven by `net.protocol` (`frame`, `closed`) and by deferred replies.
 
-    Requests are handled in order and one at a time, as Kafka does, but for Produce: a produce that waits for its replicas does not
-    hold back the next request. Replies always leave in the order of the requests (B-W07).
+    Requests are handled in order and one at a time, as Kafka does, but for Produce and Envelope: a produce that waits for its replicas, or
+    a client's request that waits for its commit, does not hold back the next request. Replies always leave in the order of the requests (B-W07).
     """
 
     def __init__(self, surface: Surface, out: Output, *, client_host: str, connection_id: int) -> None:
@@ -201,6 +205,8 @@ class Connection:
         for slot in slots:
             if slot.deferred is not None:
                 slot.deferred.abandon()
+        if self._surface.on_closed is not None:
+            self._surface.on_closed(self._id)
 
     # --- replies ---
 
@@ -217,7 +223,7 @@ class Connection:
             slot.reply = result
             return
         slot.deferred = result
-        if row.key != _PRODUCE or len(self._slots) >= self._surface.max_in_flight:
+        if row.key not in _PIPELINED or len(self._slots) >= self._surface.max_in_flight:
             self._out.held = True
         result.when_done(lambda reply: self._done(slot, reply))
 

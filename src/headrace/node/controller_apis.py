@@ -17,7 +17,10 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(20, "delete_topics", 1, 6, 4, handler_module=_FORWARD),
     ApiRow(33, "alter_configs", 0, 2, 2, handler_module=_FORWARD),
     ApiRow(37, "create_partitions", 0, 3, 2, handler_module=_FORWARD),
+    ApiRow(43, "elect_leaders", 0, 2, 2, handler_module=_FORWARD),
     ApiRow(44, "incremental_alter_configs", 0, 1, 1, handler_module=_FORWARD),
+    ApiRow(45, "alter_partition_reassignments", 0, 1, 0, handler_module=_FORWARD),
+    ApiRow(46, "list_partition_reassignments", 0, 0, 0, handler_module=_FORWARD),
     ApiRow(52, "vote", 0, 2, 0, handler_module=_RAFT),
     ApiRow(53, "begin_quorum_epoch", 0, 1, 1, handler_module=_RAFT),
     ApiRow(54, "end_quorum_epoch", 0, 1, 1, handler_module=_RAFT),
@@ -29,8 +32,10 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(60, "describe_cluster", 0, 2, 0, handler_module="headrace.node.controller_handlers.describe_cluster"),
     ApiRow(62, "broker_registration", 0, 4, 0, handler_module=_FORWARD),
     ApiRow(63, "broker_heartbeat", 0, 2, 0, handler_module=_FORWARD),
+    ApiRow(64, "unregister_broker", 0, 0, 0, handler_module=_FORWARD),
     ApiRow(67, "allocate_producer_ids", 0, 0, 0, handler_module=_FORWARD),
     ApiRow(70, "controller_registration", 0, 0, 0, handler_module=_FORWARD),
+    ApiRow(73, "assign_replicas_to_dirs", 0, 0, 0, handler_module=_FORWARD),
 )
 
 NOT_CONTROLLER_APIS: tuple[ApiRow, ...] = (

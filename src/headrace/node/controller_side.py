@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.broker.context import RequestContext
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
@@ -13,13 +14,14 @@ from headrace.node.controller_channel import LocalController
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSide:
-    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads."""
+    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads; `heard_broker` is told id and epoch of each heartbeat."""
 
     config: NodeConfig
     cluster_id: str
     local: LocalController
     image: Callable[[], MetadataImage]
     leader_id: Callable[[], int]
+    heard_broker: Callable[[int, int, RequestContext], None]
     bound_listeners: tuple[Listener, ...]
 
     def controller_addresses(self, listener: str) -> list[tuple[int, str, int]]:

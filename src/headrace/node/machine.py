@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.controller import events as controller_events
@@ -21,6 +22,7 @@ from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, EndPoint, MetadataImage
 from headrace.metadata.loader import MetadataFault
 from headrace.node.active_controller import ActiveController
+from headrace.node.broker_watch import BrokerWatch, Probe
 from headrace.node.controller_channel import LocalController
 from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.controller_side import ControllerSide
@@ -73,8 +75,9 @@ NodeEffect = (
     | DirectoryFailed
     | MetadataFailed
     | SendRequest
+    | Probe
 )
-"""What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`; for work of the disk see `node.compose`."""
+"""What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.compose`."""
 
 
 class NodeMachine:
@@ -118,6 +121,9 @@ class NodeMachine:
             timeout_ms=config.request_timeout_ms,
         )
         self.registrar: ControllerRegistrar | None = None
+        self._watch = BrokerWatch(
+            image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._broker_is_gone
+        )
 
     @property
     def is_controller_active(self) -> bool:
@@ -167,6 +173,7 @@ class NodeMachine:
             local=self.local,
             image=lambda: self.image,
             leader_id=lambda: self.leader_id,
+            heard_broker=self._heard_broker,
             bound_listeners=bound,  # type: ignore[arg-type]
         )
 
@@ -191,6 +198,14 @@ class NodeMachine:
     def failed(self, correlation: int, failure: SendFailure) -> None:
         """A `SendRequest` has no answer."""
         self._outbound.arrived(correlation, failure)
+
+    def probed(self, correlation: int, failure: SendFailure | None) -> None:
+        """A `Probe` ended: None when the connect was taken."""
+        self._watch.probed(correlation, failure)
+
+    def connection_closed(self, listener: str, connection_id: int) -> None:
+        """A connection to one of this node's controller listeners is gone."""
+        self._watch.closed((listener, connection_id))
 
     def recovered(self) -> None:
         """The logs are loaded: publish all metadata to the broker, then ask to be unfenced."""
@@ -318,6 +333,19 @@ class NodeMachine:
             then=came_back,
         )
 
+    def _heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
+        """A broker heartbeats over the network: it is watched, where that is wanted."""
+        if self._config.headrace_fence_unreachable_brokers:
+            connection = (context.listener, context.connection_id)
+            self._watch.heard(broker_id, broker_epoch, connection, self._clock.now_ms())
+
+    def _broker_is_gone(self, broker_id: int, broker_epoch: int) -> None:
+        self._take(
+            controller_events.BrokerUnreachable(
+                broker_id=broker_id, broker_epoch=broker_epoch, now_ms=self._clock.now_ms()
+            )
+        )
+
     def _publish(self, delta: MetadataDelta) -> None:
         """New metadata: the image first, then what it changes here."""
         self.image = delta.image
@@ -327,6 +355,7 @@ class NodeMachine:
             self.broker.image = delta.image
         if self.lifecycle is not None:
             self.lifecycle.metadata_advanced(self._clock.now_ms())
+        self._watch.changed(delta.changed_brokers, self._clock.now_ms())
         if self.registrar is not None:
             self.registrar.published(delta.image, self._clock.now_ms())
 

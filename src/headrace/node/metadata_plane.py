@@ -14,33 +14,40 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from headrace.controller.events import (
     Answer,
     AppendRecords,
+    BrokerUnreachable,
     ControllerEffect,
     ControllerEvent,
+    KRaftVersionAnswered,
     LeadershipEnded,
     LeadershipGained,
     RecordsCommitted,
     RequestArrived,
+    RequestKRaftVersion,
     Resign,
 )
+from headrace.controller.events import OffsetsTaken as ControllerOffsetsTaken
 from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.image import MetadataProvenance
 from headrace.metadata.snapshot import snapshot_content
 from headrace.raft.events import (
+    AnswerKRaftVersion,
     AnswerRaftRequest,
     FinishSnapshot,
     FlushLog,
     HighWatermarkAdvanced,
+    KRaftVersionRequested,
     LeaderChanged,
     LeadershipClaimed,
     LeadershipLost,
     LoadSnapshot,
     NodeStarted,
+    OffsetsTaken,
     RaftEffect,
     RaftEvent,
     RecordsOffered,
@@ -116,7 +123,7 @@ PlaneEffect = (
     | Publish
     | WriteSnapshot
 )
-PlaneEvent = RaftEvent | RequestArrived
+PlaneEvent = RaftEvent | RequestArrived | BrokerUnreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +194,7 @@ class MetadataPlane:
     def step(self, event: PlaneEvent) -> list[PlaneEffect]:
         """Take one event; what the driver must do, in order. Raises StorageFault, MetadataFault."""
         self._now_ms = max(self._now_ms, event.now_ms)
-        if isinstance(event, RequestArrived):
+        if isinstance(event, RequestArrived | BrokerUnreachable):
             assert self.controller is not None, "a node without the controller role was asked to decide"
             self._step_controller(event)
         else:
@@ -245,27 +252,22 @@ class MetadataPlane:
                 if self.on_resigned is not None:
                     self.on_resigned(effect.reason)
                 self._step_raft(ResignRequested(epoch=effect.epoch, now_ms=self._now_ms))
+            case RequestKRaftVersion():
+                self._step_raft(
+                    KRaftVersionRequested(
+                        token=effect.token, level=effect.level, validate_only=effect.validate_only, now_ms=self._now_ms
+                    )
+                )
 
     def _route_raft(self, effect: RaftEffect) -> None:
         match effect:
             case HighWatermarkAdvanced():
                 self._load_committed(effect.to)
-            case LeadershipClaimed():
-                if self.controller is not None:
-                    self._step_controller(
-                        LeadershipGained(
-                            epoch=effect.epoch,
-                            next_offset=effect.next_offset,
-                            image=self.loader.image,
-                            in_transaction=self.loader.in_transaction,
-                            now_ms=self._now_ms,
-                        )
-                    )
-            case LeadershipLost():
-                if self.controller is not None:
-                    self._step_controller(LeadershipEnded(image=self.loader.image, now_ms=self._now_ms))
             case LoadSnapshot():
                 self._load_snapshot(effect.snapshot_id)
+            case LeadershipClaimed() | OffsetsTaken() | AnswerKRaftVersion() | LeadershipLost():
+                if self.controller is not None:
+                    self._step_controller(self._for_controller(effect))
             case (
                 StoreQuorumState()
                 | FlushLog()
@@ -275,6 +277,30 @@ class MetadataPlane:
                 | FinishSnapshot()
             ):
                 self._out.append(effect)
+            case _:
+                assert_never(effect)
+
+    def _for_controller(
+        self, effect: LeadershipClaimed | OffsetsTaken | AnswerKRaftVersion | LeadershipLost
+    ) -> ControllerEvent:
+        """The controller's event for an effect of raft that concerns it."""
+        match effect:
+            case LeadershipClaimed():
+                return LeadershipGained(
+                    epoch=effect.epoch,
+                    next_offset=effect.next_offset,
+                    image=self.loader.image,
+                    in_transaction=self.loader.in_transaction,
+                    now_ms=self._now_ms,
+                )
+            case OffsetsTaken():
+                return ControllerOffsetsTaken(epoch=effect.epoch, next_offset=effect.next_offset, now_ms=self._now_ms)
+            case AnswerKRaftVersion():
+                return KRaftVersionAnswered(
+                    token=effect.token, error=effect.error, message=effect.message, now_ms=self._now_ms
+                )
+            case LeadershipLost():
+                return LeadershipEnded(image=self.loader.image, now_ms=self._now_ms)
 
     def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """The image becomes a snapshot's content: at the start, or after one was fetched because the leader's log begins behind us."""
@@ -286,10 +312,12 @@ class MetadataPlane:
         )
         self._snapshot_end = snapshot_id.offset
         self._bytes_since_snapshot = 0
-        self._out.append(Publish(delta=self.loader.load_snapshot(snapshot.records, provenance)))
+        delta = self.loader.load_snapshot(snapshot.records, provenance)
+        self._out.append(Publish(delta=delta))
         if self.controller is not None:
-            committed = RecordsCommitted(image=self.loader.image, upto=snapshot_id.offset, now_ms=self._now_ms)
-            self._step_controller(committed)
+            self._step_controller(
+                RecordsCommitted(image=self.loader.image, upto=snapshot_id.offset, delta=delta, now_ms=self._now_ms)
+            )
 
     def _load_committed(self, to: int) -> None:
         batches = list(self.raft.read_committed(self.loader.next_offset, to))
@@ -298,8 +326,9 @@ class MetadataPlane:
         if delta is not None:
             self._out.append(Publish(delta=delta))
         if self.controller is not None and batches:
+            upto = batches[-1].last_offset + 1
             self._step_controller(
-                RecordsCommitted(image=self.loader.image, upto=batches[-1].last_offset + 1, now_ms=self._now_ms)
+                RecordsCommitted(image=self.loader.image, upto=upto, delta=delta, now_ms=self._now_ms)
             )
 
     # Snapshots

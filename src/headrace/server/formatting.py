@@ -179,7 +179,11 @@ def _check_quorum_flags(config: NodeConfig, order: FormatOrder) -> None:
                 "controller.quorum.bootstrap.servers instead."
             )
         if order.features.get(KRAFT_VERSION, 0) > 0:
-            raise OperatorError("Cannot set kraft.version to 1 unless controller.quorum.voters is empty.")
+            raise OperatorError(
+                "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, "
+                "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try using one "
+                "of --standalone, --initial-controllers, or --no-initial-controllers and removing controller.quorum.voters."
+            )
         return
     flagged = _founds_quorum(order) or order.has_no_initial_controllers
     if config.is_controller and not flagged:
@@ -187,16 +191,14 @@ def _check_quorum_flags(config: NodeConfig, order: FormatOrder) -> None:
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
             "--standalone, --initial-controllers, or --no-initial-controllers."
         )
-    if flagged and order.features.get(KRAFT_VERSION, 1) == 0:
+    if order.features.get(KRAFT_VERSION, 1) == 0:
         raise OperatorError(
             "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
             "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing the "
             "--feature flag for kraft.version."
         )
-    if order.metadata_version < 21 and _founds_quorum(order):
-        raise OperatorError("kraft.version=1 requires metadata.version=21 (3.9-IV0)")
     if order.is_standalone and not config.is_controller:
-        raise OperatorError("--standalone is for a controller: this node has process.roles=broker")
+        raise OperatorError("You can only use --standalone on a controller.")
 
 
 def _directory_ids(config: NodeConfig, order: FormatOrder, blank: list[str], rng: Rng) -> dict[str, Uuid]:
@@ -241,7 +243,9 @@ def _first_voters(config: NodeConfig, order: FormatOrder, own_directory_id: Uuid
 
 
 def _voter_snapshot(voters: VoterSet, now_ms: int) -> Iterator[bytearray]:
-    return build_snapshot((), snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=0, now_ms=now_ms, voters=voters)
+    return build_snapshot(
+        (), snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=now_ms, now_ms=now_ms, voters=voters
+    )
 
 
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:

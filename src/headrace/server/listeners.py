@@ -57,9 +57,15 @@ class NodeListeners:
         return configured._replace(port=listener.port)
 
     async def serve(
-        self, name: str, rows: tuple[ApiRow, ...], target: Any, *, refuses: tuple[ApiRow, ...] = ()
+        self,
+        name: str,
+        rows: tuple[ApiRow, ...],
+        target: Any,
+        *,
+        refuses: tuple[ApiRow, ...] = (),
+        on_closed: Callable[[int], None] | None = None,
     ) -> None:
-        """Accept connections on a bound listener and answer `rows` with `target`."""
+        """Accept connections on a bound listener and answer `rows` with `target`; `on_closed` is told the number of each that is gone."""
         self._surfaces[name] = Surface(
             listener=name,
             rows={row.key: row for row in rows},
@@ -68,6 +74,7 @@ class NodeListeners:
             is_controller_listener=name in self._config.controller_listener_names,
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
+            on_closed=on_closed,
         )
         await self._listeners[name].start()
 

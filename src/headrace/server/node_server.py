@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
@@ -17,7 +18,9 @@ from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
+from headrace.net.dialling import probe
 from headrace.net.outbound import OutboundLinks, link_settings
+from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.node.disk import NodeDisk
@@ -39,7 +42,6 @@ _MAINTAIN_S = 1.0
 _WARN_AGAIN_S = 60.0
 _THREADS = 4
 _JOBS_TIMEOUT_S = 20.0
-_CONNECT_TIMEOUT_MS = 2_000
 _T = TypeVar("_T")
 
 
@@ -65,7 +67,7 @@ class NodeServer:
         self._links = OutboundLinks(
             link_settings(
                 client_id=f"headrace-{config.node_id}",
-                connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+                connect_timeout_ms=config.socket_connection_setup_timeout_ms,
                 max_frame_bytes=config.socket_request_max_bytes,
             )
         )
@@ -86,10 +88,16 @@ class NodeServer:
         assert self._node is not None, "the node was started"
         return self._node.machine
 
+    @property
+    def _knows_its_quorum(self) -> bool:
+        """Somebody leads, and if it is this node, its controller takes requests."""
+        leader_id = self.machine.leader_id
+        return leader_id >= 0 and (leader_id != self.config.node_id or self.machine.is_controller_active)
+
     # --- life ---
 
     async def start(self) -> ReadyInfo:
-        """Come up; returns when the broker is unfenced, without a broker when the controller is active. Raises OperatorError with the reason when it cannot, StoppedEarly."""
+        """Come up; returns when the broker is unfenced, without a broker when a controller is active. Raises OperatorError with the reason when it cannot, StoppedEarly."""
         refuse_optimised_python()
         try:
             self._disk.open()
@@ -148,7 +156,8 @@ class NodeServer:
         assert self._node is not None, "composed before"
         for one in self._bound:
             if one.name in self.config.controller_listener_names:
-                await self._listeners.serve(one.name, CONTROLLER_APIS, self._node.side)
+                on_closed = partial(self.machine.connection_closed, one.name)
+                await self._listeners.serve(one.name, CONTROLLER_APIS, self._node.side, on_closed=on_closed)
 
     # --- effects ---
 
@@ -159,6 +168,8 @@ class NodeServer:
                 self._guarded(lambda: self._begin_disk_job(effect))
             case SendRequest():
                 self._ask_peer(effect)
+            case Probe():
+                self._begin(self._probe(effect))
             case StateChanged():
                 self._state_changed(effect.state)
             case StartFailed():
@@ -179,6 +190,10 @@ class NodeServer:
 
         target = (effect.to.host, effect.to.port, effect.purpose)
         self._links.ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
+
+    async def _probe(self, effect: Probe) -> None:
+        failure = await probe(effect.host, effect.port, timeout_s=effect.timeout_ms / 1000)
+        self.machine.probed(effect.correlation, failure)
 
     def _state_changed(self, state: BrokerState) -> None:
         self.states.append(state)
@@ -232,7 +247,7 @@ class NodeServer:
         self._ticker = loop.call_later(_TICK_S, self._tick)
         if self._closing is None or not self._is_stopped.is_set():
             self.machine.tick()
-            if not self.config.is_broker and self.machine.is_controller_active:
+            if not self.config.is_broker and self._knows_its_quorum:
                 self._is_ready.set()
         now = loop.time()
         if now >= self._maintain_at and self._disk.is_loaded and self._closing is None:

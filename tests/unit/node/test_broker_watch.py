@@ -1,0 +1,149 @@
+"""Is a killed broker told from a slow one by what its host answers?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from immutables import Map
+
+from headrace.core.ids import Uuid
+from headrace.core.peers import SendFailure
+from headrace.metadata.image import EMPTY_IMAGE, BrokerRegistration, ClusterImage, EndPoint, MetadataImage
+from headrace.node.broker_watch import BrokerWatch, Probe
+
+ONE = ("CONTROLLER", 7)
+TWO = ("CONTROLLER", 8)
+
+
+def broker(*, epoch: int = 5, fenced: bool = False, ports: tuple[int, ...] = (9092,)) -> BrokerRegistration:
+    """Broker 3 with a listener a port."""
+    return BrokerRegistration(
+        broker_id=3,
+        broker_epoch=epoch,
+        incarnation_id=Uuid(b"incarnation-----"),
+        end_points=tuple(EndPoint(f"L{port}", "host", port, 0) for port in ports),
+        fenced=fenced,
+    )
+
+
+def image(*brokers: BrokerRegistration) -> MetadataImage:
+    """A cluster of these brokers."""
+    return replace(EMPTY_IMAGE, cluster=ClusterImage(brokers=Map({each.broker_id: each for each in brokers})))
+
+
+class Bench:
+    """The watch of an active controller, and the probes that nobody answered yet."""
+
+    def __init__(self, *brokers: BrokerRegistration) -> None:
+        self.image = image(*brokers)
+        self.is_active = True
+        self.probes: list[Probe] = []
+        self.gone: list[tuple[int, int]] = []
+        self.watch = BrokerWatch(
+            image=lambda: self.image,
+            is_active=lambda: self.is_active,
+            probe=self.probes.append,
+            gone=lambda broker_id, epoch: self.gone.append((broker_id, epoch)),
+        )
+
+    def answer(self, *failures: SendFailure | None) -> None:
+        """One outcome for each waiting probe, in order."""
+        probes, self.probes[:] = list(self.probes), []
+        assert len(probes) == len(failures)
+        for each, failure in zip(probes, failures, strict=True):
+            self.watch.probed(each.correlation, failure)
+
+
+REFUSED, SILENT = SendFailure.REFUSED, SendFailure.TIMED_OUT
+
+
+def test_a_broker_whose_listeners_all_refuse_twice_is_gone() -> None:
+    """S1-32, C14: the exception to both, after the connection closed."""
+    bench = Bench(broker(ports=(1, 2)))
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None, None)
+    bench.watch.closed(ONE)
+    bench.answer(REFUSED, REFUSED)
+    assert bench.gone == []
+    bench.answer(REFUSED, REFUSED)
+    assert bench.gone == [(3, 5)]
+    assert bench.probes == []
+
+
+def test_silence_and_an_answer_leave_it_to_the_session_timeout() -> None:
+    """C14: a pause or a partition cannot be told apart by a probe."""
+    for second in (SILENT, None, SendFailure.DISCONNECTED):
+        bench = Bench(broker())
+        bench.watch.heard(3, 5, ONE, 100)
+        bench.answer(None)
+        bench.watch.closed(ONE)
+        bench.answer(REFUSED)
+        bench.answer(second)
+        assert bench.gone == []
+        assert bench.probes == []
+
+
+def test_a_listener_that_was_never_reached_in_this_epoch_does_not_count() -> None:
+    """Refusals of localhost, containers and NAT mean nothing: with no eligible listener nobody probes."""
+    bench = Bench(broker(ports=(1, 2)))
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(REFUSED, None)
+    bench.watch.closed(ONE)
+    assert [each.port for each in bench.probes] == [2]
+    never = Bench(broker())
+    never.watch.heard(3, 5, ONE, 100)
+    never.answer(REFUSED)
+    never.watch.closed(ONE)
+    assert never.probes == []
+
+
+def test_a_new_epoch_begins_anew() -> None:
+    """A broker that registered again is another incarnation: what was learned of the one before is forgotten."""
+    bench = Bench(broker())
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None)
+    bench.watch.closed(ONE)
+    bench.image = image(broker(epoch=9, fenced=True))
+    bench.watch.heard(3, 9, TWO, 200)
+    bench.answer(REFUSED)
+    assert bench.probes == []
+    assert bench.gone == []
+
+
+def test_a_heartbeat_on_another_connection_ends_the_probing() -> None:
+    """The broker lives and only changed its connection."""
+    bench = Bench(broker())
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None)
+    bench.watch.closed(ONE)
+    bench.watch.heard(3, 5, TWO, 101)
+    bench.answer(REFUSED)
+    assert bench.probes == []
+    assert bench.gone == []
+
+
+def test_listeners_are_learned_when_the_broker_is_unfenced() -> None:
+    """Before that they are not open yet; and not more often than every ten seconds."""
+    bench = Bench(broker(fenced=True))
+    bench.watch.heard(3, 5, ONE, 100)
+    assert bench.probes == []
+    bench.image = image(broker())
+    bench.watch.changed([3, 4], 120)
+    bench.answer(REFUSED)
+    bench.watch.heard(3, 5, ONE, 2_000)
+    assert bench.probes == []
+    bench.watch.heard(3, 5, ONE, 10_120)
+    assert len(bench.probes) == 1
+
+
+def test_a_standby_watches_nobody() -> None:
+    """S1-32: only the active controller has brokers to watch."""
+    bench = Bench(broker())
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None)
+    bench.is_active = False
+    bench.watch.closed(ONE)
+    assert bench.probes == []
+    bench.is_active = True
+    bench.watch.heard(3, 4, ONE, 200)
+    assert bench.probes == []
