@@ -67,11 +67,15 @@ BROKER_APIS: tuple[ApiRow, ...] = (
     ApiRow(35, "describe_log_dirs", 1, 5, 2),
     ApiRow(37, "create_partitions", 0, 3, 2),
     ApiRow(42, "delete_groups", 0, 2, 2),
+    ApiRow(43, "elect_leaders", 0, 2, 2),
     ApiRow(44, "incremental_alter_configs", 0, 1, 1),
+    ApiRow(45, "alter_partition_reassignments", 0, 1, 0),
+    ApiRow(46, "list_partition_reassignments", 0, 0, 0),
     ApiRow(47, "offset_delete", 0, 0, NEVER_FLEXIBLE),
     ApiRow(55, "describe_quorum", 0, 2, 0),
     ApiRow(57, "update_features", 0, 2, 0),
     ApiRow(60, "describe_cluster", 0, 2, 0),
+    ApiRow(64, "unregister_broker", 0, 0, 0),
     ApiRow(75, "describe_topic_partitions", 0, 0, 0),
 )
 

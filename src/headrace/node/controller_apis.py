@@ -15,6 +15,7 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(18, "api_versions", 0, 4, 3, handler_module="headrace.node.controller_handlers.api_versions"),
     ApiRow(19, "create_topics", 2, 7, 5, handler_module=_FORWARD),
     ApiRow(20, "delete_topics", 1, 6, 4, handler_module=_FORWARD),
+    ApiRow(32, "describe_configs", 1, 4, 4, handler_module="headrace.node.controller_handlers.describe_configs"),
     ApiRow(33, "alter_configs", 0, 2, 2, handler_module=_FORWARD),
     ApiRow(37, "create_partitions", 0, 3, 2, handler_module=_FORWARD),
     ApiRow(43, "elect_leaders", 0, 2, 2, handler_module=_FORWARD),
@@ -36,6 +37,9 @@ CONTROLLER_APIS: tuple[ApiRow, ...] = (
     ApiRow(67, "allocate_producer_ids", 0, 0, 0, handler_module=_FORWARD),
     ApiRow(70, "controller_registration", 0, 0, 0, handler_module=_FORWARD),
     ApiRow(73, "assign_replicas_to_dirs", 0, 0, 0, handler_module=_FORWARD),
+    ApiRow(80, "add_raft_voter", 0, 1, 0, handler_module=_RAFT),
+    ApiRow(81, "remove_raft_voter", 0, 0, 0, handler_module=_RAFT),
+    ApiRow(82, "update_raft_voter", 0, 0, 0, handler_module=_RAFT),
 )
 
 NOT_CONTROLLER_APIS: tuple[ApiRow, ...] = (

@@ -1,0 +1,13 @@
+"""May replicas move to other brokers? The active controller decides (AlterPartitionReassignments)."""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Deferred
+from headrace.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+
+
+def handle(request: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker) -> Deferred:
+    """Hand the request on as it is; every check is the controller's, whoever asks it (B-C29)."""
+    return broker.forward(request, context)

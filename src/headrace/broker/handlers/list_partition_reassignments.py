@@ -1,0 +1,13 @@
+"""Which replicas are moving? The active controller tells (ListPartitionReassignments)."""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Deferred
+from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+
+def handle(request: ListPartitionReassignmentsRequest, context: RequestContext, broker: Broker) -> Deferred:
+    """Hand the request on as it is; every check is the controller's, whoever asks it (B-C29)."""
+    return broker.forward(request, context)

@@ -1,0 +1,13 @@
+"""May a broker be struck off? The active controller decides (UnregisterBroker)."""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import Deferred
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+def handle(request: UnregisterBrokerRequest, context: RequestContext, broker: Broker) -> Deferred:
+    """Hand the request on as it is; every check is the controller's, whoever asks it (B-C29)."""
+    return broker.forward(request, context)
