@@ -20,7 +20,6 @@ from headrace.core.offsets import OffsetAndEpoch
 
 if TYPE_CHECKING:
     from headrace.controller.machine import ControllerMachine
-    from headrace.metadata.delta import MetadataDelta
     from headrace.metadata.image import MetadataImage
     from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane
@@ -167,7 +166,7 @@ class SnapshotApplied(NamedTuple):
 class ImagePublished(NamedTuple):
     """The node's readers got a new image."""
 
-    delta: MetadataDelta
+    image: MetadataImage
 
 
 class LeadershipTaken(NamedTuple):

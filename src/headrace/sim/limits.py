@@ -1,0 +1,55 @@
+"""Within which limits does a simulated cluster work? Small ones, so that rare paths become common ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Settings of every node of a run, under the names they have in `NodeConfig`. Times in ms, sizes in bytes."""
+
+    controller_quorum_election_timeout_ms: int = 1_000
+    controller_quorum_election_backoff_max_ms: int = 1_000
+    controller_quorum_fetch_timeout_ms: int = 2_000
+    controller_quorum_request_timeout_ms: int = 2_000
+    controller_quorum_append_linger_ms: int = 25
+    controller_quorum_fetch_max_bytes: int = 1_048_576
+    metadata_log_segment_bytes: int = 1_073_741_824
+    metadata_log_max_record_bytes_between_snapshots: int = 20_971_520
+    metadata_log_max_snapshot_interval_ms: int = 3_600_000
+    metadata_max_retention_bytes: int = 104_857_600
+    metadata_max_idle_interval_ms: int = 500
+    internal_metadata_max_batch_size_in_bytes: int = 8_388_608
+    broker_heartbeat_interval_ms: int = 2_000
+    broker_session_timeout_ms: int = 9_000
+
+    def settings(self, names: frozenset[str]) -> dict[str, Any]:
+        """Those that a `NodeConfig` has."""
+        return {name: getattr(self, name) for name in self.__slots__ if name in names}
+
+
+def draw_limits(chance: random.Random) -> Limits:
+    """Limits by chance: each at its default or small."""
+    timeout = chance.choice((200, 500, 1_000))
+    session = chance.choice((1_500, 3_000, 9_000))
+    return Limits(
+        controller_quorum_election_timeout_ms=timeout,
+        controller_quorum_election_backoff_max_ms=timeout,
+        controller_quorum_fetch_timeout_ms=timeout * 2,
+        controller_quorum_request_timeout_ms=timeout * 2,
+        controller_quorum_append_linger_ms=chance.choice((0, 1, 5, 25)),
+        controller_quorum_fetch_max_bytes=chance.choice((300, 1_000, 8_192, 1_048_576)),
+        metadata_log_segment_bytes=chance.choice((400, 1_500, 8_192, 1_073_741_824)),
+        metadata_log_max_record_bytes_between_snapshots=chance.choice((200, 800, 3_000, 20_971_520)),
+        metadata_log_max_snapshot_interval_ms=chance.choice((3_000, 20_000, 3_600_000)),
+        metadata_max_retention_bytes=chance.choice((500, 2_000, 10_000, 104_857_600)),
+        metadata_max_idle_interval_ms=chance.choice((100, 500, 2_000)),
+        internal_metadata_max_batch_size_in_bytes=chance.choice((2_048, 8_388_608)),
+        broker_heartbeat_interval_ms=session // 5,
+        broker_session_timeout_ms=session,
+    )

@@ -1,0 +1,639 @@
+"""What does the driver of a node do, when time, network and disk are simulated? The counterpart of `server.node_server`.
+
+The code that decides is the node's own: `node.compose` puts it together here as there. This driver runs one event of a node as one step,
+does its effects, and lets the process die wherever a fault says: between two effects, or between two calls to the disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.broker.api_table import BROKER_APIS, ApiRow, handler_of
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import AnyReply, Deferred, Reply
+from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.peers import SendFailure
+from headrace.node.broker_watch import Probe
+from headrace.node.compose import ComposedNode, DiskJob, Lane, compose_node
+from headrace.node.controller_apis import CONTROLLER_APIS
+from headrace.node.disk import NodeDisk
+from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
+from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
+from headrace.node.metadata_plane import WriteSnapshot
+from headrace.node.outbound import SendRequest
+from headrace.raft import events as raft_events
+from headrace.raft.quorum_state import decode_quorum_state
+from headrace.sim.clock import NodeClock
+from headrace.sim.faulty_disk import ProcessDied, SimDisk
+from headrace.sim.observation import (
+    BatchApplied,
+    Crash,
+    HighWatermarkMoved,
+    ImagePublished,
+    LeadershipGone,
+    LeadershipTaken,
+    LogDurable,
+    MachineStep,
+    QuorumStateDurable,
+    Received,
+    RequestSent,
+    ResponseSent,
+    SnapshotAppeared,
+    SnapshotApplied,
+    SnapshotRemoved,
+    StepKind,
+)
+from headrace.sim.observed_log import ObservedLog
+from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, parse_snapshot_name, read_quorum_state
+
+if TYPE_CHECKING:
+    from headrace.controller.machine import ControllerMachine
+    from headrace.core.ids import Uuid
+    from headrace.core.node_config import NodeConfig
+    from headrace.metadata.image import MetadataImage
+    from headrace.node.machine import NodeMachine
+    from headrace.node.metadata_plane import MetadataPlane
+    from headrace.raft.machine import RaftNode
+    from headrace.sim.network import Question, Server
+    from headrace.sim.world import World
+    from headrace.wire.schema import Message
+
+DATA: Final = "/data"
+CONTROLLER_PORT: Final = 9093
+BROKER_PORT: Final = 9092
+METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
+
+Handler = Callable[[Any, RequestContext, Any], Any]
+_Rows = dict[int, tuple[ApiRow, Handler]]
+
+
+def _rows(table: tuple[ApiRow, ...]) -> _Rows:
+    return {row.key: (row, handler_of(row)) for row in table if not row.reads_raw}
+
+
+_CONTROLLER_ROWS: Final = _rows(CONTROLLER_APIS)
+NEWEST_VERSIONS: Final = {row.key: row.max_version for row in CONTROLLER_APIS}
+"""Api -> the newest version that a controller listener serves."""
+_BROKER_ROWS: _Rows = {}
+
+
+def _broker_rows() -> _Rows:
+    """Loaded when the first broker is asked: quorum-only runs do without."""
+    if not _BROKER_ROWS:
+        _BROKER_ROWS.update(_rows(BROKER_APIS))
+    return _BROKER_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskDone:
+    """Work for the disk is done, or failed: the event of a step."""
+
+    effect: NodeEffect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePassed:
+    """A deadline of the node has come: the event of a step."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unheard:
+    """A request has no answer: the event of a step."""
+
+    correlation: int
+    failure: SendFailure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkClosed:
+    """A connection to this node is gone: the event of a step."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """A connect that was to send nothing ended: the event of a step."""
+
+    correlation: int
+    failure: SendFailure | None
+
+
+class SimNodeDisk(NodeDisk):
+    """The directories of a simulated node; its metadata log can be looked on."""
+
+    metadata_log_class = ObservedLog
+
+    @property
+    def observed_log(self) -> ObservedLog:
+        """The metadata log."""
+        log = self._metadata
+        assert isinstance(log, ObservedLog), "open_metadata comes first"
+        return log
+
+
+class SimNode:
+    """One node: its disk and clock, which last, and its process, which comes and goes. Implements `observation.NodeView`."""
+
+    def __init__(self, world: World, config: NodeConfig, *, directory_id: Uuid) -> None:
+        self.world = world
+        self.config = config
+        self.node_id = config.node_id
+        self.directory_id = directory_id
+        self.disk = SimDisk()
+        self.disk.on_name = self._name_changed
+        self.clock = NodeClock(world.schedule)
+        self.run = 0
+        self.is_up = False
+        self.is_paused = False
+        self.is_dark = False
+        self.is_stopping = False
+        self.quorum_state: raft_events.QuorumState | None = None
+        self.history: deque[tuple[int, int, StepKind, object, tuple[object, ...]]] = deque(maxlen=200)
+        self.effects: list[object] = []
+        self.start_refused = ""
+        self.composed: ComposedNode | None = None
+        self.log: ObservedLog | None = None
+        self.plane: MetadataPlane | None = None
+        self.raft: RaftNode | None = None
+        self.controller: ControllerMachine | None = None
+        self.machine: NodeMachine | None = None
+        self.die_after_effects: int | None = None
+        self.dies_lossy = False
+        self.disk_wait_us = (20, 400)
+        self.states: list[BrokerState] = []
+        self._lanes: dict[Lane, deque[tuple[NodeEffect, DiskJob, int]]] = {}
+        self._inbox: list[tuple[Callable[[Any, Any], None], Any, Any]] = []
+        self._wakes_at_us = -1
+        self._published: MetadataImage | None = None
+        self._renamed: list[str] = []
+
+    # --- what a checker reads ---
+
+    @property
+    def is_controller(self) -> bool:
+        """It has the controller role."""
+        return self.config.is_controller
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """What its metadata loader holds."""
+        return None if self.plane is None else self.plane.loader.image
+
+    # --- steps ---
+
+    def _step(self, kind: StepKind, event: object, do: Callable[[], None], received: Received | None = None) -> None:
+        """One step: the event, its effects, and what the world saw of them."""
+        step = self.world.step
+        self.world.steps += 1
+        step.number = self.world.steps
+        step.at_us = self.world.schedule.now_us
+        step.kind, step.node, step.event, step.received = kind, self, event, received
+        step.changes.clear()
+        step.machines.clear()
+        self.effects = []
+        fate: tuple[str, bool] | None = None
+        try:
+            do()
+        except ProcessDied:
+            fate = "at a point that a fault had set", self.dies_lossy
+        except (StorageFault, OperatorError) as fault:
+            fate = f"{type(fault).__name__}: {fault}", False
+        self._note_image()
+        self.history.append((step.number, step.at_us, kind, event, tuple(self.effects)))
+        self.world.on_step()
+        if fate is not None and self.is_up:
+            self.world.on_death(self.node_id, fate[0])
+        elif self.is_up and not self.is_paused:
+            self._plan_wake()
+
+    def _note_image(self) -> None:
+        machine = self.machine
+        if machine is not None and machine.image is not self._published:
+            self._published = machine.image
+            self.world.step.changes.append(ImagePublished(machine.image))
+
+    def note(self, kind: StepKind, event: object) -> None:
+        """Something was done to the node from outside; it takes no event."""
+        self._step(kind, event, _nothing)
+
+    def _later(self, do: Callable[[Any, Any], None], one: Any, two: Any) -> None:
+        """Do it now, or when the process goes on."""
+        if self.is_paused:
+            self._inbox.append((do, one, two))
+        else:
+            do(one, two)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """The process starts on what the disk holds."""
+        assert not self.is_up, "a node runs once at a time"
+        self.run += 1
+        self.is_up = True
+        self.is_paused = self.is_dark = self.is_stopping = False
+        self.start_refused = ""
+        self._inbox.clear()
+        self._lanes = {lane: deque() for lane in Lane}
+        self._wakes_at_us = -1
+        self.die_after_effects = None
+        self._step(StepKind.STARTED, None, self._begin)
+
+    def _begin(self) -> None:
+        world = self.world
+        disk = SimNodeDisk(self.config, files=self.disk, clock=self.clock)
+        try:
+            disk.open()
+            composed = compose_node(
+                self.config,
+                disk=disk,
+                bound=self.config.listeners,
+                rng=world.chance(f"node {self.node_id} run {self.run}"),
+                do=self._do,
+            )
+        except (OperatorError, StorageFault) as refused:
+            self.start_refused = str(refused)
+            raise
+        self.composed = composed
+        self.machine, self.plane = composed.machine, disk.plane
+        self.raft, self.controller = disk.plane.raft, disk.plane.controller
+        self.log = disk.observed_log
+        self._describe_disk(disk)
+        self._watch(disk.plane)
+        composed.machine.start()
+
+    def _describe_disk(self, disk: SimNodeDisk) -> None:
+        """What the start found, as changes."""
+        changes = self.world.step.changes
+        log = disk.observed_log
+        log.observe(changes)
+        changes.append(LogDurable(log.durable_end_offset))
+        for name in self.disk.listdir(METADATA_DIRECTORY):
+            self._snapshot_appeared(name)
+        self.quorum_state = None
+        stored = read_quorum_state(self.disk, METADATA_DIRECTORY)
+        if stored is not None:
+            self.quorum_state = decode_quorum_state(stored, path="quorum-state")
+            changes.append(QuorumStateDurable(self.quorum_state))
+
+    def _watch(self, plane: MetadataPlane) -> None:
+        """Look on where machines are stepped and batches are applied."""
+        plane.on_machine_step = self._machine_stepped
+        loader, step = plane.loader, self.world.step
+        load_batches, load_snapshot = loader.load_batches, loader.load_snapshot
+
+        def batches_loaded(batches: Any) -> Any:
+            known = list(batches)
+            for each in known:
+                step.changes.append(
+                    BatchApplied(each.base_offset, each.last_offset + 1, each.epoch, tuple(each.records))
+                )
+            return load_batches(known)
+
+        def snapshot_loaded(records: Any, provenance: Any) -> Any:
+            end = OffsetAndEpoch(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
+            step.changes.append(SnapshotApplied(end))
+            return load_snapshot(records, provenance)
+
+        loader.load_batches = batches_loaded  # type: ignore[method-assign]
+        loader.load_snapshot = snapshot_loaded  # type: ignore[method-assign]
+
+    def die(self, crash: Crash, *, is_dark: bool = False) -> None:
+        """The process is gone, and everything in it. With `is_lossy`, so is what was not synced, by chance."""
+        was_up = self.is_up
+        self.is_up = self.is_paused = False
+        self.is_dark = is_dark
+        self._inbox.clear()
+        self.disk.die_at_call = None
+        self.die_after_effects = None
+        if crash.is_disk_lost:
+            self.disk.replace()
+        elif crash.is_lossy:
+            self.disk.lose_power(self.world.chance(f"power {self.node_id} {self.run} {self.world.steps}"))
+        self.world.network.process_died(self, is_silent=is_dark)
+        if was_up:
+            self.note(StepKind.CRASHED, crash)
+        self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
+        self._published = None
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.is_paused = True
+        self.note(StepKind.PAUSED, None)
+
+    def resume(self) -> None:
+        """SIGCONT: everything that came meanwhile is there at once."""
+        if not self.is_up or not self.is_paused:
+            return
+        self.is_paused = False
+        inbox, self._inbox = self._inbox, []
+        self._wakes_at_us = -1
+        self.note(StepKind.RESUMED, None)
+        run = self.run
+        for do, one, two in inbox:
+            if self.run == run and self.can_run():
+                self._later(do, one, two)
+
+    def can_run(self) -> bool:
+        """The process is there."""
+        return self.is_up
+
+    def stop(self) -> None:
+        """SIGTERM: a clean stop begins."""
+        if self.is_up and not self.is_paused and self.machine is not None:
+            self.is_stopping = True
+            self._step(StepKind.EVENT, "stop", self.machine.begin_shutdown)
+
+    def _close(self) -> None:
+        """The last step of a clean stop."""
+        composed = self.composed
+        if composed is None:
+            return
+        machine, disk = composed.machine, composed.disk
+        epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
+        disk.close_logs(is_clean=True, broker_epoch=epoch)
+        machine.resign()
+        disk.close_metadata(is_clean=True)
+
+    def _stopped(self, run: int, _: object) -> None:
+        if self.is_up and self.run == run:
+            self._step(StepKind.STOPPED, None, self._close)
+            self.is_up = False
+            self.world.network.process_died(self, is_silent=False)
+            self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
+            self._published = None
+            self.world.on_death(self.node_id, "stopped")
+
+    # --- time ---
+
+    def _plan_wake(self) -> None:
+        machine = self.machine
+        due_ms = None if machine is None else machine.next_deadline_ms()
+        if due_ms is None:
+            return
+        at_us = self.clock.world_us(due_ms)
+        if self._wakes_at_us < 0 or at_us < self._wakes_at_us:
+            self._wakes_at_us = max(at_us, self.world.schedule.now_us + 1)
+            self.world.schedule.at(self._wakes_at_us, self._wake, self.run, self._wakes_at_us)
+
+    def _wake(self, run: int, planned_us: int) -> None:
+        if run != self.run or planned_us != self._wakes_at_us or not self.is_up or self.is_paused:
+            return
+        self._wakes_at_us = -1
+        machine = self.machine
+        if machine is None:
+            return
+        now_ms = self.clock.now_ms()
+        due_ms = machine.next_deadline_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self._step(StepKind.EVENT, TimePassed(now_ms=now_ms), machine.tick)
+        else:
+            self._plan_wake()
+
+    # --- effects ---
+
+    def _do(self, effect: NodeEffect) -> None:
+        """One effect of the step at hand."""
+        if not self.is_up:
+            return
+        if self.die_after_effects is not None:
+            self.die_after_effects -= 1
+            if self.die_after_effects < 0:
+                self.die_after_effects = None
+                raise ProcessDied
+        self.effects.append(effect)
+        match effect:
+            case SendRequest():
+                self._send(effect)
+            case Probe():
+                self._probe(effect)
+            case StateChanged():
+                self.states.append(effect.state)
+                if effect.state is BrokerState.SHUTTING_DOWN:
+                    self.world.schedule.after(1_000, self._stopped, self.run)
+            case StartFailed() | MetadataFailed():
+                raise StorageFault(effect.reason)
+            case DirectoryFailed():
+                raise StorageFault(f"log directory {effect.directory} failed: {effect.reason}")
+            case _:
+                assert self.composed is not None, "only a composed node has effects"
+                self._enqueue(effect, self.composed.job(effect))
+
+    def _send(self, effect: SendRequest) -> None:
+        self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
+        self.world.network.send(
+            self,
+            effect.to,
+            effect.purpose,
+            effect.correlation,
+            effect.request,
+            timeout_us=effect.timeout_ms * 1_000,
+        )
+
+    def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
+        """The outcome of a request; see `network.Caller`."""
+        self._later(self._hear, (correlation, outcome), source)
+
+    def _hear(self, what: tuple[int, Message | SendFailure], source: Server | None) -> None:
+        correlation, outcome = what
+        machine = self.machine
+        if machine is None:
+            return
+        if isinstance(outcome, SendFailure):
+            self._step(
+                StepKind.EVENT,
+                Unheard(correlation=correlation, failure=outcome),
+                lambda: machine.failed(correlation, outcome),
+            )
+        else:
+            assert source is not None, "an answer comes from somebody"
+            received = Received(source.node_id, source.run, is_request=False, message=outcome, api_version=-1)
+            self._step(StepKind.EVENT, received, lambda: machine.answered(correlation, outcome), received)
+
+    # --- the disk's work ---
+
+    def _enqueue(self, effect: NodeEffect, job: DiskJob) -> None:
+        lane = self._lanes[job.lane]
+        lane.append((effect, job, -1 if self.log is None else self.log.log_end_offset))
+        if len(lane) == 1:
+            self._begin_job(job.lane)
+
+    def _begin_job(self, lane: Lane) -> None:
+        wait = self.world.disk_chance.randrange(*self.disk_wait_us)
+        self.world.schedule.after(wait, self._job_ends, self.run, lane)
+
+    def _job_ends(self, run: int, lane: Lane) -> None:
+        if self.is_up and run == self.run:
+            self._later(self._finish_job, run, lane)
+
+    def _finish_job(self, run: int, lane: Lane) -> None:
+        if run != self.run:
+            return
+        queue = self._lanes[lane]
+        effect, job, log_end = queue[0]
+        self._step(StepKind.EVENT, DiskDone(effect=effect), lambda: self._run_job(effect, job, log_end))
+        queue.popleft()
+        if self.is_up and self.run == run and queue:
+            self._begin_job(lane)
+
+    def _run_job(self, effect: NodeEffect, job: DiskJob, log_end: int) -> None:
+        """Do the work, note what it made durable, and report. `log_end` is that of the time when it was ordered: what a flush covers."""
+        try:
+            job.run()
+        except StorageFault as fault:
+            if job.failed is None:
+                raise
+            job.failed(fault)
+            return
+        changes = self.world.step.changes
+        match effect:
+            case raft_events.StoreQuorumState():
+                self.quorum_state = effect.state
+                changes.append(QuorumStateDurable(effect.state))
+            case raft_events.FlushLog():
+                assert self.log is not None, "a running node has its log"
+                changes.append(LogDurable(min(log_end, self.log.log_end_offset)))
+            case raft_events.FinishSnapshot() | WriteSnapshot():
+                for name in self._renamed:
+                    self._snapshot_appeared(name)
+                self._renamed.clear()
+            case _:
+                pass
+        job.finish()
+
+    def _name_changed(self, kind: str, name: str, target: str) -> None:
+        if kind == "rename" and target.endswith(".checkpoint"):
+            self._renamed.append(target)
+        elif name.endswith(".checkpoint"):
+            parsed = parse_snapshot_name(name)
+            if parsed is not None:
+                self.world.step.changes.append(SnapshotRemoved(parsed[0]))
+
+    def _snapshot_appeared(self, name: str) -> None:
+        parsed = parse_snapshot_name(name)
+        if parsed is None or parsed[1]:
+            return
+        path = f"{METADATA_DIRECTORY}/{name}"
+        data = self.disk.read_file(path) or b""
+        self.world.step.changes.append(SnapshotAppeared(parsed[0], self.disk.is_durable(path), data))
+
+    # --- requests of others ---
+
+    def is_listening(self, port: int) -> bool:
+        """Controllers listen from the start, brokers from RECOVERY on."""
+        machine = self.machine
+        if machine is None or self.is_stopping:
+            return False
+        if port == CONTROLLER_PORT:
+            return self.config.is_controller
+        lifecycle = machine.lifecycle
+        return lifecycle is not None and lifecycle.state >= BrokerState.RECOVERY and machine.broker is not None
+
+    def link_closed(self, port: int, number: int, run: int) -> None:
+        """A connection to this node is gone; see `network.Server`."""
+        if run == self.run:
+            self._later(self._lose_link, port, number)
+
+    def _lose_link(self, port: int, number: int) -> None:
+        machine = self.machine
+        if machine is not None and port == CONTROLLER_PORT:
+            gone = LinkClosed(number=number)
+            self._step(StepKind.EVENT, gone, lambda: machine.connection_closed("CONTROLLER", number))
+
+    def _probe(self, effect: Probe) -> None:
+        def done(failure: SendFailure | None) -> None:
+            self._later(self._probed, effect.correlation, failure)
+
+        self.world.network.probe(self, (effect.host, effect.port), timeout_us=effect.timeout_ms * 1_000, done=done)
+
+    def _probed(self, correlation: int, failure: SendFailure | None) -> None:
+        machine = self.machine
+        if machine is not None:
+            event = Probed(correlation=correlation, failure=failure)
+            self._step(StepKind.EVENT, event, lambda: machine.probed(correlation, failure))
+
+    def asked(self, question: Question) -> None:
+        """A request arrived; see `network.Server`."""
+        self._later(self._serve, question, self.run)
+
+    def _serve(self, question: Question, run: int) -> None:
+        composed = self.composed
+        if composed is None or run != self.run:
+            return
+        received = Received(
+            question.source,
+            question.source_run,
+            is_request=True,
+            message=question.message,
+            api_version=question.api_version,
+        )
+        self._step(StepKind.EVENT, received, lambda: self._handle(question, composed), received)
+
+    def _handle(self, question: Question, composed: ComposedNode) -> None:
+        request = question.message
+        key = request.SCHEMA.api_key
+        is_controller_port = question.port == CONTROLLER_PORT
+        rows = _CONTROLLER_ROWS if is_controller_port else _broker_rows()
+        found = rows.get(key)
+        if found is None:
+            self.world.network.answer(question, None)
+            return
+        row, handle = found
+        version = question.api_version if question.api_version >= 0 else row.max_version
+        context = RequestContext(
+            api_key=key,
+            api_version=version,
+            correlation_id=question.correlation,
+            client_id=f"node-{question.source}",
+            client_host=f"n{question.source}",
+            listener="CONTROLLER" if is_controller_port else "PLAINTEXT",
+            connection_id=question.number,
+            now_ms=self.clock.now_ms(),
+            is_controller_listener=is_controller_port,
+        )
+        result = handle(request, context, composed.side if is_controller_port else composed.machine.broker)
+        if isinstance(result, Deferred):
+            run = self.run
+            result.when_done(lambda reply: self._reply(question, reply, run))
+        else:
+            self._reply(question, result, self.run)
+
+    def _reply(self, question: Question, reply: AnyReply, run: int) -> None:
+        if run != self.run or not self.is_up:
+            return
+        if self.die_after_effects is not None:
+            self.die_after_effects -= 1
+            if self.die_after_effects < 0:
+                self.die_after_effects = None
+                raise ProcessDied
+        if isinstance(reply, Reply):
+            self.effects.append(reply.message)
+            self.world.step.changes.append(ResponseSent(question.source, question.message, reply.message))
+            self.world.network.answer(question, reply.message)
+        else:
+            self.world.network.answer(question, None)
+
+    # --- machines ---
+
+    def _machine_stepped(self, machine: str, event: object, effects: Any) -> None:
+        step = self.world.step
+        step.machines.append(MachineStep(machine, event, effects))
+        if machine == "raft":
+            for effect in effects:
+                kind = type(effect)
+                if kind is raft_events.HighWatermarkAdvanced:
+                    step.changes.append(HighWatermarkMoved(effect.to))
+                elif kind is raft_events.LeadershipClaimed:
+                    step.changes.append(LeadershipTaken(effect.epoch, effect.next_offset))
+                elif kind is raft_events.LeadershipLost:
+                    step.changes.append(LeadershipGone(effect.epoch))
+
+
+def _nothing() -> None:
+    """The event of a step that the node takes no part in."""
