@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.broker.config_changes import LogLevels
 from headrace.broker.context import RequestContext
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
@@ -23,6 +24,7 @@ class ControllerSide:
     leader_id: Callable[[], int]
     heard_broker: Callable[[int, int, RequestContext], None]
     bound_listeners: tuple[Listener, ...]
+    log_levels: Callable[[], LogLevels]
 
     def controller_addresses(self, listener: str) -> list[tuple[int, str, int]]:
         """(id, host, port) of each known controller: registered ones, else the configured voters, else this node."""

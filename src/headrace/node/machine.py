@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
+from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.context import RequestContext
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
@@ -105,6 +106,7 @@ class NodeMachine:
         self._events: deque[PlaneEvent] = deque()
         self._is_running = False
         self.image: MetadataImage = EMPTY_IMAGE
+        self.log_levels: LogLevels = NoLogLevels()
         self.leader_id = -1
         self.leader_epoch = 0
         self.broker: Broker | None = None
@@ -175,6 +177,7 @@ class NodeMachine:
             leader_id=lambda: self.leader_id,
             heard_broker=self._heard_broker,
             bound_listeners=bound,  # type: ignore[arg-type]
+            log_levels=lambda: self.log_levels,
         )
 
     # --- the driver's calls ---

@@ -145,9 +145,10 @@ class NodeServer:
         )
         self._node = node
         self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
+        node.machine.log_levels = LoggingLevels()
         broker = node.machine.broker
         if broker is not None:
-            broker.log_levels = LoggingLevels()
+            broker.log_levels = node.machine.log_levels
             broker.on_settings = self._listeners.follow
             broker.on_warning = self._warn
             broker.absolute_path = os.path.abspath

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from headrace.broker.broker import Broker
-from headrace.broker.config_changes import parse_node_id
+from typing import Protocol
+
+from headrace.broker.config_changes import LogLevels, parse_node_id
 from headrace.broker.context import RequestContext
 from headrace.broker.reply import Reply
 from headrace.core.config_rules import ResourceType, check_topic_name
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.core.node_config import NodeConfig
 from headrace.metadata.config_view import ConfigView, Source
+from headrace.metadata.image import MetadataImage
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -19,7 +22,31 @@ from headrace.wire.messages.describe_configs import (
 )
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Broker) -> Reply:
+class DescribedNode(Protocol):
+    """A broker, or a controller that describes itself (KIP-919)."""
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+
+    @property
+    def started_with(self) -> NodeConfig:
+        """What its file says."""
+
+    @property
+    def config(self) -> NodeConfig:
+        """What is in force."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata."""
+
+    @property
+    def log_levels(self) -> LogLevels:
+        """Its loggers."""
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext, broker: DescribedNode) -> Reply:
     """Answer for each resource apart."""
     view = ConfigView(
         started_with=broker.started_with,
@@ -31,7 +58,7 @@ def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Bro
     return Reply(DescribeConfigsResponse(results=tuple(_result(one, view, broker) for one in request.resources)))
 
 
-def _result(resource: DescribeConfigsResource, view: ConfigView, broker: Broker) -> DescribeConfigsResult:
+def _result(resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode) -> DescribeConfigsResult:
     try:
         configs = _configs(resource, view, broker)
     except PeerError as refusal:
@@ -47,7 +74,7 @@ def _result(resource: DescribeConfigsResource, view: ConfigView, broker: Broker)
 
 
 def _configs(
-    resource: DescribeConfigsResource, view: ConfigView, broker: Broker
+    resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode
 ) -> tuple[DescribeConfigsResourceResult, ...]:
     name, wanted = resource.resource_name, resource.configuration_keys
     if not name and resource.resource_type in _WHEN_EMPTY:
@@ -83,7 +110,7 @@ _WHEN_EMPTY: dict[int, str] = {
 }
 
 
-def _check_is_me(name: str, otherwise: str, broker: Broker) -> None:
+def _check_is_me(name: str, otherwise: str, broker: DescribedNode) -> None:
     number = parse_node_id(name)
     if number is None:
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
@@ -91,7 +118,7 @@ def _check_is_me(name: str, otherwise: str, broker: Broker) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
-def _loggers(broker: Broker, wanted: tuple[str, ...] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+def _loggers(broker: DescribedNode, wanted: tuple[str, ...] | None) -> tuple[DescribeConfigsResourceResult, ...]:
     return tuple(
         DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
         for name, level in sorted(broker.log_levels.levels().items())

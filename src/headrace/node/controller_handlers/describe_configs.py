@@ -1,0 +1,37 @@
+"""Which settings do this controller, topics and others have? (DescribeConfigs on a controller listener, KIP-919)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.broker.config_changes import LogLevels
+from headrace.broker.context import RequestContext
+from headrace.broker.handlers import describe_configs
+from headrace.broker.reply import Reply
+from headrace.core.dynamic_config import effective_config
+from headrace.core.node_config import NodeConfig
+from headrace.metadata.image import MetadataImage
+from headrace.node.controller_side import ControllerSide
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Controller:
+    """This node, as a broker describes itself."""
+
+    node_id: int
+    started_with: NodeConfig
+    config: NodeConfig
+    image: MetadataImage
+    log_levels: LogLevels
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext, side: ControllerSide) -> Reply:
+    """As a broker answers, from this node's file and metadata."""
+    image, node_id = side.image(), side.config.node_id
+    known = image.configs
+    config = effective_config(side.config, known.of_all_brokers(), known.of_broker(node_id))
+    node = _Controller(
+        node_id=node_id, started_with=side.config, config=config, image=image, log_levels=side.log_levels()
+    )
+    return describe_configs.handle(request, context, node)
