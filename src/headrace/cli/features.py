@@ -54,11 +54,12 @@ def _connect(options: dict[str, Any]) -> BlockingClient:
 
 
 @command.command("describe", help="Describe the features that are on.")
+@click.option("--node-id", type=int, metavar="ID", help="Ask this node what it supports.")
 @click.pass_obj
-def describe(options: dict[str, Any]) -> int:
+def describe(options: dict[str, Any], node_id: int | None) -> int:
     """B-T08."""
     with _connect(options) as client:
-        features = client.run(admin_cluster.describe_features)
+        features = client.run(admin_cluster.describe_features, node_id=node_id)
     if options["as_json"]:
         show_json([
             {
@@ -218,7 +219,7 @@ def _update(options: dict[str, Any], word: str, levels: dict[str, int], *, kind:
             }
         )
     else:
-        for name, error in results.items():
+        for name, error in sorted(results.items()):
             what = f"disable {name}" if word == "disable" else f"{word} {name} to {levels[name]}"
             done = "disabled." if word == "disable" else f"{word}d to {levels[name]}."
             if error is not None:

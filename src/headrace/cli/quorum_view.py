@@ -55,10 +55,10 @@ def _end(replica: ReplicaState) -> int:
 def _nodes(info: QuorumInfo, replicas: Iterable[ReplicaState]) -> str:
     shown = []
     for each in replicas:
-        directory = "null" if each.directory_id == ZERO_UUID else f'"{each.directory_id}"'
+        directory = "" if each.directory_id == ZERO_UUID else f', "directoryId": "{each.directory_id}"'
         end_points = ", ".join(f'"{point}"' for point in info.end_points.get(each.replica_id, ()))
         known = f', "endpoints": [{end_points}]' if end_points else ""
-        shown.append(f'{{"id": {each.replica_id}, "directoryId": {directory}{known}}}')
+        shown.append(f'{{"id": {each.replica_id}{directory}{known}}}')
     return f"[{', '.join(shown)}]"
 
 

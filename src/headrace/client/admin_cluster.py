@@ -11,7 +11,7 @@ from headrace.client.cluster_view import NodeView
 from headrace.client.retry import Attempts, error_of
 from headrace.client.routing import ask_any, ask_controller, ask_node, refresh
 from headrace.client.session import Session
-from headrace.client.talk import Answered, Call, Conversation, Unsupported, Versions
+from headrace.client.talk import Address, Answered, Call, Conversation, Unsupported, Versions
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
@@ -140,11 +140,17 @@ def api_versions(session: Session) -> Conversation[list[tuple[NodeView, Any | Op
     return found
 
 
-def _features(session: Session, attempts: Attempts) -> Conversation[Any]:
-    """One node's ApiVersionsResponse."""
+def _features(session: Session, attempts: Attempts, node_id: int | None) -> Conversation[Any]:
+    """One node's ApiVersionsResponse: that of `node_id`, or of any."""
+    only: Address | None = None
+    if node_id is not None:
+        yield from refresh(session, attempts=attempts)
+        only = session.cluster.address_of(node_id)
+        if only is None:
+            raise PeerError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no node {node_id}")
     while True:
         why = None
-        for address in session.cluster.candidates():
+        for address in session.cluster.candidates() if only is None else [only]:
             outcome = yield Versions(address=address, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Answered):
                 return outcome.response
@@ -159,9 +165,9 @@ def _features(session: Session, attempts: Attempts) -> Conversation[Any]:
         yield from attempts.again(why)
 
 
-def describe_features(session: Session) -> Conversation[list[FeatureLevels]]:
-    """Every feature that a node of the cluster supports, by name."""
-    response = yield from _features(session, Attempts(session))
+def describe_features(session: Session, *, node_id: int | None = None) -> Conversation[list[FeatureLevels]]:
+    """Every feature that a node of the cluster supports, by name; of any node unless `node_id` says which."""
+    response = yield from _features(session, Attempts(session), node_id)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
     return [

@@ -62,8 +62,8 @@ def test_status_is_kafkas() -> None:
         "MaxFollowerLagTimeMs:   -1",
         f'CurrentVoters:          [{{"id": 2, "directoryId": "{B}", "endpoints": ["CONTROLLER://two:9093"]}}, '
         f'{{"id": 1, "directoryId": "{A}", "endpoints": ["CONTROLLER://[::1]:9093", "X://h:1"]}}, '
-        '{"id": 3, "directoryId": null}]',
-        'CurrentObservers:       [{"id": 7, "directoryId": null}]',
+        '{"id": 3}]',
+        'CurrentObservers:       [{"id": 7}]',
     ]
 
 
