@@ -31,9 +31,11 @@ def produce_cases() -> Iterator[Case]:
     for version in (7, 9, 13):
         topic: produce.TopicName = TOPIC_ID if version >= produce.FIRST_WITH_TOPIC_IDS else "bench"
         frame = memoryview(b"".join(produce.encode_produce_request(version, [(topic, 0, BATCH)])))
-        result = produce.ProduceResult(topic, 0, 0, 1 << 30)
         yield f"produce v{version}: read", lambda f=frame, v=version: produce.parse_produce(f, 0, v)  # type: ignore[misc]
-        yield f"produce v{version}: answer", lambda r=result, v=version: produce.encode_produce_response(v, [r])  # type: ignore[misc]
+        yield (
+            f"produce v{version}: answer",
+            lambda t=topic, v=version: produce.encode_appended(v, t, 0, (1 << 30, -1, 0)),
+        )  # type: ignore[misc]
 
 
 def fetch_cases() -> Iterator[Case]:

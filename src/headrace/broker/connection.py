@@ -17,7 +17,7 @@ from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedRe
 from headrace.core.errors import DecodeError
 from headrace.wire.codec import decode, encode_into
 
-_HEAD = Struct(">hhih").unpack_from
+_HEAD = Struct(">iih").unpack_from  # api key and version in one number, correlation id, length of the client id
 _FRAME_HEAD = Struct(">ii").pack
 _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
 _SET_LENGTH = Struct(">i").pack_into
@@ -107,7 +107,7 @@ class Connection:
         self._host = client_host
         self._id = connection_id
         self._slots: deque[_Slot] = deque()
-        self._hot: dict[tuple[int, int], _Hot] = {}
+        self._hot: dict[int, _Hot] = {}
         self._client_ids: dict[bytes, str] = {}
         self._closed = False
         self.principal = ANONYMOUS
@@ -121,11 +121,14 @@ class Connection:
         if len(view) < 10:
             self._out.close(f"a request of {len(view)} bytes is shorter than a header")
             return
-        api_key, version, correlation_id, id_length = _HEAD(view)
-        hot = self._hot.get((api_key, version))
+        api, correlation_id, id_length = _HEAD(view)
+        hot = self._hot.get(api)
         if hot is not None and view[8 : hot.end] == hot.header:
             self._hot_frame(hot, view, correlation_id)
             return
+        api_key, version = api >> 16, api & 0xFFFF
+        if version & 0x8000:
+            version -= 0x10000
         row = self._row(api_key, version, correlation_id)
         if row is not None:
             try:
@@ -156,7 +159,7 @@ class Connection:
             at = skip_tagged_fields(view, at)
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
-            self._hot[row.key, version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
+            self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
             result = handler_of(row)(view[at:], context, self._surface.target)
         else:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
@@ -190,11 +193,10 @@ class Connection:
             self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
             return
         if type(result) is bytes and not self._slots:
-            size = len(result) + 4
             if hot.flexible:
-                self._out.pieces.append(_FRAME_HEAD_FLEXIBLE(size + 1, correlation_id, 0) + result)
+                self._out.pieces.append(_FRAME_HEAD_FLEXIBLE(len(result) + 5, correlation_id, 0) + result)
             else:
-                self._out.pieces.append(_FRAME_HEAD(size, correlation_id) + result)
+                self._out.pieces.append(_FRAME_HEAD(len(result) + 4, correlation_id) + result)
             return
         self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
 

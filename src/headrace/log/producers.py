@@ -58,6 +58,15 @@ class ProducerEntry:
         """Offset of the last known record, -1 if none is known."""
         return self.batches[-1].last_offset if self.batches else NONE
 
+    def add(self, first_sequence: int, last_delta: int, base_offset: int, timestamp: int) -> None:
+        """Its next batch was written at `base_offset`. Hot path."""
+        batches = self.batches
+        if len(batches) == REMEMBERED_BATCHES:
+            del batches[0]
+        last_sequence = (first_sequence + last_delta) & MAX_SEQUENCE
+        batches.append(SequencedBatch(first_sequence, last_sequence, base_offset, base_offset + last_delta, timestamp))
+        self.last_timestamp = timestamp
+
     def state(self) -> tuple[object, ...]:
         """Everything, as a value to compare."""
         return (
@@ -110,6 +119,13 @@ class ProducerStates:
 
     # -- checks ------------------------------------------------------------------------------------------------
 
+    def awaiting(self, producer_id: int, epoch: int, sequence: int) -> ProducerEntry | None:
+        """The producer, if a plain batch with this epoch and first sequence is the one that is next; else None. Hot path."""
+        entry = self._by_id.get(producer_id)
+        if entry is None or entry.producer_epoch != epoch or entry.transaction_start >= 0 or not entry.batches:
+            return None
+        return entry if sequence == (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE else None
+
     def check_client_batch(self, header: BatchHeader) -> SequencedBatch | ErrorCode | None:
         """The earlier batch that this one repeats, the error to refuse it with, or None if it may be appended."""
         entry = self._by_id.get(header.producer_id)
@@ -161,16 +177,7 @@ class ProducerStates:
         elif header.producer_epoch != entry.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             entry.batches = []
-        first = header.base_sequence
-        delta = header.last_offset_delta
-        timestamp = header.max_timestamp
-        batches = entry.batches
-        if len(batches) == REMEMBERED_BATCHES:
-            del batches[0]
-        batches.append(
-            SequencedBatch(first, (first + delta) & MAX_SEQUENCE, base_offset, base_offset + delta, timestamp)
-        )
-        entry.last_timestamp = timestamp
+        entry.add(header.base_sequence, header.last_offset_delta, base_offset, header.max_timestamp)
         if header.attributes & 0x10 and entry.transaction_start < 0:
             entry.transaction_start = base_offset
             self._open[base_offset] = producer_id

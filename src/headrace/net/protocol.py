@@ -6,19 +6,16 @@ This is a hot file: what runs once a request is written for speed (see `benchmar
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import Protocol, cast
 
-from headrace.core.errors import StorageFault
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.hints import hint_for
 from headrace.net.limits import ConnectionLimits
-from headrace.net.ports import FileBytes, FrameHandler, ReadableFile
+from headrace.net.output import Output, Piece
+from headrace.net.ports import FrameHandler
 from headrace.net.spinning import Spinner
 
 _LENGTH = Struct(">i").unpack_from
@@ -26,9 +23,6 @@ _MIN_FRAME_BYTES = 8
 _OWN_FROM_BYTES = 32 << 10
 _OWN_ROOM_BYTES = 128 << 10
 _FRAMES_A_TURN = 512
-_FILE_PART_BYTES = 1 << 20
-
-Piece = bytes | bytearray | memoryview | FileBytes
 
 
 class ConnectionHub(Protocol):
@@ -89,10 +83,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._running = False
         self.is_reading = True
         self._counted = False
-        self._output_full = False
-        self._outbox: deque[Piece] = deque()
+        self._output: Output = cast("Output", None)
         self._first = b""
-        self._direct: socket.socket | None = None
         self.pieces: list[Piece] = []
         self.held = False
         self.is_closed = False
@@ -100,7 +92,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.host = ""
         self.frame_since: float | None = None
         self.frame_size = 0
-        self.output_since: float | None = None
         self.active_at = 0.0
 
     # --- the event loop's calls ---
@@ -111,14 +102,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.host = str(name[0])
             self.peer = f"{name[0]}:{name[1]}"
+        self._output = Output(self._transport, now=self._listener.now, drained=self._drained, broken=self._unreadable)
         refusal = self._listener.admit(self)
         if refusal is not None:
             self.close(refusal)
             return
         self._counted = True
-        if transport.get_extra_info("ssl_object") is None:
-            plain = transport.get_extra_info("socket")
-            self._direct = None if plain is None else socket.socket(fileno=os.dup(plain.fileno()))
         self._transport.set_write_buffer_limits(high=self._listener.limits.max_unsent_bytes)
         self.active_at = self._listener.now()
         self._handler = self._listener.handler_for(self)
@@ -149,20 +138,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._output_full = True
-        self.output_since = self._listener.now()
+        self._output.transport_is_full()
 
     def resume_writing(self) -> None:
-        self._output_full = False
-        self.output_since = None
-        self._pump()
-        if not self._output_full:
-            self._deliver()
+        self._output.transport_has_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        self._stop_direct()
-        self._outbox.clear()
+        self._output.drop()
         self.pieces.clear()
         self._drop_buffer()
         self._listener.memory.forget(self)
@@ -195,13 +178,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._listener.closed_log.closed(listener=self._listener.name, peer=self.peer, reason=reason, hint=hint)
         if self.pieces:
             self._send()
+        self._output.finish()
         self._transport.close()
 
     def abort(self, reason: str) -> None:
         """Close without waiting for unsent output."""
         if not self.is_closed:
             self.pieces.clear()
-            self._outbox.clear()
+            self._output.drop()
             self.close(reason)
         self._transport.abort()
 
@@ -211,7 +195,24 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.is_closed = True
             if self.pieces:
                 self._send()
+            self._output.finish()
             self._transport.close()
+
+    @property
+    def output_since(self) -> float | None:
+        """When the peer last took bytes that it is slow to take, in seconds on the loop's clock; None while nothing waits."""
+        return self._output.since
+
+    def _send(self) -> None:
+        pieces, self.pieces = self.pieces, []
+        self._output.send(pieces)
+
+    def _drained(self) -> None:
+        if not self.is_closed:
+            self._deliver()
+
+    def _unreadable(self) -> None:
+        self.abort("stored bytes could not be read for an answer")
 
     # --- frames in ---
 
@@ -237,9 +238,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.frame_since = None
         else:
             self._keep_rest(wanted)
-        self.active_at = self._listener.turn_time
-        self._listener.spinner.served()
-        self._set_reading()
+        listener = self._listener
+        self.active_at = listener.turn_time
+        listener.spinner.served()
+        if self.held or is_out_of_turns or not self.is_reading or self._output.is_full or listener.memory.limit >= 0:
+            self._set_reading()
         if is_out_of_turns and self._end > self._pos:
             self._listener.soon(self._deliver)
 
@@ -250,10 +253,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn."""
         max_frame = self._listener.limits.max_frame_bytes
         frame = self._handler.frame
+        if self._output.is_full:
+            return 0, False
         view = memoryview(buffer)
         for _ in range(_FRAMES_A_TURN):
             pos = self._pos
-            if self._end - pos < 4 or self.held or self._output_full or self.is_closed:
+            if self._end - pos < 4 or self.held or self.is_closed:
                 return 0, False
             (size,) = _LENGTH(buffer, pos)
             if size < _MIN_FRAME_BYTES or size > max_frame:
@@ -319,7 +324,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""
-        may_read = not (self.held or self._output_full)
+        may_read = not (self.held or self._output.is_full)
         if may_read:
             memory = self._listener.memory
             may_read = memory.may_read(self, self.read_again, has_begun=self._end > self._pos)
@@ -337,128 +342,3 @@ class ServerConnection(asyncio.BufferedProtocol):
         """What may be read has changed: look again."""
         if not self.is_closed:
             self._set_reading()
-
-    # --- replies out ---
-
-    def _send(self) -> None:
-        pieces, self.pieces = self.pieces, []
-        if not self._outbox:
-            if len(pieces) == 1 and type(pieces[0]) is bytes:
-                self._transport.write(pieces[0])
-                return
-            direct = self._direct
-            if direct is not None and self._transport.get_write_buffer_size() == 0:
-                pieces = self._send_at_once(direct, pieces)
-        self._outbox.extend(pieces)
-        self._pump()
-
-    def _send_at_once(self, direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
-        """Nothing waits before these pieces: give the kernel what it takes now, file bytes without reading them. What is left.
-
-        Bytes before a file slice travel in one packet with it: a reader is woken once.
-        """
-        left = deque(pieces)
-        try:
-            while left:
-                head = b"".join(_leading_bytes(left))
-                if head:
-                    left.appendleft(head)
-                    done = direct.send(head, socket.MSG_MORE if len(left) > 1 else 0)
-                    left.popleft()
-                    if done < len(head):
-                        left.appendleft(head[done:])
-                        break
-                    continue
-                piece = cast("FileBytes", left.popleft())
-                done = _send_file(direct.fileno(), piece)
-                if done < piece.size:
-                    left.appendleft(_Rest(piece, done))
-                    break
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._stop_direct()  # the transport meets the same error, and says what becomes of the connection
-        return list(left)
-
-    def _stop_direct(self) -> None:
-        direct, self._direct = self._direct, None
-        if direct is not None:
-            direct.close()
-
-    def _pump(self) -> None:
-        """Hand out what waits while the peer keeps up. File bytes are read a part at a time."""
-        outbox = self._outbox
-        while outbox and not self._output_full:
-            piece = outbox[0]
-            if isinstance(piece, bytes | bytearray | memoryview):
-                outbox.popleft()
-                self._transport.write(piece)
-                continue
-            part = piece if isinstance(piece, _Rest) else _Rest(piece)
-            outbox[0] = part
-            chunk = part.next()
-            if chunk is None:
-                outbox.clear()
-                self.abort("stored bytes could not be read for an answer")
-                return
-            if part.is_done:
-                outbox.popleft()
-            self._transport.write(chunk)
-
-
-def _leading_bytes(pieces: deque[Piece]) -> Iterator[bytes | bytearray | memoryview]:
-    """Take the pieces before the first file slice."""
-    while pieces and isinstance(pieces[0], bytes | bytearray | memoryview):
-        yield cast("bytes", pieces.popleft())
-
-
-def _send_file(socket_fd: int, piece: FileBytes) -> int:
-    """Bytes of the slice that went from the page cache to the socket; 0 for a file without a descriptor, or a socket that is full."""
-    file_fd = getattr(piece.file, "fd", -1)
-    try:
-        return os.sendfile(socket_fd, file_fd, piece.position, piece.size) if file_fd >= 0 else 0
-    except BlockingIOError:
-        return 0
-
-
-class _Rest:
-    """What is still to be sent of a file slice."""
-
-    __slots__ = ("_at", "_slice")
-
-    def __init__(self, file_slice: FileBytes, at: int = 0) -> None:
-        self._slice = file_slice
-        self._at = at
-
-    @property
-    def size(self) -> int:
-        """Bytes that are left."""
-        return self._slice.size - self._at
-
-    @property
-    def position(self) -> int:
-        """Where they begin in the file."""
-        return self._slice.position + self._at
-
-    @property
-    def file(self) -> ReadableFile | None:
-        """The slice's file."""
-        return self._slice.file
-
-    @property
-    def is_done(self) -> bool:
-        """Nothing is left."""
-        return self._at >= self._slice.size
-
-    def next(self) -> bytes | None:
-        """The next part, or None when the file ended early."""
-        file = self._slice.file
-        if file is None:
-            return None
-        length = min(self._slice.size - self._at, _FILE_PART_BYTES)
-        try:
-            part = file.pread(length, self._slice.position + self._at)
-        except StorageFault:
-            return None
-        self._at += length
-        return part if len(part) == length else None

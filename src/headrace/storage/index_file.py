@@ -13,6 +13,8 @@ from headrace.log.ports import AbortedTransaction
 from headrace.log.segments import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 _OFFSET_ENTRY = Struct(">iI")
+_FIELD = Struct(">I").unpack_from
+_POSITION = 4
 _TIME_ENTRY = Struct(">qi")
 _TXN_ENTRY = Struct(">hqqqq")
 _TXN_VERSION = 0
@@ -84,24 +86,48 @@ class OffsetIndex:
 
     def position_for(self, offset: int) -> int:
         """A position at or before the batch that holds `offset`, 0 if no entry is that low."""
-        data = self.file.data
-        low, high = 0, len(data) // OFFSET_ENTRY_BYTES
-        if not high:
+        slot = self._last_at_most(offset - self._base, 0)
+        if slot < 0:
             return 0
-        target = offset - self._base
-        found: int
-        relative, found = _OFFSET_ENTRY.unpack_from(data, (high - 1) * OFFSET_ENTRY_BYTES)
-        if relative <= target:
-            return found
-        found = 0
-        while low < high:
+        found: int = _FIELD(self.file.data, slot * OFFSET_ENTRY_BYTES + _POSITION)[0]
+        return found
+
+    def entry_before(self, position: int) -> tuple[int, int] | None:
+        """(last offset, position) of the last entry at or before `position`, None if there is none."""
+        slot = self._last_at_most(position, _POSITION)
+        if slot < 0:
+            return None
+        relative, at = _OFFSET_ENTRY.unpack_from(self.file.data, slot * OFFSET_ENTRY_BYTES)
+        return self._base + relative, at
+
+    def _last_at_most(self, target: int, field: int) -> int:
+        """Number of the last entry whose field is at most `target`, -1 if there is none.
+
+        Entries lie about evenly, so the search begins where `target` should be and widens from there.
+        """
+        data, entry = self.file.data, OFFSET_ENTRY_BYTES
+        top = len(data) // entry - 1
+        first: int
+        if top < 0 or (first := _FIELD(data, field)[0]) > target:
+            return -1
+        last: int = _FIELD(data, top * entry + field)[0]
+        if last <= target:
+            return top
+        low = high = (target - first) * top // (last - first)
+        width = 1
+        if _FIELD(data, low * entry + field)[0] <= target:
+            while (high := min(low + width, top)) < top and _FIELD(data, high * entry + field)[0] <= target:
+                low, width = high, width * 2
+        else:
+            while (low := max(high - width, 0)) > 0 and _FIELD(data, low * entry + field)[0] > target:
+                high, width = low, width * 2
+        while high - low > 1:
             middle = (low + high) // 2
-            relative, at = _OFFSET_ENTRY.unpack_from(data, middle * OFFSET_ENTRY_BYTES)
-            if relative <= target:
-                low, found = middle + 1, at
+            if _FIELD(data, middle * entry + field)[0] <= target:
+                low = middle
             else:
                 high = middle
-        return found
+        return low
 
     def cut_at(self, end_position: int) -> None:
         """Drop entries of batches at or behind `end_position`."""

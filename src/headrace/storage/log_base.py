@@ -24,6 +24,7 @@ from headrace.storage.layout import (
 from headrace.storage.producer_snapshot import write_snapshot
 from headrace.storage.recovery import Loaded
 from headrace.storage.retired import RetiredSegments
+from headrace.storage.room import Room
 from headrace.storage.segment_file import Segment
 
 NO_CUT = 2**63 - 1
@@ -47,12 +48,11 @@ class LogBase:
         "_files",
         "_flush_limit",
         "_is_new",
-        "_is_plain",
         "_last_flush",
         "_notes",
-        "_plain_config",
         "_positions",
         "_rng",
+        "_room",
         "_segments",
         "_snapshots",
         "_state",
@@ -94,8 +94,7 @@ class LogBase:
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._active = loaded.segments[-1]
-        self._plain_config: LogConfig | None = None
-        self._is_plain = False
+        self._room: Room | None = None
         self._notes = loaded.notes
         self._positions: dict[int, int] = {}
         self._snapshots = list(loaded.snapshots)
@@ -198,9 +197,11 @@ class LogBase:
     def advance_high_watermark(self, to: int) -> int:
         """Raise the high watermark, at most to the log end."""
         state = self._state
-        if to <= state.high_watermark:
-            return state.high_watermark
-        return state.set_high_watermark(to)
+        if to > state.high_watermark:
+            end = state.log_end_offset
+            state.high_watermark = to = to if to < end else end
+            state.producers.high_watermark_moved(to)
+        return state.high_watermark
 
     def set_high_watermark(self, to: int) -> int:
         """Set it within [log start, log end], also downwards."""

@@ -25,6 +25,7 @@ _FIND_BYTES = 4 * 1024 + HEADER_SIZE
 _PLACE = Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta out of a batch header."""
 _UNKNOWN = -2
+_KNOWN_STARTS = 64
 
 
 class Segment:
@@ -41,6 +42,7 @@ class Segment:
         "_log",
         "_max_timestamp",
         "_offset_of_max_timestamp",
+        "_starts",
         "_time_index",
         "_txn_index",
         "base_offset",
@@ -62,6 +64,7 @@ class Segment:
         self.bytes_since_entry = 0
         self.names_changed = False
         self._log: File | None = None
+        self._starts: dict[int, int] = {}
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
@@ -249,6 +252,7 @@ class Segment:
         Synced, because a cut that a crash undoes could let old batches stand between new ones.
         """
         indexes = (self.index, self.time_index)
+        self._starts.clear()
         self.log.truncate(position)
         self.size = position
         indexes[0].cut_at(position)
@@ -292,6 +296,9 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Position of the batch that holds `offset`, or of the next one; the segment's size if it ends before. Hot path."""
+        known = self._starts.get(offset)
+        if known is not None:
+            return known
         position = self.index.position_for(offset)
         log, size, unpack = self.log, self.size, _PLACE.unpack_from
         chunk, start, end = b"", 0, 0
@@ -308,6 +315,27 @@ class Segment:
                 return size
             position += length + LOG_OVERHEAD
         return size
+
+    def boundary_before(self, position: int, start: int) -> int:
+        """The last start of a batch between `start` and `position` that the index names, 0 if it names none. Hot path.
+
+        The batch's offset is remembered: a reader that got everything before it asks for it next.
+        """
+        entry = self.index.entry_before(position)
+        if entry is None or entry[1] <= start:
+            return 0
+        last_offset, found = entry
+        head = self.log.pread(_PLACE.size, found)
+        if len(head) < _PLACE.size:
+            return 0
+        base, _, magic, last_offset_delta = _PLACE.unpack(head)
+        if magic != MAGIC or base + last_offset_delta != last_offset:
+            return 0
+        starts = self._starts
+        if len(starts) >= _KNOWN_STARTS and base not in starts:
+            del starts[next(iter(starts))]
+        starts[base] = found
+        return found
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The bytes of a batch."""

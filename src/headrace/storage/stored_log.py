@@ -7,7 +7,9 @@ cutting, and starting anew.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from struct import Struct
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -25,7 +27,7 @@ from headrace.log.ports import (
     TimestampAndOffset,
 )
 from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES, SegmentFacts, must_roll
-from headrace.log.validation import HIGHEST_CODEC, takes_batches_as_they_are
+from headrace.log.validation import HIGHEST_CODEC
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -37,7 +39,6 @@ from headrace.records.batch import (
     NO_TIMESTAMP,
     batch_is_sound,
     read_header,
-    set_offset_and_epoch,
 )
 from headrace.records.crc import crc32c
 from headrace.storage import lookups
@@ -49,12 +50,17 @@ from headrace.storage.layout import (
     partition_directory,
 )
 from headrace.storage.recovery import LoadHints, load
+from headrace.storage.room import make_room
 from headrace.storage.segment_file import Segment
 from headrace.storage.trimming import TrimmableLog
 
 _HEADER = HEADER.unpack_from
+_SET_PLACE = Struct(">qii").pack_into  # base offset, length, leader epoch
+_appended: Callable[[tuple[object, ...]], Appended] = partial(tuple.__new__, Appended)
 _ALL_BUT_CODEC = ~COMPRESSION_MASK
 _KNOWN_POSITIONS = 64
+_CUT_OFF_SHARE_BITS = 3
+"""A slice ends with a whole batch when no more than an eighth of what was asked for is lost by that."""
 MAX_UNSYNCED_METADATA_BYTES = 16 * 1024 * 1024
 
 
@@ -109,48 +115,64 @@ class StoredLog(TrimmableLog):
         return self._write(plan, now_ms)
 
     def _append_plain(self, data: memoryview, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | None:
-        """What nearly every batch is, in one go: plain, sound, within every limit, for the active segment. None for all others.
+        """What nearly every batch is, in one go: sound, within every limit, for the active segment, next in its producer's order. None for all others.
 
         Nothing is changed unless it is appended; `plan_client` then says what is unusual or wrong.
         """
-        state = self._state
-        config = state.config
-        if config is not self._plain_config:
-            self._plain_config, self._is_plain = config, takes_batches_as_they_are(config)
-        size = len(data)
-        if not self._is_plain or size < HEADER_SIZE:
+        state, active, size = self._state, self._active, len(data)
+        room = self._room
+        if room is None or room.config is not state.config or room.segment is not active:
+            room = self._room = make_room(state.config, active)
+        if room is None or size < HEADER_SIZE:
             return None
-        base, length, _, magic, crc, attributes, last_delta, base_time, max_time, producer_id, _, _, count = _HEADER(
-            data
-        )
-        active = self._active
-        oldest, newest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+        (
+            base,
+            length,
+            _,
+            magic,
+            crc,
+            attributes,
+            last_delta,
+            base_time,
+            max_time,
+            producer_id,
+            epoch,
+            sequence,
+            count,
+        ) = _HEADER(data)
+        first = state.log_end_offset
+        last = first + last_delta
         if (
             base
             or length + LOG_OVERHEAD != size
             or magic != MAGIC
             or attributes & _ALL_BUT_CODEC
             or attributes > HIGHEST_CODEC
-            or producer_id != NO_PRODUCER_ID
             or count <= 0
             or last_delta + 1 != count
-            or size > config.max_message_bytes
-            or not oldest <= base_time <= newest
-            or not oldest <= max_time <= newest
+            or size > room.batch_bytes
+            or active.size + size > room.end_position
+            or last > room.last_offset
+            or not now_ms - room.before_ms <= base_time <= now_ms + room.after_ms
+            or not now_ms - room.before_ms <= max_time <= now_ms + room.after_ms
+            or not 0 <= max_time <= room.last_timestamp
             or leader_epoch != state.epochs.latest
-            or active.size == 0
-            or self._must_roll(active, size, state.log_end_offset + last_delta, (now_ms, max_time))
-            or crc32c(data[ATTRIBUTES_POSITION:]) != crc
         ):
+            self._room = None
             return None
-        first = state.log_end_offset
-        set_offset_and_epoch(data, 0, first, leader_epoch)
+        has_producer = producer_id != NO_PRODUCER_ID
+        producer = state.producers.awaiting(producer_id, epoch, sequence) if has_producer else None
+        if (has_producer and producer is None) or crc32c(data[ATTRIBUTES_POSITION:]) != crc:
+            return None
+        _SET_PLACE(data, 0, first, length, leader_epoch)
         try:
-            active.append_one(data, first + last_delta, max_time, config.index_interval_bytes)
+            active.append_one(data, last, max_time, room.index_interval_bytes)
         except DiskFull as fault:
             return self._refuse_for_space(fault)
-        state.log_end_offset = state.producers.end_offset = first + count
-        return Appended(first, first + last_delta, NO_TIMESTAMP, state.log_start_offset, size)
+        if producer is not None:
+            producer.add(sequence, last_delta, first, max_time)
+        state.log_end_offset = state.producers.end_offset = last + 1
+        return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False))
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte, up to the first bad or cut-off one.
@@ -316,7 +338,10 @@ class StoredLog(TrimmableLog):
         size = end - start
         if size > max_bytes:
             size = max(max_bytes, 0)
-            if min_one_batch and size < segment.size - start:
+            whole = segment.boundary_before(start + size, start) - start
+            if whole > 0:
+                size = whole if size - whole <= size >> _CUT_OFF_SHARE_BITS else size
+            elif min_one_batch and size < segment.size - start:
                 first = next(segment.batches(start, scan_bytes=61), None)
                 if first is not None:
                     size = max(size, min(first[1].length + LOG_OVERHEAD, end - start))

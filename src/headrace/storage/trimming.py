@@ -76,6 +76,7 @@ class TrimmableLog(LogBase):
         state = self._state
         self.generation += 1
         self._positions.clear()
+        self._room = None
         self._flush_limit = min(self._flush_limit, offset)
         self.lowest_cut = min(self.lowest_cut, offset)
         self._unsynced_indexes = [base for base in self._unsynced_indexes if base < offset]

@@ -46,6 +46,13 @@ _INT32 = struct.Struct(">i")
 _ABORTED = struct.Struct(">qq")
 _DIVERGING = struct.Struct(">BBiqx")  # tag, size, epoch, end offset, no tags
 _SNAPSHOT = struct.Struct(">BBqix")  # tag, size, end offset, epoch, no tags
+_V11_START = struct.Struct(">ihiih")  # throttle time, error, session, topics, length of the name
+_V11_ONE = struct.Struct(">iihqqqiii")  # partitions, one of them up to the length of its records
+_START = struct.Struct(">ihiB")  # the same in flexible versions
+_START_BY_ID = struct.Struct(">ihiB16s")
+_ONE = struct.Struct(">BihqqqBi")
+_V11_OF_ONE = struct.Struct(">iiiibiiih")  # a request for one partition up to its topic's name
+_V11_ASK = struct.Struct(">iiiqqiih")  # and behind it: partitions, the fields of one, nothing forgotten, an empty rack
 _SMALL = 0x80
 _NOT_USUAL = None
 
@@ -223,6 +230,23 @@ def _parse_topic(frame: Buffer, pos: int, asks: list[FetchAsk], *, by_id: bool) 
 
 def _parse_v11_usual(frame: Buffer, pos: int) -> ParsedFetch | None:
     """As `_parse_usual`, of the last version that is not flexible, which many clients still speak."""
+    replica_id, wait, least, most, isolation, session, epoch, topics, length = _V11_OF_ONE.unpack_from(frame, pos)
+    start = pos + _V11_OF_ONE.size
+    end = start + length
+    if topics == 1 and length >= 0 and end + _V11_ASK.size == len(frame):
+        partitions, partition, leader_epoch, offset, log_start, max_bytes, forgotten, rack = _V11_ASK.unpack_from(
+            frame, end
+        )
+        if partitions == 1 and not forgotten and not rack:
+            topic = str(frame[start:end], "utf-8")
+            ask = (topic, partition, leader_epoch, offset, -1, log_start, max_bytes, ZERO_UUID, NO_HIGH_WATERMARK)
+            asks = [_new_ask(ask)]
+            return _parsed((replica_id, -1, wait, least, most, isolation, session, epoch, asks, (), "", None))
+    return _parse_v11_many(frame, pos)
+
+
+def _parse_v11_many(frame: Buffer, pos: int) -> ParsedFetch | None:
+    """As `_parse_v11_usual`, of any number of topics and partitions."""
     replica_id, *head, topics = _OLD_HEAD.unpack_from(frame, pos)
     pos += _OLD_HEAD.size
     if topics < 0:
@@ -285,6 +309,29 @@ def encode_fetch_response(
     if out:
         pieces.append(out)
     return pieces
+
+
+def encode_one_slice(
+    version: int, topic: TopicName, partition: int, offsets: tuple[int, int, int], records: Sized
+) -> tuple[Piece, ...]:
+    """The message of an answer to a fetch of one partition without a session, from version 11 on, in pieces: `records` stands in it as it is.
+
+    `offsets` are (high watermark, last stable offset, log start). Hot path.
+    """
+    high_watermark, last_stable, log_start = offsets
+    size = records.size
+    if version < FIRST_FLEXIBLE:
+        name = topic.encode()  # type: ignore[union-attr] # a name before version 13
+        fixed = _V11_ONE.pack(1, partition, 0, high_watermark, last_stable, log_start, -1, -1, size)
+        return _V11_START.pack(0, 0, 0, 1, len(name)) + name + fixed, records
+    if version >= FIRST_WITH_TOPIC_IDS:
+        out = bytearray(_START_BY_ID.pack(0, 0, 0, 2, topic))
+    else:
+        out = bytearray(_START.pack(0, 0, 0, 2))
+        _append_topic(out, topic, version)
+    out += _ONE.pack(2, partition, 0, high_watermark, last_stable, log_start, 0, -1)
+    append_uvarint(out, size + 1)
+    return bytes(out), records, b"\0\0\0"  # no tags of the partition, the topic, the answer
 
 
 def _append_topic(out: bytearray, topic: TopicName, version: int) -> None:

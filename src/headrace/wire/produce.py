@@ -35,11 +35,11 @@ _PART = struct.Struct(">BiB")  # partitions, index, length of the records
 _OLD_HEAD = struct.Struct(">hhiih")  # length of the transactional id, acks, timeout, topics, length of the name
 _OLD_PART = struct.Struct(">iii")
 _RESULT = struct.Struct(">BihqqqBBxxix")  # one partition up to the end of the answer
-_OLD_RESULTS: Final = {  # the same in versions that are not flexible: their last version, and the layout up to the end
-    4: struct.Struct(">iihqqi"),
-    7: struct.Struct(">iihqqqi"),
-    8: struct.Struct(">iihqqqihi"),
-}
+_RESULT_BY_ID = struct.Struct(">B16sBihqqqBBxxix")
+_OLD_HEAD_OF_ONE = struct.Struct(">ih")
+_OLD_RESULT = struct.Struct(">iihqqi")  # the same in versions that are not flexible
+_OLD_RESULT_V5 = struct.Struct(">iihqqqi")
+_OLD_RESULT_V8 = struct.Struct(">iihqqqihi")
 _ONE = 2  # a count of one in a flexible version
 _NOT_USUAL = None
 
@@ -169,11 +169,6 @@ def encode_produce_response(
 
     Results of one topic that follow each other are written under one topic.
     """
-    if len(results) == 1 and not endpoints:
-        result = results[0]
-        if result.error_message is None and result.current_leader is None and not result.record_errors:
-            encode_usual = _encode_usual if version >= FIRST_FLEXIBLE else _encode_old_usual
-            return encode_usual(version, result, throttle_time_ms)
     response = messages.ProduceResponse(
         responses=tuple(_topic(version, topic, list(parts)) for topic, parts in groupby(results, lambda r: r.topic)),
         throttle_time_ms=throttle_time_ms,
@@ -186,35 +181,27 @@ def encode_produce_response(
     return encode(response, version)
 
 
-def _encode_usual(version: int, result: ProduceResult, throttle_time_ms: int) -> bytes:
-    topic = result.topic
+def encode_appended(version: int, topic: TopicName, partition: int, placed: tuple[int, int, int]) -> bytes:
+    """The answer to a request with one batch that was appended, without header: `placed` is (base offset, append time, log start). Hot path."""
+    base_offset, append_time_ms, log_start_offset = placed
     if version >= FIRST_WITH_TOPIC_IDS:
         assert type(topic) is Uuid
-        head = b"\x02" + topic
-    else:
-        assert type(topic) is str
+        # one topic, one partition ... no record errors (an empty array), no message (null)
+        return _RESULT_BY_ID.pack(
+            _ONE, topic, _ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0
+        )
+    name = topic.encode()  # type: ignore[union-attr] # a name before version 13
+    if version >= FIRST_FLEXIBLE:
         out = bytearray(b"\x02")
-        name = topic.encode()
         append_uvarint(out, len(name) + 1)
-        head = bytes(out + name)
-    _, partition, error_code, base_offset, append_time, log_start_offset, *_ = result
-    # one partition ... no record errors (an empty array), no message (null)
-    return head + _RESULT.pack(
-        _ONE, partition, error_code, base_offset, append_time, log_start_offset, 1, 0, throttle_time_ms
-    )
-
-
-def _encode_old_usual(version: int, result: ProduceResult, throttle_time_ms: int) -> bytes:
-    topic, *values = result[:6]
-    assert type(topic) is str
-    name = topic.encode()
-    last = 4 if version <= 4 else 7 if version <= 7 else 8
-    if last == 4:
-        values.pop()  # no log start offset
-    if last == 8:
-        values += (0, -1)  # no record errors, no message
-    head = b"\0\0\0\1" + len(name).to_bytes(2, "big") + name
-    return head + _OLD_RESULTS[last].pack(1, *values, throttle_time_ms)
+        fields = _RESULT.pack(_ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0)
+        return bytes(out + name + fields)
+    head = _OLD_HEAD_OF_ONE.pack(1, len(name)) + name
+    if version >= 8:
+        return head + _OLD_RESULT_V8.pack(1, partition, 0, base_offset, append_time_ms, log_start_offset, 0, -1, 0)
+    if version >= 5:
+        return head + _OLD_RESULT_V5.pack(1, partition, 0, base_offset, append_time_ms, log_start_offset, 0)
+    return head + _OLD_RESULT.pack(1, partition, 0, base_offset, append_time_ms, 0)
 
 
 def _topic(version: int, topic: TopicName, results: list[ProduceResult]) -> messages.TopicProduceResponse:

@@ -158,8 +158,8 @@ def test_produce_answers_are_written_as_the_compiled_codec_writes_them(version: 
         if moved in results and version >= 10:
             hint = produce_messages.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)
             assert hint in [part.current_leader for part in parts]
-    alone = produce.encode_produce_response(version, [plain])
-    assert encode(decode(produce_messages.ProduceResponse, alone, version), version) == alone
+    alone = produce.encode_appended(version, topic, 3, (1 << 40, 5, 6))
+    assert alone == produce.encode_produce_response(version, [plain])
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
@@ -187,6 +187,17 @@ def test_fetch_answers_leave_holes_for_file_slices(version: int) -> None:
         assert parts[2].diverging_epoch == fetch_messages.EpochEndOffset(epoch=4, end_offset=5)
         assert parts[2].current_leader == fetch_messages.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
         assert parts[2].snapshot_id == fetch_messages.SnapshotId(end_offset=6, epoch=7)
+
+
+@pytest.mark.parametrize("size", [1, 126, 127, 128, 70_000])
+@pytest.mark.parametrize("version", [each for each in FETCH_VERSIONS if each >= fetch.FIRST_WITH_PREFERRED_REPLICA])
+def test_the_answer_to_a_fetch_of_one_partition_is_the_general_one(version: int, size: int) -> None:
+    """B-P07: a topic, a partition, a slice of a file, nothing else to say."""
+    topic: produce.TopicName = TOPIC_ID if version >= 13 else "bench"
+    data = Slice(b"s" * size)
+    pieces = fetch.encode_one_slice(version, topic, 7, (1 << 40, 12, 3), data)
+    result = fetch.FetchResult(topic, 7, 0, 1 << 40, 12, 3, data)
+    assert joined(pieces) == joined(fetch.encode_fetch_response(version, [result]))
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)

@@ -8,11 +8,13 @@ from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, read_partitions
 from headrace.broker.fetch_reply import fetch_reply, top_level_error
-from headrace.broker.reply import AnyReply, Deferred, HandlerResult
+from headrace.broker.reply import AnyReply, Deferred, EncodedReply, HandlerResult
 from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.log.ports import FileSlice
 from headrace.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
-from headrace.wire.fetch import ParsedFetch, parse_fetch
+from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, ParsedFetch, encode_one_slice, parse_fetch
 
 _FIRST_BY_ID = 13
 
@@ -22,10 +24,40 @@ Asked = list[tuple[Hashable, SessionPartition]]
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HandlerResult:
     """Read now; answer when there is enough, something failed, or the caller does not wait."""
     request = parse_fetch(body, 0, context.api_version)
+    if len(request.asks) == 1 and request.session_epoch == FINAL_EPOCH:
+        found = _read_one(request, context.api_version, broker)
+        if found is not None:
+            return found
     call = _open(request, context, broker)
     if isinstance(call, ErrorCode):
         return top_level_error(context.api_version, call)
     return call.answer_or_wait(request.max_wait_ms)
+
+
+def _read_one(request: ParsedFetch, version: int, broker: Broker) -> EncodedReply | None:
+    """The answer to a plain consumer without a session that reads one partition led here, if there is enough now; else None.
+
+    Nothing is changed and nothing is refused here: `_Call` does that.
+    """
+    replica_id, _, _, min_bytes, max_bytes, isolation_level, session_id, *_ = request
+    topic, partition, epoch, offset, last_fetched_epoch, _, max_partition_bytes, _, _ = request.asks[0]
+    if version < FIRST_WITH_PREFERRED_REPLICA or replica_id >= 0 or isolation_level or session_id:
+        return None
+    hosted = (broker.partitions.by_id if version >= _FIRST_BY_ID else broker.partitions.by_name).get((topic, partition))  # type: ignore[arg-type]
+    leader = None if hosted is None else hosted.leader
+    if leader is None or epoch not in (-1, leader.leader_epoch) or last_fetched_epoch >= 0:
+        return None
+    log = leader.log
+    high_watermark = log.high_watermark
+    limit = min(max_partition_bytes, max_bytes, broker.config.fetch_max_bytes)
+    try:
+        data = log.read_slice(offset, limit, upper_offset=high_watermark, min_one_batch=True)
+    except StorageFault:
+        return None
+    if type(data) is not FileSlice or not data.size or data.size < min_bytes:
+        return None
+    offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
+    return EncodedReply(encode_one_slice(version, topic, partition, offsets, data))
 
 
 def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Call | ErrorCode:

@@ -16,7 +16,14 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.log.ports import Appended, AppendRefused
 from headrace.wire.leader_hints import Endpoint
-from headrace.wire.produce import ParsedProduce, ProduceBatch, ProduceResult, encode_produce_response, parse_produce
+from headrace.wire.produce import (
+    ParsedProduce,
+    ProduceBatch,
+    ProduceResult,
+    encode_appended,
+    encode_produce_response,
+    parse_produce,
+)
 
 _FIRST_BY_ID = 13
 _FIRST_WITH_HINTS = 10
@@ -56,10 +63,10 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
                 if type(appended) is Appended:
                     if leader.advance():
                         broker.purgatory.moved(hosted)
-                    result = (topic, index, 0, appended[0], appended[2], appended[3], None, (), None)
-                else:
-                    result = _refused(batches[0], appended)  # type: ignore[assignment, arg-type]
-                return encode_produce_response(version, [ProduceResult(*result)])
+                    first, _, append_time, log_start, _, _ = appended
+                    return encode_appended(version, topic, index, (first, append_time, log_start))
+                assert isinstance(appended, AppendRefused), "there is no third kind"
+                return encode_produce_response(version, [_refused(batches[0], appended)])
     return _Call(request, context, broker).result()
 
 

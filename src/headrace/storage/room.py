@@ -1,0 +1,51 @@
+"""How far may batches simply be added to the active segment, before anything about it must be looked at again?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.log.config import LogConfig
+from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES
+from headrace.log.validation import takes_batches_as_they_are
+from headrace.records.batch import HEADER_SIZE
+from headrace.storage.segment_file import Segment
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """What a batch must keep within to be added to `segment` without a closer look. Bounds are inclusive; sizes bytes, times ms."""
+
+    config: LogConfig
+    segment: Segment
+    batch_bytes: int
+    end_position: int
+    last_offset: int
+    last_timestamp: int
+    before_ms: int
+    after_ms: int
+    index_interval_bytes: int
+
+
+def make_room(config: LogConfig, segment: Segment) -> Room | None:
+    """The room in a segment that has batches; None if every batch of this topic needs a closer look, or there may be none left.
+
+    An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
+    """
+    if not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
+        return None
+    used = max(len(segment.index.file.data), len(segment.time_index.file.data))
+    entries = (config.segment_index_bytes - used) // TIME_ENTRY_BYTES - 1
+    if entries <= 0:
+        return None
+    apart = max(config.index_interval_bytes, HEADER_SIZE)
+    return Room(
+        config=config,
+        segment=segment,
+        batch_bytes=config.max_message_bytes,
+        end_position=min(config.segment_bytes, segment.size + entries * apart),
+        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
+        last_timestamp=segment.first_timestamp + config.segment_ms - segment.jitter_ms,
+        before_ms=config.message_timestamp_before_max_ms,
+        after_ms=config.message_timestamp_after_max_ms,
+        index_interval_bytes=config.index_interval_bytes,
+    )
