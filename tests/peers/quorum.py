@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -51,12 +50,7 @@ class KafkaMember(Member):
 
     def is_ready(self) -> bool:
         """Whether its listener takes connections."""
-        port = self.port or self.controller_port
-        try:
-            socket.create_connection((self.place.host, port), 1).close()
-        except OSError:
-            return False
-        return True
+        return self.is_listening()
 
 
 class MixedCluster(Cluster):

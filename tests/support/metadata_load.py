@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
@@ -32,16 +32,17 @@ def name_of(number: int) -> str:
     return f"change-{number}"
 
 
-def request_of(number: int) -> IncrementalAlterConfigsRequest:
-    """The request of a change."""
-    config = AlterableConfig(name=KEY, config_operation=0, value=str(1_000 + number % 1_000_000))
-    return IncrementalAlterConfigsRequest(
-        resources=(
+def request_of(numbers: Iterable[int]) -> IncrementalAlterConfigsRequest:
+    """The request of some changes: one record each."""
+    resources = []
+    for number in numbers:
+        config = AlterableConfig(name=KEY, config_operation=0, value=str(1_000 + number % 1_000_000))
+        resources.append(
             AlterConfigsResource(
                 resource_type=RESOURCE_CLIENT_METRICS, resource_name=name_of(number), configs=(config,)
-            ),
+            )
         )
-    )
+    return IncrementalAlterConfigsRequest(resources=tuple(resources))
 
 
 def numbers_in(image: MetadataImage) -> set[int]:
@@ -78,21 +79,29 @@ class Changer:
             time.sleep(_PAUSE_S)
         raise TimeoutError(f"no change was acknowledged for {timeout_s:.0f} s; refusals: {self.refused}")
 
-    def attempt(self, *, timeout_s: float = 1.0) -> int | None:
-        """One change at the node that took the last; its number when it was acknowledged."""
+    def change_many(self, count: int, *, timeout_s: float = 60.0) -> None:
+        """As many changes in one request, tried again with other numbers until acknowledged. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while self.attempt(count, timeout_s=10.0) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} changes were not acknowledged; refusals: {self.refused}")
+            time.sleep(_PAUSE_S)
+
+    def attempt(self, count: int = 1, *, timeout_s: float = 1.0) -> int | None:
+        """One request at the node that took the last; its first number when all of it was acknowledged."""
         member = self._present()
-        number, self.next_number = self.next_number, self.next_number + 1
+        number, self.next_number = self.next_number, self.next_number + count
         try:
             if self._link is None:
                 self._link = RawConnection(member.controller_port, host=member.place.host)
             self._link.socket.settimeout(timeout_s)
-            answer = self._link.ask(request_of(number), 1, correlation_id=number + 1)
+            answer = self._link.ask(request_of(range(number, number + count)), 1, correlation_id=number + 1)
         except (OSError, EOFError):
             self._next_node()
             return None
-        code = answer.responses[0].error_code
+        code = max(each.error_code for each in answer.responses)
         if code == ErrorCode.NONE:
-            self.acknowledged.append(number)
+            self.acknowledged.extend(range(number, number + count))
             return number
         self.refused[code] = self.refused.get(code, 0) + 1
         self._next_node()

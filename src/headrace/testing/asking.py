@@ -35,12 +35,17 @@ def describe_quorum(host: str, port: int, *, timeout_s: float = 5.0) -> Any:
     """The quorum as the node at `host:port` sees it: the DescribeQuorum answer of the metadata partition (its `error_code`
     is 6 on a node that does not lead). Raises OSError: unreachable.
     """
-    partitions = (RequestPartitionData(partition_index=0),)
-    request = DescribeQuorumRequest(topics=(RequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions),))
-    answer = ask(host, port, request, 2, timeout_s=timeout_s)
+    answer = ask_quorum(host, port, timeout_s=timeout_s)
     if not answer.topics:
         raise ConnectionError(f"{host}:{port} answers DescribeQuorum with error {answer.error_code}")
     return answer.topics[0].partitions[0]
+
+
+def ask_quorum(host: str, port: int, *, timeout_s: float = 5.0) -> Any:
+    """The whole DescribeQuorum answer, with `nodes` and their end points. Raises OSError: unreachable."""
+    partitions = (RequestPartitionData(partition_index=0),)
+    request = DescribeQuorumRequest(topics=(RequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions),))
+    return ask(host, port, request, 2, timeout_s=timeout_s)
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

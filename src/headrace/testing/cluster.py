@@ -18,6 +18,7 @@ from headrace.server.formatting import FormatOrder, InitialController, random_cl
 from headrace.testing.asking import describe_quorum
 from headrace.testing.member import Member
 from headrace.testing.node import READY_TIMEOUT_S
+from headrace.testing.voter_changes import add_voter, remove_voter
 
 FIRST_BROKER_ID: Final = 101
 LEADER_TIMEOUT_S: Final = 60.0
@@ -36,7 +37,7 @@ class Cluster:
             cluster.leader().kill()
             ...
 
-    A subclass may override `make` to run nodes of another program, or in another place.
+    `bootstrap` may be set to other bootstrap controllers than the present ones. A subclass may override `make` to run nodes of another program, or in another place.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Cluster:
         if self._is_temporary:
             self._remove = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         self.is_dynamic = dynamic
+        self.bootstrap: str | None = None
         self.cluster_id = random_cluster_id(random.SystemRandom())
         self.features: dict[str, int] = {}
         self._properties = dict(properties or {})
@@ -105,7 +107,7 @@ class Cluster:
     def quorum_settings(self) -> dict[str, str]:
         """How nodes are told to find the quorum."""
         if self.is_dynamic:
-            return {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
+            return {"controller.quorum.bootstrap.servers": self.bootstrap or self.bootstrap_controllers}
         first = [each for each in self.controllers if each.node_id in self._initial]
         voters = ",".join(f"{each.node_id}@{each.place.host}:{each.controller_port}" for each in first)
         return {"controller.quorum.voters": voters}
@@ -155,10 +157,15 @@ class Cluster:
                 self.members[node_id].launch(settings)
 
     def stop(self, *node_ids: int) -> None:
-        """Stop the nodes (all) cleanly, brokers first."""
+        """Stop the nodes (all) cleanly: those that are only brokers first, then the controllers, each kind together."""
         chosen = [self.members[node_id] for node_id in node_ids or tuple(self.members)]
-        for member in sorted(chosen, key=lambda each: each.is_controller):
-            member.stop()
+        for is_controller in (False, True):
+            ending = [each for each in chosen if each.is_controller is is_controller and each.is_running]
+            for member in ending:
+                member.resume()
+                member.terminate()
+            for member in ending:
+                member.stop()
 
     def kill(self, *node_ids: int) -> None:
         """SIGKILL the nodes (all), as near together as can be."""
@@ -208,6 +215,25 @@ class Cluster:
         tails = "\n".join(f"-- node {each.node_id}\n{each.log_tail(1_000)}" for each in self.controllers)
         raise OperatorError(f"no leader after {timeout_s:.0f} s\n{tails}")
 
+    def quorum(self) -> Any:
+        """Wait for a leader; the quorum as it sees it: `leader_id`, `leader_epoch`, `high_watermark`, `current_voters`, `observers`."""
+        while True:
+            found = self.describe(self.leader().node_id)
+            if found is not None:
+                return found
+
+    def voter_ids(self) -> set[int]:
+        """The voters, as the leader sees them."""
+        return {each.replica_id for each in self.quorum().current_voters}
+
+    def add_voter(self, node_id: int) -> None:
+        """Make a running controller a voter (KIP-853). Raises OperatorError when the leader refuses."""
+        add_voter(self, node_id)
+
+    def remove_voter(self, node_id: int) -> None:
+        """Make a voter an observer (KIP-853). Raises OperatorError when the leader refuses."""
+        remove_voter(self, node_id)
+
     # -- the block ----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -215,8 +241,7 @@ class Cluster:
         try:
             return self.start()
         except BaseException as error:
-            self._keep(error)
-            self.kill()
+            self._end_after(error)
             raise
 
     def __exit__(
@@ -225,13 +250,16 @@ class Cluster:
         """End every process; temporary data go too, unless the block failed."""
         if error is None:
             self.stop()
-            if self._is_temporary:
-                self._remove()
-            return
-        self.kill()
-        self._keep(error)
+            self.end()
+        else:
+            self._end_after(error)
 
-    def _keep(self, error: BaseException) -> None:
+    def end(self, *, keep: bool = False) -> None:
+        """Kill what runs, and remove temporary data unless they shall be kept."""
+        self.kill()
         if self._is_temporary:
-            self._remove.detach()
+            self._remove.detach() if keep else self._remove()
+
+    def _end_after(self, error: BaseException) -> None:
+        self.end(keep=True)
         error.add_note(f"the cluster's logs and data are in {self.directory}")

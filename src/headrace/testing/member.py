@@ -180,6 +180,14 @@ class Member:
             output.seek(self._log_start)
             return b" ready in " in output.read()
 
+    def is_listening(self) -> bool:
+        """Whether its first listener takes connections."""
+        try:
+            socket.create_connection((self.place.host, self.port or self.controller_port), 1).close()
+        except OSError:
+            return False
+        return True
+
     def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Raises OperatorError, with the end of its log: it ended, or was not ready in time."""
         deadline = time.monotonic() + timeout_s
@@ -203,9 +211,9 @@ class Member:
         return self.process.wait(timeout_s)
 
     def stop(self) -> int:
-        """Stop cleanly; the exit code (0 when it does not run)."""
+        """Stop cleanly, also after `terminate`; the exit code (0 when it never ran)."""
         if not self.is_running:
-            return 0
+            return 0 if self.process is None else self.process.returncode
         self.resume()
         self.terminate()
         try:
