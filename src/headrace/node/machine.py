@@ -236,6 +236,11 @@ class NodeMachine:
             self.registrar.stop()
         self._take(raft_events.ShutdownBegan(now_ms=self._clock.now_ms()))
 
+    @property
+    def is_resigning(self) -> bool:
+        """Voters that were told of the resignation have not all answered yet."""
+        return self._outbound.is_waiting(Purpose.VOTING)
+
     def tick(self) -> None:
         """Time has passed: do what is due in every part."""
         now_ms = self._clock.now_ms()

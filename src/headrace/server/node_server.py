@@ -42,6 +42,7 @@ _MAINTAIN_S = 1.0
 _WARN_AGAIN_S = 60.0
 _THREADS = 4
 _JOBS_TIMEOUT_S = 20.0
+_RESIGN_TIMEOUT_S = 2.0
 _T = TypeVar("_T")
 
 
@@ -343,6 +344,14 @@ class NodeServer:
         if pending:
             await asyncio.wait(pending, timeout=_JOBS_TIMEOUT_S)
 
+    async def _resign(self, machine: NodeMachine) -> None:
+        """Give up leadership, and serve the quorum until its other voters know (B-R19), within bounds."""
+        loop = asyncio.get_running_loop()
+        machine.resign()
+        give_up_at = loop.time() + _RESIGN_TIMEOUT_S
+        while machine.is_resigning and loop.time() < give_up_at:
+            await asyncio.sleep(_TICK_S)
+
     async def _close_everything(self, *, is_clean: bool) -> None:
         """The broker first: stop accepting, finish, flush, `.kafka_cleanshutdown`; then the quorum node (B-K04, B-K12)."""
         controllers = self.config.controller_listener_names
@@ -357,7 +366,7 @@ class NodeServer:
                 await self._in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
                 _LOG.info("the broker is closed")
             if machine is not None and is_clean:
-                machine.resign()
+                await self._resign(machine)
             await self._listeners.close(self._listeners.names())
             if self._ticker is not None:
                 self._ticker.cancel()
