@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.log.ports import Appended, Origin, OutOfRange, PartitionLogPort
+from headrace.log.ports import Appended, AppendRefused, Origin, OutOfRange, PartitionLogPort
 from headrace.raft.replication import SnapshotsPort
-from headrace.records.batch import iter_batches
+from headrace.records.batch import batch_is_sound, iter_batches
 
 
 class MemoryLog:
@@ -58,6 +59,33 @@ class MemoryLog:
             self.batches.append((header.base_offset, header.next_offset, header.leader_epoch, data))
             self.log_end_offset = header.next_offset
         return Appended(first, self.log_end_offset - 1, -1, self.log_start_offset, len(batches))
+
+    def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
+        """As the port's."""
+        first = self.log_end_offset
+        for position, header in iter_batches(batches):
+            is_fitting = header.base_offset == self.log_end_offset and header.leader_epoch <= leader_epoch
+            if not is_fitting or not batch_is_sound(batches, header, position):
+                if self.log_end_offset == first:
+                    return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="the batch does not fit")
+                break
+            data = bytes(batches[position : position + header.size])
+            self.batches.append((header.base_offset, header.next_offset, header.leader_epoch, data))
+            self.log_end_offset = header.next_offset
+        return Appended(first, self.log_end_offset - 1, -1, self.log_start_offset, len(batches))
+
+    def truncate_to(self, offset: int) -> bool:
+        """As the port's."""
+        before = self.log_end_offset
+        self.batches = [each for each in self.batches if each[1] <= offset]
+        self.log_end_offset = self.batches[-1][1] if self.batches else self.log_start_offset
+        self.durable_end_offset = min(self.durable_end_offset, self.log_end_offset)
+        return self.log_end_offset < before
+
+    def set_high_watermark(self, to: int) -> int:
+        """As the port's."""
+        self.high_watermark = max(self.log_start_offset, min(to, self.log_end_offset))
+        return self.high_watermark
 
     def flush(self) -> int:
         """Make everything durable; what a driver's flush job does."""

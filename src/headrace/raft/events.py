@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
     from headrace.core.ids import Uuid
     from headrace.core.offsets import OffsetAndEpoch
+    from headrace.raft.voters import VoterEndPoint
     from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
     from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from headrace.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
@@ -304,12 +305,14 @@ class LeadershipLost:
 class LeaderChanged:
     """Who leads as far as this node knows; `leader_id` -1 = nobody. For `Broker.forward`, the link watch and metrics.
 
-    `to` is where the leader's controller listener is, None when it is this node or not known.
+    `end_points` are the leader's controller listeners, none when they are not known; `to` is the one that this node asks, None also when
+    the leader is this node.
     """
 
     leader_id: int
     epoch: int
     to: Destination | None = None
+    end_points: tuple[VoterEndPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
-"""Which voters do the node's own snapshot and log name?
+"""Which voters does the log name, and which did it name at an earlier offset?
 
-With kraft.version 1 the voters stand in control records; the newest ones count, committed or not (KIP-853). Read once, at the start.
+With kraft.version 1 the voters stand in control records; the newest ones count, committed or not (KIP-853). A truncation takes them
+back, and a snapshot carries those in force at its end. What nobody wrote yet comes from the settings, or from the local 0-0 snapshot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.core.errors import OperatorError, PeerError, StorageFault
@@ -12,20 +14,70 @@ from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.replication import SnapshotsPort
-from headrace.raft.snapshots import Snapshot, read_snapshot
-from headrace.raft.voters import VoterSet, decode_kraft_version, decode_voters
+from headrace.raft.snapshots import MAX_BYTES_A_BATCH, Snapshot, read_snapshot
+from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, VoterSet, decode_kraft_version, decode_voters
 from headrace.records.batch import crc_is_right, iter_batches
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import read_records
 
 _CHUNK_BYTES = 4_194_304
+NOT_IN_LOG = -1
+"""The offset of voters that no record of the replicated log names."""
 
 
-class FoundVoters(NamedTuple):
-    """The voters, and whether only the local 0-0 snapshot names them, so that the first leader must write them."""
+class VotersAt(NamedTuple):
+    """The voters from the record at `offset` on."""
 
+    offset: int
     voters: VoterSet
-    only_in_zero_snapshot: bool
+
+
+class VoterHistory:
+    """The voter sets that count for some part of the log, oldest first. Never empty."""
+
+    def __init__(self, static: VoterSet) -> None:
+        """`static` are the voters of the settings; they count until a record or a snapshot names others."""
+        self._entries = [VotersAt(NOT_IN_LOG, static)]
+
+    @property
+    def latest(self) -> VotersAt:
+        """The voters in force, committed or not."""
+        return self._entries[-1]
+
+    def at(self, end_offset: int) -> VoterSet:
+        """The voters that records below `end_offset` name."""
+        for entry in reversed(self._entries):
+            if entry.offset < end_offset:
+                return entry.voters
+        return self._entries[0].voters
+
+    def uncommitted(self, high_watermark: int) -> VotersAt | None:
+        """The newest change, unless it is below the high watermark."""
+        latest = self._entries[-1]
+        return latest if latest.offset >= high_watermark else None
+
+    def named(self, offset: int, voters: VoterSet) -> None:
+        """The record at `offset` of the log names the voters."""
+        self._entries.append(VotersAt(offset, voters))
+
+    def loaded(self, snapshot_id: OffsetAndEpoch, voters: VoterSet | None) -> None:
+        """The snapshot replaces what it covers. Its voters, if it has any, were named somewhere below its end."""
+        kept = [each for each in self._entries if each.offset >= snapshot_id.offset]
+        if voters is not None:
+            kept.insert(0, VotersAt(snapshot_id.offset - 1, voters))
+        self._entries = kept or self._entries[-1:]
+
+    def truncated(self, end_offset: int) -> bool:
+        """The log was cut to `end_offset`: later voters never were. True when others are in force now."""
+        before = self._entries[-1]
+        self._entries = [each for each in self._entries if each.offset < end_offset] or self._entries[:1]
+        return self._entries[-1] is not before
+
+    def forget_below(self, start_offset: int) -> None:
+        """Nobody asks for what counted before the record that counts at `start_offset`."""
+        later = [each for each in self._entries if each.offset >= start_offset]
+        earlier = [each for each in self._entries if each.offset < start_offset]
+        self._entries = earlier[-1:] + later
 
 
 def load_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> Snapshot:
@@ -37,54 +89,99 @@ def load_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> Snap
     return read_snapshot(data, name=name)
 
 
-def find_voters(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterSet) -> FoundVoters:
-    """The newest voters that snapshot and log name, or the static ones. Raises StorageFault for damage."""
-    voters = static
+def read_history(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterSet) -> VoterHistory:
+    """What snapshot and log of a node that starts say (S4-25). Raises StorageFault for damage, or a newer kraft.version."""
+    history = VoterHistory(static)
     latest = snapshots.latest()
     start = log.log_start_offset
-    only_in_zero = False
     if latest is not None:
-        snapshot = load_snapshot(snapshots, latest)
-        if snapshot.kraft_version > 0 and snapshot.voters is not None:
-            voters = snapshot.voters
-            only_in_zero = latest.offset == 0
+        history.loaded(latest, voters_of_snapshot(snapshots, latest))
         start = max(start, latest.offset)
-    from_log = _voters_in_log(log, start)
-    if from_log is not None:
-        return FoundVoters(from_log, only_in_zero_snapshot=False)
-    return FoundVoters(voters, only_in_zero_snapshot=only_in_zero)
-
-
-def _voters_in_log(log: PartitionLogPort, start: int) -> VoterSet | None:
-    found: VoterSet | None = None
     offset, end = start, log.log_end_offset
     while offset < end:
         data = log.read_bytes(offset, _CHUNK_BYTES, upper_offset=end, min_one_batch=True)
         if isinstance(data, OutOfRange) or not data:
             break
-        try:
-            for position, header in iter_batches(data):
-                offset = header.next_offset
-                if header.is_control and crc_is_right(data, header, position):
-                    found = _voters_in_batch(data, position) or found
-        except PeerError as error:
-            raise StorageFault(f"the metadata log is damaged behind offset {offset}: {error.message}") from error
-    return found
+        before = offset
+        for found in voters_in_batches(data, f"the metadata log behind offset {offset}"):
+            if found.voters is not None and found.offset >= start:
+                history.named(found.offset, found.voters)
+            offset = found.next_offset
+        if offset == before:
+            raise StorageFault(f"the metadata log has no batch at offset {offset}", directory=log.directory)
+    return history
 
 
-def _voters_in_batch(data: bytes, position: int) -> VoterSet | None:
-    found: VoterSet | None = None
-    for record in read_records(data, position):
-        kind = control_type(record.key)
-        if kind is ControlType.KRAFT_VOTERS:
-            found = decode_voters(record.value or b"")
-        elif kind is ControlType.KRAFT_VERSION and decode_kraft_version(record.value or b"") > 1:
-            raise StorageFault("the metadata log is of a newer kraft.version than 1")
-    return found
+class BatchVoters(NamedTuple):
+    """What one batch says: the voters named in it (at `offset`), or None; where the next batch begins."""
+
+    offset: int
+    voters: VoterSet | None
+    next_offset: int
+
+
+def voters_in_batches(data: bytes | bytearray | memoryview, where: str) -> Iterator[BatchVoters]:
+    """Each batch of `data` in turn; only control batches are read. Raises StorageFault for damage, or a newer kraft.version."""
+    try:
+        for position, header in iter_batches(data):
+            found: VoterSet | None = None
+            offset = header.base_offset
+            if header.is_control and crc_is_right(data, header, position):
+                for record in read_records(data, position):
+                    kind = control_type(record.key)
+                    if kind is ControlType.KRAFT_VOTERS:
+                        found, offset = decode_voters(record.value or b""), record.offset
+                    elif kind is ControlType.KRAFT_VERSION:
+                        _check_level(decode_kraft_version(record.value or b""))
+            yield BatchVoters(offset, found, header.next_offset)
+    except PeerError as error:
+        raise StorageFault(f"{where} is damaged: {error.message}") from error
+
+
+def voters_of_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> VoterSet | None:
+    """The voters that a whole snapshot names, None when it names none. Reads its leading control batches only."""
+    name = f"snapshot {snapshot_id.offset}-{snapshot_id.epoch}"
+    data = snapshots.read(snapshot_id, 0, 2 * MAX_BYTES_A_BATCH)
+    if data is None:
+        raise StorageFault(f"{name} is gone")
+    voters: VoterSet | None = None
+    try:
+        for position, header in iter_batches(data):
+            if not header.is_control:
+                break
+            for record in read_records(data, position):
+                kind = control_type(record.key)
+                if kind is ControlType.KRAFT_VOTERS:
+                    voters = decode_voters(record.value or b"")
+                elif kind is ControlType.KRAFT_VERSION:
+                    _check_level(decode_kraft_version(record.value or b""))
+    except PeerError as error:
+        raise StorageFault(f"{name} is damaged: {error.message}") from error
+    return voters
+
+
+def _check_level(level: int) -> None:
+    if level > SUPPORTED_KRAFT_VERSION[1]:
+        raise StorageFault(
+            f"the metadata log is of kraft.version {level}; this node knows {SUPPORTED_KRAFT_VERSION[1]}"
+        )
+
+
+class FoundVoters(NamedTuple):
+    """The voters, and whether only the local 0-0 snapshot names them, so that the first leader must write them."""
+
+    voters: VoterSet
+    only_in_zero_snapshot: bool
+
+
+def find_voters(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterSet) -> FoundVoters:
+    """The newest voters that snapshot and log name, or the static ones. Raises StorageFault for damage."""
+    latest = read_history(log, snapshots, static).latest
+    return FoundVoters(latest.voters, latest.offset == NOT_IN_LOG and latest.voters.kraft_version > 0)
 
 
 def check_single_voter(voters: VoterSet, *, node_id: int, directory_id: Uuid) -> None:
-    """This version runs a quorum of one voter. Raises OperatorError: which voters there are, and what to do."""
+    """The voters must be this replica alone. Raises OperatorError."""
     if voters.ids != (node_id,):
         raise OperatorError(
             f"the metadata quorum has the voters {list(voters.ids)}; this version runs a quorum of one voter, node.id "

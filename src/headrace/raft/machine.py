@@ -1,315 +1,394 @@
 """Who leads the metadata log, what is committed in it, and what do its readers get?
 
-`RaftNode.step` is driven by `node.metadata_plane`. The quorum has one voter, this node; what the arithmetic of `quorum`, `election`
-and `replication` says holds for any number.
+`RaftNode.step` is driven by `node.metadata_plane`. It routes each event to the concern it belongs to, then lets the role's concerns do
+what is due; what they share is `RaftCore`:
 
-One flush is in flight at most. Records that are offered meanwhile wait, at most the linger time or until they are many, and are
-then written and flushed together (group commit). What is written counts when it is flushed (B-R14), and only from this leader's
-own epoch on.
+    voting            elections, from both sides          following   fetches, truncation, giving the leader up
+    leading           appends, commit, check-quorum       snapshot_download   a snapshot in place of the log
+    voter_changes     AddRaftVoter and the like           joining     what a follower tells of itself
+    requests          readers of the log
+
+Observers (brokers, controllers that are no voters) run the same with the roles Unattached and Follower only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from headrace.core.errors import StorageFault
-from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.ports import Rng
-from headrace.log.ports import AppendRefused, Origin, PartitionLogPort
-from headrace.raft.config import RaftConfig
-from headrace.raft.election import election_timeout
+from headrace.core.peers import SendFailure
+from headrace.raft.core import RaftCore
 from headrace.raft.events import (
-    FlushLog,
-    HighWatermarkAdvanced,
-    LeaderChanged,
-    LeadershipClaimed,
-    LeadershipLost,
+    AnswerRaftRequest,
+    KRaftVersionRequested,
+    LinkLost,
     LogFlushed,
     NodeStarted,
-    QuorumState,
     QuorumStateStored,
     RaftEffect,
     RaftEvent,
     RaftRequestArrived,
+    RaftRequestFailed,
+    RaftResponseArrived,
     RecordsOffered,
     ResignRequested,
     ShutdownBegan,
     SnapshotCreated,
-    StoreQuorumState,
+    SnapshotStored,
     TimeAdvanced,
 )
-from headrace.raft.quorum import is_majority, next_high_watermark
-from headrace.raft.replication import RaftBatch, SnapshotsPort, epoch_start_batch, read_batches, record_batch
-from headrace.raft.requests import QuorumView, RequestDesk
-from headrace.raft.roles import Candidate, Leader, Resigned, Role, Unattached, check_transition
+from headrace.raft.following import Following
+from headrace.raft.history import VotersAt
+from headrace.raft.joining import Joining
+from headrace.raft.leading import Leading
+from headrace.raft.outbox import Purpose
+from headrace.raft.replication import RaftBatch, SnapshotsPort, read_batches
+from headrace.raft.requests import RequestDesk
+from headrace.raft.roles import Candidate, Follower, Leader, Resigned, Role, Unattached
+from headrace.raft.snapshot_download import SnapshotDownload
 from headrace.raft.snapshots import StoredSnapshot, log_start_after_cleaning
-from headrace.records.record import Placement
+from headrace.raft.voter_changes import VoterChanges
+from headrace.raft.voters import VoterSet
+from headrace.raft.voting import Voting
+from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
+from headrace.wire.messages.api_versions import ApiVersionsResponse
+from headrace.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
+from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from headrace.wire.messages.vote import VoteRequest, VoteResponse
+
+if TYPE_CHECKING:
+    from headrace.core.ports import Rng
+    from headrace.log.ports import PartitionLogPort
+    from headrace.raft.config import RaftConfig
+    from headrace.raft.events import QuorumState, RaftResponse
+    from headrace.raft.replicas import Replicas
 
 
 class RaftNode:
-    """One node of the quorum: its role, the tail of its log, and who waits for it."""
+    """One node of the quorum. Drivers use `step`, `next_deadline_ms` and `read_committed`; the rest is to look at."""
 
     def __init__(
         self, *, config: RaftConfig, log: PartitionLogPort, snapshots: SnapshotsPort, state: QuorumState, rng: Rng
     ) -> None:
-        """`state` is what `quorum-state` says (the default when there is none); `log` is recovered."""
-        assert config.voters.ids == (config.node_id,), "the quorum has one voter: this node"
+        """`state` is what `quorum-state` says (the default when there is none); `log` is recovered. Raises StorageFault."""
         self.config = config
-        self._log = log
-        self._snapshots = snapshots
-        self._rng = rng
-        newest = max(state.leader_epoch, log.latest_epoch or 0)
-        voted_id = state.voted_id if newest == state.leader_epoch else -1
-        self.role: Role = Unattached(epoch=newest, voted_id=voted_id, voted_directory_id=state.voted_directory_id)
-        self._flushed = log.durable_end_offset
-        self._flush_in_flight = False
-        self._pending: list[bytearray] = []
-        self._pending_bytes = 0
-        self._pending_since_ms = 0
-        self._next_offset = log.log_end_offset
-        self._is_shutting_down = False
-        self._desk = RequestDesk(log=log, snapshots=snapshots)
+        core = self._core = RaftCore(config=config, log=log, snapshots=snapshots, state=state, rng=rng)
+        core.on_role_changed = self._role_changed
+        self._leading = Leading(core, on_committed=self._committed, on_grown=self._grown)
+        self._voting = Voting(core, on_elected=self._leading.begin)
+        self._download = SnapshotDownload(core)
+        self._following = Following(core, self._download, on_leader_gone=self._voting.prospect)
+        self._joining = Joining(core)
+        self._changes = VoterChanges(core, self._leading, resign=self._resign)
+        self._desk = RequestDesk(core, self._leading)
+
+    # What may be seen
 
     @property
-    def high_watermark(self) -> int:
-        """The first offset that is not committed, as far as this node knows."""
-        return self._log.high_watermark
-
-    @property
-    def leader_id(self) -> int:
-        """Who leads; -1 = nobody this node knows of."""
-        return self.config.node_id if isinstance(self.role, Leader) else -1
+    def role(self) -> Role:
+        """What the node is now."""
+        return self._core.role
 
     @property
     def epoch(self) -> int:
         """The newest epoch this node knows."""
-        return self.role.epoch
+        return self._core.role.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads; -1 = nobody this node knows of."""
+        return self._core.leader_id
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that is not committed, as far as this node knows."""
+        return self._core.log.high_watermark
+
+    @property
+    def log_end(self) -> int:
+        """The offset that the next record gets."""
+        return self._core.log.log_end_offset
+
+    @property
+    def durable_end(self) -> int:
+        """Everything below it is on disk, and known to be."""
+        return self._core.durable_end
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record that is offered, behind those that wait to be written."""
+        return self._leading.next_offset
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters in force, committed or not."""
+        return self._core.voters
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this very replica is one of them."""
+        return self._core.is_voter
+
+    @property
+    def voter_change(self) -> VotersAt | None:
+        """The newest voters and where the log names them, while that is not committed."""
+        return self._core.history.uncommitted(self._core.log.high_watermark)
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version in force."""
+        return self._core.voters.kraft_version
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """How far the others are, known while this node leads."""
+        return self._leading.replicas if isinstance(self._core.role, Leader) else None
+
+    @property
+    def is_farewell_over(self) -> bool:
+        """A node that is shutting down need not wait any more: it does not lead, and those who follow know."""
+        return not isinstance(self._core.role, Leader | Resigned) or (
+            isinstance(self._core.role, Resigned) and self._leading.has_said_goodbye
+        )
+
+    def voters_at(self, end_offset: int) -> VoterSet:
+        """The voters that records below `end_offset` name: what a snapshot that ends there must say (KIP-853)."""
+        return self._core.history.at(end_offset)
 
     def read_committed(self, start: int, end: int) -> Iterator[RaftBatch]:
         """The batches in [start, end) of the log, `end` at most the high watermark. Raises StorageFault (B-S11)."""
-        return read_batches(self._log, start, min(end, self._log.high_watermark))
+        return read_batches(self._core.log, start, min(end, self._core.log.high_watermark))
 
     def next_deadline_ms(self) -> int | None:
         """When `TimeAdvanced` is due, None when nothing waits for time."""
-        deadlines = [self._desk.next_deadline_ms()]
-        match self.role:
-            case Unattached(election_deadline_ms=deadline) | Resigned(election_deadline_ms=deadline):
-                deadlines.append(deadline)
-            case _:
-                pass
-        if self._pending:
-            deadlines.append(self._pending_since_ms + self.config.append_linger_ms)
-        return min((each for each in deadlines if each is not None), default=None)
+        return self._core.wake_ms
+
+    # Events
 
     def step(self, event: RaftEvent) -> list[RaftEffect]:
-        """Take one event; what must be done, in order. Raises StorageFault when the log's disk fails."""
-        effects: list[RaftEffect] = []
+        """Take one event; what must be done, in order.
+
+        Raises StorageFault when the log's disk fails, RaftInvariantBroken when the node finds a promise broken: it must stop then.
+        """
+        core = self._core
+        core.out = []
+        core.now_ms = max(core.now_ms, event.now_ms)
+        self._handle(event)
+        self._poll()
+        return core.out
+
+    def _handle(self, event: RaftEvent) -> None:
+        match event:
+            case RaftRequestArrived():
+                response = self._request(event)
+                if response is not None:
+                    self._core.reveal(AnswerRaftRequest(token=event.token, response=response))
+            case RaftResponseArrived():
+                self._response(event)
+            case RecordsOffered():
+                self._leading.offered(event)
+            case LogFlushed():
+                self._core.flushed(event.upto)
+                self._leading.flushed()
+            case TimeAdvanced():
+                pass
+            case QuorumStateStored():
+                self._core.stored()
+            case RaftRequestFailed():
+                self._failed(event)
+            case _:
+                self._rare(event)
+
+    def _rare(
+        self,
+        event: NodeStarted
+        | LinkLost
+        | SnapshotCreated
+        | SnapshotStored
+        | KRaftVersionRequested
+        | ShutdownBegan
+        | ResignRequested,
+    ) -> None:
+        core = self._core
         match event:
             case NodeStarted():
-                effects = self._start(event.now_ms)
-            case TimeAdvanced():
-                effects = self._time_advanced(event.now_ms)
-            case QuorumStateStored():
-                effects = self._state_stored(event)
-            case LogFlushed():
-                effects = self._log_flushed(event)
-            case RecordsOffered():
-                effects = self._records_offered(event)
-            case RaftRequestArrived():
-                effects = list(self._desk.arrived(event, self._view()))
+                self._start()
+            case LinkLost():
+                if isinstance(core.role, Follower) and core.role.leader_id == event.node_id:
+                    self._following.leader_gone()
             case SnapshotCreated():
-                self._clean_log(event.now_ms)
-            case ShutdownBegan() | ResignRequested():
-                effects = self._give_up(event)
+                self._clean_log()
+            case SnapshotStored():
+                self._download.stored(event)
+                self._following.began()
+            case KRaftVersionRequested():
+                core.emit(self._changes.upgrade(event))
+            case ShutdownBegan():
+                core.is_shutting_down = True
+                self._leading.resign(election_deadline_ms=None)
+            case ResignRequested():
+                if event.epoch == core.role.epoch:
+                    self._resign()
             case _:
                 assert_never(event)
-        return effects
 
-    # Elections
+    def _poll(self) -> None:
+        """Let the role do what is due; each concern notes when it wants to be asked again."""
+        core = self._core
+        core.wake_ms = None
+        match core.role:
+            case Leader():
+                self._changes.poll()
+                self._leading.poll()
+                self._desk.poll()
+            case Follower():
+                self._following.poll()
+                self._joining.poll()
+            case Unattached():
+                self._voting.poll()
+                self._following.poll()
+            case Resigned():
+                self._leading.poll()
+                self._voting.poll()
+            case _:
+                self._voting.poll()
 
-    def _start(self, now_ms: int) -> list[RaftEffect]:
-        latest = self._snapshots.latest()
-        if latest is not None and latest.offset > self._log.log_end_offset:
-            self._log.truncate_fully_and_start_at(latest.offset)
-            self._next_offset = self._log.log_end_offset
-            self._flushed = self._log.durable_end_offset
-        self._clean_log(now_ms)
-        return self._stand_for_election(now_ms)
+    def _start(self) -> None:
+        core = self._core
+        latest = core.snapshots.latest()
+        if latest is not None and latest.offset > core.log.log_end_offset:
+            core.start_log_at(latest)
+        base = max(core.log.log_start_offset, 0 if latest is None else latest.offset)
+        core.log.set_high_watermark(base)
+        self._leading.next_offset = core.log.log_end_offset
+        self._clean_log()
+        role = core.role
+        match role:
+            case Candidate():
+                self._voting.resume_candidacy()
+            case Follower():
+                self._following.began()
+                self._joining.began()
+            case _:
+                self._start_waiting(role)
 
-    def _stand_for_election(self, now_ms: int) -> list[RaftEffect]:
-        """A new epoch and our own vote in it, which counts when it is on disk (B-R03)."""
-        epoch = self.role.epoch + 1
-        deadline = now_ms + self._election_timeout()
-        self._become(Candidate(epoch=epoch, election_deadline_ms=deadline))
-        directory_id = self.config.directory_id if self.config.voters.kraft_version > 0 else None
-        state = QuorumState(leader_epoch=epoch, voted_id=self.config.node_id, voted_directory_id=directory_id)
-        return [StoreQuorumState(state=state)]
+    def _start_waiting(self, role: Role) -> None:
+        core = self._core
+        if not core.is_voter or not isinstance(role, Unattached | Resigned):
+            return
+        knows_nobody = not isinstance(role, Unattached) or role.leader_id < 0
+        if knows_nobody and core.config.elect_at_start:
+            self._voting.prospect()
+        else:
+            self._voting.wait()
 
-    def _state_stored(self, event: QuorumStateStored) -> list[RaftEffect]:
-        role = self.role
-        if not isinstance(role, Candidate) or event.state.leader_epoch != role.epoch:
-            return []
-        if event.state.voted_id != self.config.node_id or self._is_shutting_down:
-            return []
-        role = replace(role, granted=role.granted | {self.config.node_id})
-        if not is_majority(len(role.granted), voters=len(self.config.voters.ids)):
-            self._become(role)
-            return []
-        return self._lead(role, event.now_ms)
+    def _role_changed(self, before: Role, after: Role) -> None:
+        """The epoch or the kind of role is another one: whoever leaned on the former is told."""
+        self._download.stop()
+        if isinstance(before, Leader):
+            self._leading.ended(epoch=before.epoch)
+            self._desk.leadership_lost()
+            self._changes.leadership_lost()
+        if after.epoch > before.epoch:
+            self._leading.farewell_is_over()
+        if isinstance(after, Follower):
+            self._following.began()
+            self._joining.began()
+            self._voting.leader_known()
 
-    def _lead(self, role: Candidate, now_ms: int) -> list[RaftEffect]:
-        granting = tuple(sorted(role.granted))
-        start = self._log.log_end_offset
-        self._become(Leader(epoch=role.epoch, epoch_start_offset=start, granting_voters=granting))
-        self._next_offset = start
-        self._desk.epoch_began()
-        batch = epoch_start_batch(
-            leader_id=self.config.node_id,
-            granting=granting,
-            voters=self.config.voters,
-            write_voters=self.config.write_voters and start == 0,
-            placement=Placement(base_offset=start, leader_epoch=role.epoch),
-            now_ms=now_ms,
-        )
-        state = QuorumState(leader_epoch=role.epoch, leader_id=self.config.node_id)
-        effects: list[RaftEffect] = [StoreQuorumState(state=state)]
-        effects.append(LeaderChanged(leader_id=self.config.node_id, epoch=role.epoch))
-        self._enqueue(batch, now_ms)
-        return effects + self._write_pending(now_ms)
+    def _committed(self) -> None:
+        self._desk.high_watermark_moved()
+        self._changes.committed()
 
-    def _give_up(self, event: ShutdownBegan | ResignRequested) -> list[RaftEffect]:
-        if isinstance(event, ShutdownBegan):
-            self._is_shutting_down = True
-            return self._resign(election_deadline_ms=None)
-        if event.epoch != self.role.epoch:
-            return []
-        return self._resign(election_deadline_ms=event.now_ms + self._election_timeout())
+    def _grown(self) -> None:
+        self._desk.log_grew()
 
-    def _resign(self, *, election_deadline_ms: int | None) -> list[RaftEffect]:
-        role = self.role
-        if not isinstance(role, Leader):
-            return []
-        self._pending.clear()
-        self._pending_bytes = 0
-        self._next_offset = self._log.log_end_offset
-        self._become(Resigned(epoch=role.epoch, election_deadline_ms=election_deadline_ms))
-        lost = LeadershipLost(epoch=role.epoch, leader_id=-1)
-        changed = LeaderChanged(leader_id=-1, epoch=role.epoch)
-        return [lost, changed, *self._desk.leadership_lost(self._view())]
+    def _resign(self) -> None:
+        self._leading.resign(election_deadline_ms=self._core.random_election_deadline())
 
-    def _become(self, role: Role) -> None:
-        check_transition(self.role, role)
-        self.role = role
-
-    def _election_timeout(self) -> int:
-        return election_timeout(self.config.election_timeout_ms, self._rng)
-
-    # The log
-
-    def _records_offered(self, event: RecordsOffered) -> list[RaftEffect]:
-        if not isinstance(self.role, Leader) or event.epoch != self.role.epoch:
-            return []
-        assert event.base_offset == self._next_offset, (
-            f"offered at {event.base_offset}, but the log goes on at {self._next_offset}"
-        )
-        batch = record_batch(event.records, base_offset=event.base_offset, epoch=event.epoch, now_ms=event.now_ms)
-        self._enqueue(batch, event.now_ms)
-        if self._flush_in_flight and self._pending_bytes < self.config.max_batch_bytes:
-            return []
-        return self._write_pending(event.now_ms)
-
-    def _enqueue(self, batch: bytearray, now_ms: int) -> None:
-        if not self._pending:
-            self._pending_since_ms = now_ms
-        self._pending.append(batch)
-        self._pending_bytes += len(batch)
-        self._next_offset += int.from_bytes(batch[57:61], "big")
-
-    def _write_pending(self, now_ms: int) -> list[RaftEffect]:
-        for batch in self._pending:
-            appended = self._log.append_as_leader(
-                memoryview(batch), leader_epoch=self.role.epoch, now_ms=now_ms, origin=Origin.RAFT_LEADER
-            )
-            if isinstance(appended, AppendRefused):
-                raise StorageFault(
-                    f"the metadata log refused a batch: {appended.message}", directory=self._log.directory
-                )
-        self._pending.clear()
-        self._pending_bytes = 0
-        assert self._log.log_end_offset == self._next_offset, "the log numbered the records otherwise"
-        effects: list[RaftEffect] = list(self._desk.log_grew(self._view()))
-        if not self._flush_in_flight and self._flushed < self._log.log_end_offset:
-            self._flush_in_flight = True
-            effects.append(FlushLog())
-        return effects
-
-    def _log_flushed(self, event: LogFlushed) -> list[RaftEffect]:
-        self._flush_in_flight = False
-        self._flushed = max(self._flushed, event.upto)
-        if not isinstance(self.role, Leader):
-            return []
-        return self._advance_high_watermark() + self._write_pending(event.now_ms)
-
-    def _advance_high_watermark(self) -> list[RaftEffect]:
-        role = self.role
-        assert isinstance(role, Leader)
-        before = self._log.high_watermark
-        high_watermark = next_high_watermark(
-            current=before, end_offsets=(self._flushed,), epoch_start_offset=role.epoch_start_offset
-        )
-        effects: list[RaftEffect] = []
-        if high_watermark > before:
-            self._log.advance_high_watermark(high_watermark)
-            effects.append(HighWatermarkAdvanced(to=high_watermark))
-        if not role.is_claimed and high_watermark > role.epoch_start_offset:
-            self._become(replace(role, is_claimed=True))
-            effects.append(LeadershipClaimed(epoch=role.epoch, next_offset=self._next_offset))
-        return effects + list(self._desk.high_watermark_moved(self._view()))
-
-    def _clean_log(self, now_ms: int) -> None:
+    def _clean_log(self) -> None:
         """B-S04: drop old snapshots, and the log below the oldest that stays, when the limits say so."""
+        core = self._core
         stored = [
-            StoredSnapshot(snapshot_id=each, size=size, mtime_ms=self._snapshots.mtime_ms(each) or 0)
-            for each in self._snapshots.ids()
-            if (size := self._snapshots.size(each)) is not None
+            StoredSnapshot(snapshot_id=each, size=size, mtime_ms=core.snapshots.mtime_ms(each) or 0)
+            for each in core.snapshots.ids()
+            if (size := core.snapshots.size(each)) is not None
         ]
         start = log_start_after_cleaning(
             stored,
-            log_size=self._log.size_bytes,
+            log_size=core.log.size_bytes,
             max_bytes=self.config.retention_bytes,
             max_ms=self.config.retention_ms,
-            now_ms=now_ms,
+            now_ms=core.now_ms,
         )
-        if start is not None and start <= self._log.high_watermark:
-            self._log.delete_segments_below(start)
-            self._snapshots.delete_below(start)
+        if start is not None and start <= core.log.high_watermark:
+            core.log.delete_segments_below(start)
+            core.snapshots.delete_below(start)
+            core.history.forget_below(start)
 
-    # Time and requests
+    # Requests, and answers to ours
 
-    def _time_advanced(self, now_ms: int) -> list[RaftEffect]:
-        effects: list[RaftEffect] = list(self._desk.time_advanced(self._view(), now_ms))
-        match self.role:
-            case Unattached(election_deadline_ms=deadline) | Resigned(election_deadline_ms=deadline):
-                if deadline is not None and now_ms >= deadline and not self._is_shutting_down:
-                    effects += self._stand_for_election(now_ms)
+    def _request(self, event: RaftRequestArrived) -> RaftResponse | None:
+        request = event.request
+        response: RaftResponse | None
+        match request:
+            case FetchRequest():
+                response = self._desk.fetch(event, request)
+            case VoteRequest():
+                response = self._voting.requested(event, request)
+            case BeginQuorumEpochRequest():
+                response = self._following.epoch_begun(event, request)
+            case EndQuorumEpochRequest():
+                response = self._following.epoch_ended(event, request)
+            case FetchSnapshotRequest():
+                response = self._desk.fetch_snapshot(event, request)
+            case DescribeQuorumRequest():
+                response = self._desk.describe_quorum(event, request)
+            case AddRaftVoterRequest():
+                response = self._changes.add(event, request)
+            case RemoveRaftVoterRequest():
+                response = self._changes.remove(event, request)
+            case UpdateRaftVoterRequest():
+                response = self._changes.update(event, request)
             case _:
-                pass
-        if self._pending and now_ms >= self._pending_since_ms + self.config.append_linger_ms:
-            effects += self._write_pending(now_ms)
-        return effects
+                assert_never(request)
+        return response
 
-    def _view(self) -> QuorumView:
-        return QuorumView(
-            config=self.config,
-            role=self.role,
-            leader_id=self.leader_id,
-            flushed=self._flushed,
-            is_shutting_down=self._is_shutting_down,
-        )
+    def _response(self, event: RaftResponseArrived) -> None:
+        flight = self._core.outbox.answered(event.correlation)
+        if flight is None:
+            return
+        match event.response:
+            case FetchResponse() as fetched:
+                self._following.answered(flight, fetched)
+            case VoteResponse() as voted:
+                self._voting.answered(flight, voted)
+            case BeginQuorumEpochResponse() as begun:
+                self._leading.told(flight, begun)
+            case EndQuorumEpochResponse():
+                self._leading.said_goodbye(flight.to.node_id)
+            case FetchSnapshotResponse() as piece:
+                if self._download.answered(flight, piece):
+                    self._following.leader_served()
+            case ApiVersionsResponse() as versions:
+                self._changes.versions_answered(flight, versions)
+            case UpdateRaftVoterResponse() as updated:
+                self._joining.updated(flight, updated)
+            case _:
+                pass  # AddRaftVoter and RemoveRaftVoter: what became of them stands in the log
 
-
-def last_offset_and_epoch(log: PartitionLogPort) -> OffsetAndEpoch:
-    """The end of a log as a vote names it: end offset, and the epoch of the last record (0 for an empty log)."""
-    return OffsetAndEpoch(log.log_end_offset, log.latest_epoch or 0)
+    def _failed(self, event: RaftRequestFailed) -> None:
+        flight = self._core.outbox.failed(event.correlation, event.failure, self._core.now_ms)
+        if flight is None:
+            return
+        if flight.purpose in (Purpose.FETCH, Purpose.FETCH_SNAPSHOT):
+            self._following.failed(flight, event.failure)
+        elif flight.purpose in (Purpose.PRE_VOTE, Purpose.VOTE):
+            self._voting.failed(flight, event.failure)
+        elif flight.purpose is Purpose.END_EPOCH and event.failure is not SendFailure.TIMED_OUT:
+            self._leading.said_goodbye(flight.to.node_id)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from headrace.core.errors import PeerError, StorageFault
-from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
@@ -16,9 +14,6 @@ from headrace.records.record import NewRecord, Placement, ProducerStamp, build_b
 from headrace.wire.codec import encode
 from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 from headrace.wire.raft_records.leader_change_message import Voter as LeaderChangeVoter
-
-OBSERVER_SESSION_MS = 300_000
-"""An observer that did not fetch for so long is forgotten."""
 
 _READ_CHUNK_BYTES = 1_048_576
 
@@ -127,6 +122,16 @@ def epoch_start_batch(
     return build_batch(rows, producer=ProducerStamp(is_control=True), placement=placement)
 
 
+def voters_batch(voters: VoterSet, *, with_level: bool, placement: Placement, now_ms: int) -> bytearray:
+    """A control batch that names the voters, and with `with_level` first the kraft.version they are the first of (B-R15)."""
+    rows = []
+    if with_level:
+        level = encode_kraft_version(voters.kraft_version)
+        rows.append(NewRecord(control_key(ControlType.KRAFT_VERSION), level, now_ms))
+    rows.append(NewRecord(control_key(ControlType.KRAFT_VOTERS), encode_voters(voters), now_ms))
+    return build_batch(rows, producer=ProducerStamp(is_control=True), placement=placement)
+
+
 class ValidPosition(NamedTuple):
     """The fetcher's history is a prefix of ours."""
 
@@ -146,11 +151,21 @@ class NeedsSnapshot(NamedTuple):
 Position = ValidPosition | Diverging | NeedsSnapshot
 
 
-def check_position(log: PartitionLogPort, snapshots: Sequence[OffsetAndEpoch], asked: OffsetAndEpoch) -> Position:
+def check_position(log: PartitionLogPort, snapshots: SnapshotsPort, asked: OffsetAndEpoch) -> Position:
     """Does a fetch at `asked.offset` by somebody whose last record is of `asked.epoch` continue our log?
 
-    `snapshots` oldest first; the 0-0 one is never sent (B-S10). Source: KIP-595, KIP-630.
+    The 0-0 snapshot is never sent (B-S10). Source: KIP-595, KIP-630.
     """
+    if asked.offset > log.log_start_offset:
+        ours = log.end_offset_for_epoch(asked.epoch)
+        if ours is not None and ours.epoch == asked.epoch and ours.offset >= asked.offset:
+            return ValidPosition()  # what nearly every fetch is: the snapshots need not be looked up
+    return _check_with_snapshots(log, snapshots.ids(), asked)
+
+
+def _check_with_snapshots(
+    log: PartitionLogPort, snapshots: Sequence[OffsetAndEpoch], asked: OffsetAndEpoch
+) -> Position:
     latest = snapshots[-1] if snapshots and snapshots[-1].offset > 0 else None
     if asked.offset == 0 and (latest is None or log.log_start_offset == 0 == log.log_end_offset):
         return ValidPosition()
@@ -164,46 +179,3 @@ def check_position(log: PartitionLogPort, snapshots: Sequence[OffsetAndEpoch], a
     if ours.epoch != asked.epoch or ours.offset < asked.offset:
         return Diverging(OffsetAndEpoch(ours.offset, ours.epoch))
     return ValidPosition()
-
-
-@dataclass(slots=True)
-class ReplicaProgress:
-    """How far another replica is, as its fetches tell. Times in ms since 1970, -1 = never."""
-
-    replica_id: int
-    directory_id: Uuid
-    log_end_offset: int = -1
-    last_fetch_ms: int = -1
-    last_caught_up_ms: int = -1
-    last_fetch_leader_end_offset: int = -1
-
-
-class Observers:
-    """Who fetches the log without being a voter: brokers, and controllers that are not in the voter set."""
-
-    def __init__(self) -> None:
-        self._by_key: dict[tuple[int, Uuid], ReplicaProgress] = {}
-
-    def fetched(self, replica_id: int, directory_id: Uuid, *, fetch_offset: int, leader_end: int, now_ms: int) -> None:
-        """A replica fetched at `fetch_offset`, so it holds everything below it."""
-        key = (replica_id, directory_id)
-        progress = self._by_key.get(key)
-        if progress is None:
-            progress = self._by_key[key] = ReplicaProgress(replica_id, directory_id)
-        if fetch_offset >= leader_end:
-            progress.last_caught_up_ms = max(now_ms, progress.last_caught_up_ms)
-        elif 0 < progress.last_fetch_leader_end_offset <= fetch_offset:
-            progress.last_caught_up_ms = max(progress.last_fetch_ms, progress.last_caught_up_ms)
-        progress.last_fetch_ms = max(now_ms, progress.last_fetch_ms)
-        progress.last_fetch_leader_end_offset = max(leader_end, progress.last_fetch_leader_end_offset)
-        progress.log_end_offset = fetch_offset
-
-    def alive(self, now_ms: int) -> list[ReplicaProgress]:
-        """Those that fetched within the session time, by id; the others are forgotten."""
-        for key in [key for key, each in self._by_key.items() if now_ms - each.last_fetch_ms >= OBSERVER_SESSION_MS]:
-            del self._by_key[key]
-        return [self._by_key[key] for key in sorted(self._by_key)]
-
-    def forget_all(self) -> None:
-        """A new epoch begins: what fetches told before counts no more."""
-        self._by_key.clear()

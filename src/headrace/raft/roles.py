@@ -1,7 +1,7 @@
 """Which roles may a node of the quorum have, and which may follow which?
 
-One frozen value a role, holding only what that role needs. `check_transition` is the table of B-R02; every change of role goes
-through it, so a change that is not in the table is a bug that stops the node.
+One frozen value a role, holding only what that role needs. `check_transition` is the table of B-R02 with the role of KIP-996; every
+change of role goes through it, so a change that is not in the table is a bug that stops the node.
 """
 
 from __future__ import annotations
@@ -10,27 +10,51 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.ids import Uuid
+from headrace.raft.invariants import RaftInvariantBroken
+from headrace.raft.voters import VoterEndPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unattached:
-    """Knows no leader of `epoch`; may have voted in it. Waits until `election_deadline_ms` (None: an observer, for ever)."""
+    """Follows nobody in `epoch`; may have voted in it, and may know who leads without knowing where (`leader_id`).
+
+    Waits until `election_deadline_ms` (None: an observer, for ever).
+    """
 
     epoch: int
+    leader_id: int = -1
     voted_id: int = -1
     voted_directory_id: Uuid | None = None
     election_deadline_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prospective:
+    """Asks whether it would be elected, without raising anyone's epoch (KIP-996). What it knew of `epoch` before stays."""
+
+    epoch: int
+    leader_id: int = -1
+    leader_end_points: tuple[VoterEndPoint, ...] = ()
+    voted_id: int = -1
+    voted_directory_id: Uuid | None = None
+    granted: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
+    election_deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Asks for votes in `epoch`. Ids of voters that answered; our own vote counts once it is on disk (B-R03)."""
+    """Asks for votes in `epoch`. Ids of voters that answered; our own vote counts once it is on disk (B-R03).
+
+    `backoff_deadline_ms`: it cannot win any more and waits so long. `is_elected`: it won, and leads once that is on disk (R13).
+    """
 
     epoch: int
     granted: frozenset[int] = frozenset()
     rejected: frozenset[int] = frozenset()
     election_deadline_ms: int
-    retries: int = 0
+    backoff_deadline_ms: int | None = None
+    is_elected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +72,25 @@ class Leader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """Follows the leader of `epoch`; after `fetch_deadline_ms` without a good fetch it stands for election."""
+    """Follows the leader of `epoch`. `has_fetched`: the leader answered a fetch in this epoch, so it is alive (KIP-996)."""
 
     epoch: int
     leader_id: int
-    fetch_deadline_ms: int | None = None
+    leader_end_points: tuple[VoterEndPoint, ...] = ()
+    voted_id: int = -1
+    voted_directory_id: Uuid | None = None
+    has_fetched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resigned:
-    """Led `epoch` and gave it up; stands again after `election_deadline_ms` (None: it is shutting down)."""
+    """Led `epoch` and gave it up; asks again after `election_deadline_ms` (None: it is shutting down)."""
 
     epoch: int
     election_deadline_ms: int | None = None
 
 
-Role = Unattached | Candidate | Leader | Follower | Resigned
+Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned
 
 _HIGHER: Final = "higher"
 _SAME: Final = "same"
@@ -71,9 +98,14 @@ _ANY: Final = "any"
 
 _TABLE: Final[dict[tuple[type, type], str]] = {
     (Unattached, Unattached): _ANY,
-    (Unattached, Candidate): _HIGHER,
+    (Unattached, Prospective): _SAME,
     (Unattached, Follower): _ANY,
-    (Candidate, Candidate): _ANY,
+    (Prospective, Prospective): _SAME,
+    (Prospective, Candidate): _HIGHER,
+    (Prospective, Unattached): _ANY,
+    (Prospective, Follower): _ANY,
+    (Candidate, Candidate): _SAME,
+    (Candidate, Prospective): _SAME,
     (Candidate, Leader): _SAME,
     (Candidate, Unattached): _HIGHER,
     (Candidate, Follower): _ANY,
@@ -82,38 +114,50 @@ _TABLE: Final[dict[tuple[type, type], str]] = {
     (Leader, Unattached): _HIGHER,
     (Leader, Follower): _HIGHER,
     (Follower, Follower): _ANY,
-    (Follower, Candidate): _HIGHER,
+    (Follower, Prospective): _SAME,
     (Follower, Unattached): _HIGHER,
+    (Resigned, Resigned): _SAME,
+    (Resigned, Prospective): _SAME,
     (Resigned, Unattached): _HIGHER,
-    (Resigned, Candidate): _HIGHER,
     (Resigned, Follower): _HIGHER,
 }
 """(from, to) -> how the epoch must move: `higher`, `same`, or `any` (not lower)."""
 
 
-class IllegalTransition(AssertionError):
-    """A change of role that is not in the table: a bug of ours."""
+class IllegalTransition(RaftInvariantBroken):
+    """A change of role that is not in the table: a bug of ours, or two leaders of one epoch."""
 
 
 def check_transition(before: Role, after: Role) -> None:
-    """Raises IllegalTransition unless the table allows `before` -> `after`, with the epoch moving as it says."""
+    """Raises IllegalTransition unless the table allows `before` -> `after`, with the epoch moving as it says (R3)."""
     rule = _TABLE.get((type(before), type(after)))
     if rule is None:
         raise IllegalTransition(f"{type(before).__name__} cannot become {type(after).__name__}")
-    allowed = {
-        _HIGHER: after.epoch > before.epoch,
-        _SAME: after.epoch == before.epoch,
-        _ANY: after.epoch >= before.epoch,
-    }[rule]
-    if not allowed:
+    if rule is _HIGHER:
+        is_allowed = after.epoch > before.epoch
+    elif rule is _SAME:
+        is_allowed = after.epoch == before.epoch
+    else:
+        is_allowed = after.epoch >= before.epoch
+    if not is_allowed:
         raise IllegalTransition(
             f"{type(before).__name__} of epoch {before.epoch} cannot become {type(after).__name__} of epoch {after.epoch}"
         )
-    if isinstance(before, Follower) and isinstance(after, Follower):
+    if before.epoch == after.epoch:
         _check_same_leader(before, after)
 
 
-def _check_same_leader(before: Follower, after: Follower) -> None:
+def _check_same_leader(before: Role, after: Role) -> None:
     """An epoch has one leader (KIP-595)."""
-    if before.epoch == after.epoch and before.leader_id != after.leader_id:
-        raise IllegalTransition(f"epoch {before.epoch} has the leader {before.leader_id}, not {after.leader_id}")
+    known = leader_of(before)
+    if known >= 0 and isinstance(after, Follower) and known != after.leader_id:
+        raise IllegalTransition(f"epoch {before.epoch} has the leader {known}, not {after.leader_id}")
+
+
+def leader_of(role: Role) -> int:
+    """Who leads the role's epoch as far as another node told; -1 = unknown, or this node itself."""
+    match role:
+        case Unattached() | Prospective() | Follower():
+            return role.leader_id
+        case Candidate() | Leader() | Resigned():
+            return -1

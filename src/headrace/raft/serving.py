@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.raft.replication import Diverging, NeedsSnapshot, Position, ReplicaProgress
+from headrace.raft.replicas import ReplicaProgress
+from headrace.raft.replication import Diverging, NeedsSnapshot, Position
+from headrace.raft.roles import Leader, Role
 from headrace.raft.voters import Voter, VoterEndPoint
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
+
+if TYPE_CHECKING:
+    from headrace.raft.config import RaftConfig
 
 METADATA_TOPIC = "__cluster_metadata"
 NO_SNAPSHOT = OffsetAndEpoch(-1, -1)
@@ -27,6 +33,43 @@ class LeaderHint:
     leader_id: int
     leader_epoch: int
     end_point: VoterEndPoint | None = None
+
+
+def check_single_partition(own_cluster_id: str, cluster_id: str | None, topics: Sequence[Any]) -> ErrorCode:
+    """S1-28, B-R21, B-R06: the request may leave the cluster id out but not name another, and must mean the metadata log alone."""
+    if cluster_id is not None and cluster_id != own_cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        return ErrorCode.INVALID_REQUEST
+    if not is_metadata_partition(topics[0].topic_name, topics[0].partitions[0].partition_index):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def own_key_error(config: RaftConfig, voter_id: int, directory_id: Uuid) -> ErrorCode:
+    """R21: whether the request is meant for another replica than this one (KIP-853); -1 and the zero id mean anybody."""
+    is_other_id = voter_id not in (-1, config.node_id)
+    is_other_directory = directory_id not in (ZERO_UUID, config.directory_id)
+    return ErrorCode.INVALID_VOTER_KEY if is_other_id or is_other_directory else ErrorCode.NONE
+
+
+def leader_error(role: Role, epoch: int, *, is_shutting_down: bool) -> ErrorCode:
+    """B-R10: why this node cannot serve one who knows `epoch`."""
+    if epoch < role.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > role.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not isinstance(role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.BROKER_NOT_AVAILABLE if is_shutting_down else ErrorCode.NONE
+
+
+def position_among(successors: Sequence[tuple[int, object]], node_id: int, directory_id: Uuid) -> int:
+    """This replica's place among (id, directory id or None); their number when it is not one of them."""
+    for position, (each, directory) in enumerate(successors):
+        if each == node_id and directory in (None, ZERO_UUID, directory_id):
+            return position
+    return len(successors)
 
 
 def vote_answer(error: ErrorCode, hint: LeaderHint, *, is_granted: bool, version: int) -> vote.VoteResponse:

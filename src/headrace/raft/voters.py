@@ -6,6 +6,7 @@ VotersRecord of the log and are told apart by directory id too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,6 +38,22 @@ class Voter:
     min_kraft_version: int = SUPPORTED_KRAFT_VERSION[0]
     max_kraft_version: int = SUPPORTED_KRAFT_VERSION[1]
 
+    def is_replica(self, voter_id: int, directory_id: Uuid) -> bool:
+        """Whether that replica is this voter: any directory of the node for a static voter, else the very one (KIP-853)."""
+        return voter_id == self.voter_id and self.directory_id in (ZERO_UUID, directory_id)
+
+    def supports(self, level: int) -> bool:
+        """Whether the voter can work with this level of kraft.version."""
+        return self.min_kraft_version <= level <= self.max_kraft_version
+
+
+def find_end_point(end_points: Sequence[VoterEndPoint], listener: str) -> VoterEndPoint | None:
+    """The end point of that listener, else the first, else None."""
+    for each in end_points:
+        if each.name == listener:
+            return each
+    return end_points[0] if end_points else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterSet:
@@ -53,6 +70,28 @@ class VoterSet:
     def find(self, voter_id: int) -> Voter | None:
         """The voter with this id, or None."""
         return next((voter for voter in self.voters if voter.voter_id == voter_id), None)
+
+    def is_voter(self, voter_id: int, directory_id: Uuid) -> bool:
+        """Whether this very replica is a voter (see `Voter.is_replica`)."""
+        voter = self.find(voter_id)
+        return voter is not None and voter.is_replica(voter_id, directory_id)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """The same with `voter` added, or in place of the one with its id."""
+        others = [each for each in self.voters if each.voter_id != voter.voter_id]
+        voters = tuple(sorted([*others, voter], key=lambda each: each.voter_id))
+        return VoterSet(voters=voters, kraft_version=self.kraft_version)
+
+    def without(self, voter_id: int) -> VoterSet:
+        """The same without that voter."""
+        voters = tuple(each for each in self.voters if each.voter_id != voter_id)
+        return VoterSet(voters=voters, kraft_version=self.kraft_version)
+
+    def differs_by_one(self, other: VoterSet) -> bool:
+        """R17: at most one (id, directory id) came and at most one went, so that majorities of both meet."""
+        ours = {(each.voter_id, each.directory_id) for each in self.voters}
+        theirs = {(each.voter_id, each.directory_id) for each in other.voters}
+        return len(ours - theirs) <= 1 and len(theirs - ours) <= 1 and len(ours ^ theirs) <= 1
 
     def has(self, voter_id: int, directory_id: Uuid) -> bool:
         """Whether this very replica is a voter; a zero directory id on either side fits any (KIP-853)."""

@@ -95,12 +95,12 @@ def test_dynamic_voters_go_from_the_zero_snapshot_into_the_log() -> None:
         voters=(Voter(voter_id=1, directory_id=DIRECTORY_ID, end_points=(VoterEndPoint("C", "h", 9),)),),
         kraft_version=1,
     )
-    bench = RaftBench(voters=voters, write_voters=True)
+    bench = RaftBench(voters=voters)
     bench.start()
     [(_, records)] = list(read_all_records(bench.log.batches[0][3]))
     kinds = [control_type(record.key) for record in records]
     assert kinds == [ControlType.LEADER_CHANGE, ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS]
-    again = RaftBench(log=bench.log.crash(), state=bench.state, voters=voters, write_voters=True)
+    again = RaftBench(log=bench.log.crash(), state=bench.state, voters=voters)
     again.start()
     [(_, records)] = list(read_all_records(again.log.batches[-1][3]))
     assert [control_type(record.key) for record in records] == [ControlType.LEADER_CHANGE]

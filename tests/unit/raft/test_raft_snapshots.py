@@ -149,7 +149,7 @@ def test_where_the_voters_of_a_node_come_from() -> None:
     assert find_voters(log.as_port(), snapshots, STATIC) == (STATIC, False)
     snapshots.put(OffsetAndEpoch(0, 0), snapshot(at=OffsetAndEpoch(0, 0), voters=DYNAMIC))
     assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, True)
-    bench = RaftBench(log=log, snapshots=snapshots, voters=DYNAMIC, write_voters=True)
+    bench = RaftBench(log=log, snapshots=snapshots, voters=DYNAMIC)
     bench.start()
     assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, False)
 

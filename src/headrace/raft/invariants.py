@@ -1,0 +1,27 @@
+"""Which promises does a node check for itself before it acts, and stop rather than break?
+
+They cost a comparison each: epochs never fall (R3, in `roles`), a leader never cuts its log (R5), nobody cuts below the high watermark or
+the newest snapshot (R11), nobody loads a snapshot while it leads (R16).
+"""
+
+from __future__ import annotations
+
+
+class RaftInvariantBroken(AssertionError):
+    """The node is about to break a promise of the quorum: it stops, loudly, and changes nothing."""
+
+
+def check_may_cut(to: int, *, high_watermark: int, snapshot_end: int, is_leader: bool) -> None:
+    """R5, R11: a log may be cut to `to` (exclusive end). Raises RaftInvariantBroken."""
+    if is_leader:
+        raise RaftInvariantBroken(f"a leader never truncates its log, here to {to} (R5)")
+    if to < high_watermark:
+        raise RaftInvariantBroken(f"truncation to {to} is below the high watermark {high_watermark} (R11)")
+    if to < snapshot_end:
+        raise RaftInvariantBroken(f"truncation to {to} is below the end of the newest snapshot {snapshot_end} (R11)")
+
+
+def check_may_load(*, is_leader: bool) -> None:
+    """R16: a fetched snapshot replaces the log only of a node that does not lead. Raises RaftInvariantBroken."""
+    if is_leader:
+        raise RaftInvariantBroken("a leader never loads a snapshot (R16)")
