@@ -1,0 +1,52 @@
+"""Is every line of the contract about raft (R, RL) and the controller (C, CL) true after each step?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.sim.checkers.commitment import Commitment
+from headrace.sim.checkers.deciding import Deciding
+from headrace.sim.checkers.decisions import Elections as DecidedElections
+from headrace.sim.checkers.decisions import FencedIsOut, IsrChanges, OldEpochs, Placement
+from headrace.sim.checkers.elections import Elections
+from headrace.sim.checkers.history import History
+from headrace.sim.checkers.images import Images
+from headrace.sim.checkers.liveness import Liveness
+from headrace.sim.checkers.partitions import CommittedState
+from headrace.sim.checkers.replication import Replication
+from headrace.sim.checkers.sessions import Sessions
+from headrace.sim.checkers.snapshots import Snapshots
+from headrace.sim.checkers.strangers import Strangers
+from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
+from headrace.sim.checkers.watcher import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from headrace.sim.checkers.group import Group, Scene
+    from headrace.sim.observation import Checker
+
+JUDGES = (FencedIsOut, OldEpochs, IsrChanges, DecidedElections, Placement, Sessions)
+"""Those that look at single decisions of a controller."""
+
+GROUPS: Sequence[Callable[[Scene], Group]] = (
+    Elections,
+    Replication,
+    Commitment,
+    VoterChanges,
+    CheckQuorum,
+    Snapshots,
+    Strangers,
+    Images,
+    CommittedState,
+    partial(Deciding, judges=JUDGES),
+    History,
+    Liveness,
+)
+"""In the order in which they hear of a step."""
+
+
+def all_checkers() -> list[Checker]:
+    """A fresh set of all checkers, for one run."""
+    return [Watcher(GROUPS)]

@@ -1,0 +1,272 @@
+"""What did the active controller decide, on what, and did the answer wait until it was committed?  C1 C3 C4 C9 C13
+
+Each event of a controller is judged with the image that it decided on and the one it led to; both are made here, from the records that it
+ordered, not taken from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.controller.events import (
+    Answer,
+    AppendRecords,
+    BrokerUnreachable,
+    KRaftVersionAnswered,
+    LeadershipEnded,
+    LeadershipGained,
+    RecordsCommitted,
+    RequestArrived,
+    Resign,
+    TimeAdvanced,
+)
+from headrace.core.error_code import ErrorCode
+from headrace.metadata.image import MetadataImage
+from headrace.metadata.replay import ReplayError, replay_all
+from headrace.raft.roles import Leader
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.observation import LogAppended, StepKind
+from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from headrace.wire.messages.alter_configs import AlterConfigsRequest
+from headrace.wire.messages.alter_partition import AlterPartitionRequest
+from headrace.wire.messages.create_partitions import CreatePartitionsRequest
+from headrace.wire.messages.create_topics import CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from headrace.wire.messages.update_features import UpdateFeaturesRequest
+from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
+from headrace.wire.metadata_records.frame import decode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.group import Handler
+    from headrace.sim.observation import MachineStep
+
+ATOMIC: Final = (
+    AllocateProducerIdsRequest,
+    AlterConfigsRequest,
+    AlterPartitionRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+"""Operations whose records are visible together or not at all."""
+
+
+@dataclass(slots=True, eq=False)
+class Reign:
+    """One controller's time of being active, as ordered by its own effects. `image`: everything it decided so far."""
+
+    life: Life
+    epoch: int
+    image: MetadataImage
+    next_offset: int
+    began_ms: int
+    waiting: dict[int, tuple[int, RequestArrived]] = field(default_factory=dict)
+    """Token -> (end of what the answer depends on, the request)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One event of an active controller and what it led to. `base_offset` is that of the first of `records`."""
+
+    reign: Reign
+    event: Any
+    before: MetadataImage
+    after: MetadataImage
+    records: tuple[Any, ...]
+    base_offset: int
+    answers: tuple[Answer, ...]
+
+    @property
+    def life(self) -> Life:
+        """The process that decided."""
+        return self.reign.life
+
+
+class Judge:
+    """Rules about single decisions; `Deciding` calls it. A subclass overrides what it needs."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def gained(self, reign: Reign) -> None:
+        """A controller became active."""
+
+    def decided(self, decided: Decided) -> None:
+        """It took one event."""
+
+    def answered(self, reign: Reign, request: Any, answer: Answer, now_ms: int) -> None:
+        """An answer to what it was asked leaves, and its records are committed."""
+
+
+class Deciding(Group):
+    """The records of decisions, their answers, and the judges of their content."""
+
+    def __init__(self, scene: Scene, judges: tuple[type[Judge], ...] = ()) -> None:
+        super().__init__(scene)
+        self._reigns: dict[int, Reign] = {}
+        self._judges = [make(self) for make in judges]
+        self._split: list[tuple[int, int, str, int]] = []
+        """(start, end, request, epoch) of operations in several batches."""
+        self._blocks: dict[int, int] = {}
+        self._last_reign_node = -1
+
+    def before_changes(self) -> Mapping[type, Handler]:
+        """C1."""
+        return {LogAppended: self._appended}
+
+    def machine_events(self) -> Mapping[type, Handler]:
+        """Everything a controller hears."""
+        kinds = (RequestArrived, TimeAdvanced, BrokerUnreachable, RecordsCommitted, KRaftVersionAnswered)
+        return {
+            **dict.fromkeys(kinds, self._heard),
+            LeadershipGained: self._gained,
+            LeadershipEnded: self._lost,
+        }
+
+    def began(self, life: Life) -> None:
+        """A new process is not active."""
+        self._reigns.pop(life.node_id, None)
+
+    def ended(self, life: Life, kind: StepKind) -> None:
+        """Whoever waited for a dead process never hears."""
+        reign = self._reigns.pop(life.node_id, None)
+        if reign is not None and any(end > self.ghost.committed.end for end, _ in reign.waiting.values()):
+            self.hit("answer withheld: leadership lost before commit")
+
+    # C1
+
+    def _appended(self, life: Life, batch: LogAppended) -> None:
+        role = life.role
+        if batch.is_control or self.scene.step.kind is not StepKind.EVENT or not isinstance(role, Leader):
+            return
+        if life.applied < role.epoch_start_offset:
+            raise self.broken(
+                "C1",
+                f"controller {life.node_id} writes at {batch.base_offset}, it has replayed up to {life.applied} only",
+                life,
+            )
+        reign = self._reigns.get(life.node_id)
+        if reign is not None and reign.epoch != role.epoch:
+            raise self.broken("C1", f"a controller of epoch {reign.epoch} writes in epoch {role.epoch}", life)
+
+    # Reigns
+
+    def _gained(self, life: Life, step: MachineStep) -> None:
+        event = step.event
+        assert isinstance(event, LeadershipGained)
+        reign = Reign(
+            life=life,
+            epoch=event.epoch,
+            image=event.image,
+            next_offset=event.next_offset,
+            began_ms=event.now_ms,
+        )
+        self._reigns[life.node_id] = reign
+        end = event.image.provenance.last_contained_offset + 1
+        if end > self.ghost.committed.end:
+            raise self.broken("C3", f"controller {life.node_id} begins with {end}, committed is less", life)
+        if self._last_reign_node not in (-1, life.node_id):
+            self.hit("controller failover")
+        self._last_reign_node = life.node_id
+        for judge in self._judges:
+            judge.gained(reign)
+        self._take(reign, step)
+
+    def _lost(self, life: Life, step: MachineStep) -> None:
+        reign = self._reigns.pop(life.node_id, None)
+        if reign is not None and reign.waiting:
+            self.hit("answer withheld: leadership lost before commit")
+
+    def _heard(self, life: Life, step: MachineStep) -> None:
+        reign = self._reigns.get(life.node_id)
+        if reign is not None and reign.life is life:
+            self._take(reign, step)
+
+    def _take(self, reign: Reign, step: MachineStep) -> None:
+        event: Any = step.event
+        before, base_offset = reign.image, -1
+        records: list[Any] = []
+        parts = 0
+        for effect in step.effects:
+            if isinstance(effect, AppendRecords):
+                base_offset = effect.base_offset if base_offset < 0 else base_offset
+                reign.next_offset = effect.base_offset + len(effect.records)
+                records += [decode_record(each) for each in effect.records]
+                parts += 1
+        if records:
+            try:
+                reign.image = replay_all(before, records)
+            except ReplayError as error:
+                raise self.broken(
+                    "C18", f"controller {reign.life.node_id} writes what cannot be replayed: {error}", reign.life
+                ) from error
+        if isinstance(event, RequestArrived):
+            reign.waiting[event.token] = (reign.next_offset if records else 0, event)
+            if parts > 1 and isinstance(event.request, ATOMIC) and not isinstance(records[0], BeginTransactionRecord):
+                self._split.append((base_offset, reign.next_offset, type(event.request).__name__, reign.epoch))
+        answers = tuple(effect for effect in step.effects if isinstance(effect, Answer))
+        decided = Decided(
+            reign=reign,
+            event=event,
+            before=before,
+            after=reign.image,
+            records=tuple(records),
+            base_offset=base_offset,
+            answers=answers,
+        )
+        if records or not isinstance(event, RecordsCommitted):
+            for judge in self._judges:
+                judge.decided(decided)
+        is_over = any(isinstance(effect, Resign) for effect in step.effects)
+        for answer in answers:
+            self._answered(reign, answer, event.now_ms, is_over=is_over)
+
+    # C3 C13
+
+    def _answered(self, reign: Reign, answer: Answer, now_ms: int, *, is_over: bool) -> None:
+        end, asked = reign.waiting.pop(answer.token, (0, None))
+        if asked is None or is_over:
+            return
+        if end > self.ghost.committed.end:
+            raise self.broken(
+                "C3",
+                f"controller {reign.life.node_id} answers {type(asked.request).__name__}, whose records end at {end}; "
+                f"committed is {self.ghost.committed.end}",
+                reign.life,
+            )
+        response = answer.response
+        if isinstance(response, AllocateProducerIdsResponse) and response.error_code == ErrorCode.NONE:
+            self._block(reign, response)
+        for judge in self._judges:
+            judge.answered(reign, asked.request, answer, now_ms)
+
+    def _block(self, reign: Reign, response: AllocateProducerIdsResponse) -> None:
+        start, count = response.producer_id_start, response.producer_id_len
+        for known, length in self._blocks.items():
+            if start < known + length and known < start + count:
+                raise self.broken(
+                    "C13", f"the producer ids {start}..{start + count - 1} were given out twice", reign.life
+                )
+        self._blocks[start] = count
+
+    # C4
+
+    def committed(self, replayed: Replayed) -> None:
+        """Part of an operation is committed: is it visible alone?"""
+        end = replayed.batch.last_offset + 1
+        if not self._split:
+            return
+        for start, stop, what, epoch in self._split:
+            if start < end < stop and replayed.batch.epoch == epoch and not replayed.in_transaction:
+                raise self.broken(
+                    "C4", f"the first records of a {what} are visible, those from {end} to {stop} are not"
+                )
+        self._split = [each for each in self._split if each[1] > end]

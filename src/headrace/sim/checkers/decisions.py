@@ -1,0 +1,249 @@
+"""Is each decision about brokers and partitions one that may be taken?  C7 C8 C9 C10 C11 C14 C15 C16 C19"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.controller.events import RequestArrived
+from headrace.core.error_code import ErrorCode
+from headrace.metadata.image import LEADER_RECOVERED, NO_LEADER, RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.sim.checkers.deciding import Decided, Judge
+from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from headrace.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.messages.create_topics import CreateTopicsRequest
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+from headrace.wire.metadata_records.partition_record import PartitionRecord
+from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
+from headrace.wire.metadata_records.topic_record import TopicRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.core.ids import Uuid
+    from headrace.metadata.image import MetadataImage, PartitionRegistration
+
+_UNCLEAN = "unclean.leader.election.enable"
+
+
+def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration | None, PartitionRegistration | None]]:
+    """(topic id, partition, before, after) of each partition that the records change."""
+    seen: set[tuple[Uuid, int]] = set()
+    for record in decided.records:
+        if isinstance(record, PartitionRecord | PartitionChangeRecord):
+            place = (record.topic_id, record.partition_id)
+            if place not in seen:
+                seen.add(place)
+                yield (
+                    *place,
+                    decided.before.topics.partition_by_id(*place),
+                    decided.after.topics.partition_by_id(*place),
+                )
+
+
+class FencedIsOut(Judge):
+    """C7: a fenced or stopping broker leads nothing and is in no ISR, but as the last member without leading."""
+
+    def decided(self, decided: Decided) -> None:
+        """The partitions that were touched, and all of them when a broker went."""
+        if not decided.records:
+            return
+        image = decided.after
+        for topic_id, number, _, after in touched(decided):
+            if after is not None:
+                self._check(decided, image, f"{topic_id}-{number}", after)
+        for broker_id, broker in image.cluster.brokers.items():
+            old = decided.before.cluster.brokers.get(broker_id)
+            if old is not None and old is not broker and old.is_active and not broker.is_active:
+                self._check_all(decided, image)
+                return
+
+    def _check_all(self, decided: Decided, image: MetadataImage) -> None:
+        for topic in image.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                self._check(decided, image, f"{topic.name}-{number}", partition)
+
+    def _check(self, decided: Decided, image: MetadataImage, name: str, partition: PartitionRegistration) -> None:
+        brokers = image.cluster.brokers
+        if partition.leader != NO_LEADER:
+            leader = brokers.get(partition.leader)
+            if leader is None or not leader.is_active:
+                raise self.group.broken("C7", f"{name} is led by the inactive broker {partition.leader}", decided.life)
+        out = [each for each in partition.isr if each not in brokers or not brokers[each].is_active]
+        if out and (len(partition.isr) > 1 or partition.leader != NO_LEADER):
+            raise self.group.broken("C7", f"{name} has the inactive {out} in its isr {partition.isr}", decided.life)
+
+
+class OldEpochs(Judge):
+    """C8: a request with an older broker epoch changes nothing; one live incarnation an id."""
+
+    def decided(self, decided: Decided) -> None:
+        """Requests that name a broker epoch."""
+        event = decided.event
+        if not isinstance(event, RequestArrived):
+            return
+        request = event.request
+        if not isinstance(request, BrokerHeartbeatRequest | AlterPartitionRequest | AllocateProducerIdsRequest):
+            return
+        broker = decided.before.cluster.brokers.get(request.broker_id)
+        if broker is not None and broker.broker_epoch == request.broker_epoch:
+            return
+        self.group.hit("request refused: older broker epoch")
+        if decided.records:
+            raise self.group.broken(
+                "C8",
+                f"a {type(request).__name__} of broker {request.broker_id} with epoch {request.broker_epoch} was taken",
+                decided.life,
+            )
+
+
+class IsrChanges(Judge):
+    """C9: who may change an ISR, in which epochs, and to whom."""
+
+    def decided(self, decided: Decided) -> None:
+        """Each partition of an AlterPartition, against what it led to and what it was told."""
+        event = decided.event
+        if not isinstance(event, RequestArrived) or not isinstance(event.request, AlterPartitionRequest):
+            return
+        response = next((each.response for each in decided.answers if each.token == event.token), None)
+        for topic in event.request.topics:
+            for asked in topic.partitions:
+                before = decided.before.topics.partition_by_id(topic.topic_id, asked.partition_index)
+                after = decided.after.topics.partition_by_id(topic.topic_id, asked.partition_index)
+                if before is not None and before != after:
+                    self._check(decided, event.request, asked, before)
+                elif before is not None and isinstance(response, AlterPartitionResponse):
+                    self._ahead(decided, asked, before, _error(response, topic.topic_id, asked.partition_index))
+
+    def _check(
+        self, decided: Decided, request: AlterPartitionRequest, asked: Any, before: PartitionRegistration
+    ) -> None:
+        wrong = ""
+        if request.broker_id != before.leader:
+            wrong = f"from {request.broker_id}, the leader is {before.leader}"
+        elif asked.leader_epoch != before.leader_epoch:
+            wrong = f"of leader epoch {asked.leader_epoch}, it is {before.leader_epoch}"
+        elif asked.partition_epoch != before.partition_epoch:
+            wrong = f"of partition epoch {asked.partition_epoch}, it is {before.partition_epoch}"
+        else:
+            wrong = _unfit_member(decided.before, asked, before)
+        if wrong:
+            raise self.group.broken("C9", f"an AlterPartition was accepted {wrong}", decided.life)
+
+    def _ahead(self, decided: Decided, asked: Any, before: PartitionRegistration, error: int | None) -> None:
+        is_ahead = asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch
+        if is_ahead and error == ErrorCode.NONE:
+            raise self.group.broken("C9", "an AlterPartition ahead of the controller was accepted", decided.life)
+
+
+def _error(response: AlterPartitionResponse, topic_id: Uuid, partition: int) -> int | None:
+    if response.error_code != ErrorCode.NONE:
+        return response.error_code
+    for topic in response.topics:
+        if topic.topic_id == topic_id:
+            return next((each.error_code for each in topic.partitions if each.partition_index == partition), None)
+    return None
+
+
+def _unfit_member(image: MetadataImage, asked: Any, before: PartitionRegistration) -> str:
+    wanted = [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs] or [
+        (each, -1) for each in asked.new_isr
+    ]
+    for broker_id, epoch in wanted:
+        broker = image.cluster.brokers.get(broker_id)
+        if broker is None or (broker_id not in before.isr and not broker.is_active):
+            return f"with {broker_id}, which is fenced, stopping or unknown"
+        if epoch not in (-1, broker.broker_epoch):
+            return f"with {broker_id} of broker epoch {epoch}, it is {broker.broker_epoch}"
+        if broker_id not in before.replicas:
+            return f"with {broker_id}, which is no replica"
+    return ""
+
+
+class Elections(Judge):
+    """C10, C11: who becomes leader without loss, and what an unclean election leaves."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__(group)
+        self._must_leave: dict[int, int] = {}
+
+    def decided(self, decided: Decided) -> None:
+        """New leaders, and brokers that registered anew."""
+        for topic_id, number, before, after in touched(decided):
+            if before is None or after is None or after.leader in (NO_LEADER, before.leader):
+                continue
+            if after.leader not in before.isr and after.leader not in before.eligible_leader_replicas:
+                self._unclean(decided, topic_id, number, before, after)
+        for record in decided.records:
+            if isinstance(record, RegisterBrokerRecord):
+                self._registered(decided, record)
+
+    def _unclean(
+        self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
+    ) -> None:
+        image = decided.before
+        topic = image.topics.by_id[topic_id]
+        places = ((RESOURCE_TOPIC, topic.name), (RESOURCE_BROKER, str(after.leader)), (RESOURCE_BROKER, ""))
+        values = [image.configs.of(*place).get(_UNCLEAN) for place in places]
+        if next((value for value in values if value is not None), "false") != "true":
+            raise self.group.broken(
+                "C11", f"{topic.name}-{number} got the leader {after.leader} from outside of {before.isr}", decided.life
+            )
+        if after.leader_recovery_state == LEADER_RECOVERED:
+            raise self.group.broken("C11", f"{topic.name}-{number} lost records and is not marked", decided.life)
+        self.group.hit("unclean leader election")
+
+    def _registered(self, decided: Decided, record: RegisterBrokerRecord) -> None:
+        old = decided.before.cluster.brokers.get(record.broker_id)
+        if old is None or old.incarnation_id == record.incarnation_id:
+            return
+        for topic in decided.after.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                others = len(partition.isr) > 1 or partition.leader != NO_LEADER
+                if record.broker_id in partition.isr and others:
+                    raise self.group.broken(
+                        "C10",
+                        f"broker {record.broker_id} registered anew and is in the isr of {topic.name}-{number}",
+                        decided.life,
+                    )
+                if record.broker_id in partition.eligible_leader_replicas:
+                    raise self.group.broken(
+                        "C10",
+                        f"broker {record.broker_id} registered anew and may lead {topic.name}-{number}",
+                        decided.life,
+                    )
+
+
+class Placement(Judge):
+    """C19: copies of a new partition lie on different brokers, and racks where there are enough."""
+
+    def decided(self, decided: Decided) -> None:
+        """New partitions; those whose places the client named may lie as it likes."""
+        new = [each for each in decided.records if isinstance(each, PartitionRecord)]
+        if not new:
+            return
+        by_hand = _placed_by_hand(decided)
+        names = {record.topic_id: record.name for record in decided.records if isinstance(record, TopicRecord)}
+        for record in new:
+            replicas = record.replicas
+            if len(set(replicas)) != len(replicas):
+                raise self.group.broken("C19", f"two copies of a partition on one broker: {replicas}", decided.life)
+            if names.get(record.topic_id) not in by_hand:
+                self._check_racks(decided, replicas)
+
+    def _check_racks(self, decided: Decided, replicas: tuple[int, ...]) -> None:
+        brokers = decided.before.cluster.brokers
+        if any(broker.rack is None or not broker.is_active for broker in brokers.values()):
+            return
+        racks = {broker.rack for broker in brokers.values()}
+        used = {brokers[each].rack for each in replicas if each in brokers}
+        if len(used) < min(len(racks), len(replicas)):
+            raise self.group.broken("C19", f"the copies {replicas} share racks, there are {len(racks)}", decided.life)
+
+
+def _placed_by_hand(decided: Decided) -> set[str | None]:
+    """The new topics whose places the client named; None stands for every topic that is not new."""
+    event = decided.event
+    if not isinstance(event, RequestArrived) or not isinstance(event.request, CreateTopicsRequest):
+        return {None}
+    return {None, *(topic.name for topic in event.request.topics if topic.assignments)}

@@ -1,0 +1,180 @@
+"""Is there one leader an epoch, one vote a voter, and does nobody say what its disk does not?  R1 R2 R3 R4 R13 R19 R22"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.raft.events import RaftResponseArrived
+from headrace.raft.quorum import majority_of
+from headrace.raft.roles import Candidate, Follower, Leader, Prospective
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.messages import Revealed, revealed
+from headrace.sim.observation import QuorumStateDurable, RequestSent, ResponseSent
+from headrace.wire.messages.vote import VoteResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.raft.roles import Role
+    from headrace.sim.checkers.ghost import DiskKey, Life
+    from headrace.sim.checkers.group import Handler
+    from headrace.sim.observation import MachineStep
+
+_Choice = tuple[int, Uuid]
+
+
+class Elections(Group):
+    """Leaders, votes, epochs and roles."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.leaders: dict[int, Life] = {}
+        self.votes: dict[tuple[DiskKey, int], _Choice] = {}
+        self._granted: dict[int, set[int]] = {}
+        """Node -> voters that granted its pre-vote since it last became prospective."""
+
+    def before_changes(self) -> Mapping[type, Handler]:
+        """The state on disk may not go back."""
+        return {QuorumStateDurable: self._stored}
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """A message may say only what is on disk."""
+        return {RequestSent: self._request_sent, ResponseSent: self._response_sent}
+
+    def machine_events(self) -> Mapping[type, Handler]:
+        """Answers to pre-votes."""
+        return {RaftResponseArrived: self._answered}
+
+    def began(self, life: Life) -> None:
+        """A process starts with no question asked."""
+        self._granted[life.node_id] = set()
+
+    # Roles
+
+    def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
+        """The role, its epoch and its vote."""
+        if before is None:
+            self._started(life, after)
+        elif after.epoch < before.epoch:
+            raise self.broken("R3", f"the epoch of node {life.node_id} fell from {before.epoch} to {after.epoch}", life)
+        if isinstance(after, Leader):
+            self._leads(life, after)
+        elif isinstance(after, Candidate) and (before is None or before.epoch != after.epoch):
+            self._stands(life, before, after)
+        elif isinstance(after, Prospective):
+            self._asks_first(life, before, after)
+        elif isinstance(after, Follower) and after.leader_id == life.node_id:
+            raise self.broken("R19", f"node {life.node_id} follows itself", life)
+
+    def _started(self, life: Life, role: Role) -> None:
+        if role.epoch < life.disk.stored_epoch:
+            raise self.broken(
+                "R3", f"node {life.node_id} starts in epoch {role.epoch}, its disk said {life.disk.stored_epoch}", life
+            )
+
+    def _leads(self, life: Life, role: Leader) -> None:
+        known = self.leaders.setdefault(role.epoch, life)
+        if known is life:
+            return
+        if known.disk is life.disk:
+            raise self.broken("R13", f"node {life.node_id} leads epoch {role.epoch} again after a restart", life)
+        raise self.broken(
+            "R1", f"nodes {known.node_id} and {life.node_id} are both leaders of epoch {role.epoch}", known, life
+        )
+
+    def _stands(self, life: Life, before: Role | None, role: Candidate) -> None:
+        self._must_be_voter(life, "a candidate")
+        voters = life.disk.log.voters.voters
+        granted = self._granted.get(life.node_id, set()) | {life.node_id}
+        source = self._granting()
+        if source is not None:
+            granted.add(source)
+        counted = sum(1 for voter in voters if voter.voter_id in granted)
+        if before is not None and counted < majority_of(len(voters)):
+            raise self.broken(
+                "R22",
+                f"node {life.node_id} raised the epoch to {role.epoch} with {counted} of {len(voters)} pre-votes",
+                life,
+            )
+        self._granted[life.node_id] = set()
+
+    def _asks_first(self, life: Life, before: Role | None, role: Prospective) -> None:
+        if not isinstance(before, Prospective):
+            self._must_be_voter(life, "prospective")
+            self._granted[life.node_id] = set()
+
+    def _must_be_voter(self, life: Life, what: str) -> None:
+        node_id, directory_id = life.disk.key
+        voters = life.disk.log.voters
+        if voters.voters and not voters.has(node_id, directory_id):
+            raise self.broken("R19", f"node {node_id} is {what} and no voter", life)
+
+    # What R22 counts
+
+    def _answered(self, life: Life, step: MachineStep) -> None:
+        source = self._granting()
+        if source is not None and isinstance(life.role, Prospective):
+            self._granted[life.node_id].add(source)
+
+    def _granting(self) -> int | None:
+        """Who grants a vote with the answer that this step took in; None when it is no such answer."""
+        received = self.scene.step.received
+        if received is None or received.is_request or not isinstance(received.message, VoteResponse):
+            return None
+        topics = received.message.topics
+        if not topics or not topics[0].partitions or not topics[0].partitions[0].vote_granted:
+            return None
+        return received.source
+
+    # What is on disk, and what is said
+
+    def _stored(self, life: Life, change: QuorumStateDurable) -> None:
+        state, disk = change.state, life.disk
+        if state.leader_epoch < disk.stored_epoch:
+            raise self.broken(
+                "R3",
+                f"quorum-state of node {life.node_id} fell from epoch {disk.stored_epoch} to {state.leader_epoch}",
+                life,
+            )
+        old = disk.stored
+        if old is None or old.leader_epoch != state.leader_epoch:
+            return
+        if -1 not in (old.voted_id, state.voted_id) and old.voted_id != state.voted_id:
+            raise self.broken("R2", f"node {life.node_id} stored a second vote in epoch {state.leader_epoch}", life)
+
+    def _request_sent(self, life: Life, change: RequestSent) -> None:
+        said = revealed(life.node_id, change.request)
+        if said.epoch >= 0:
+            self._check_said(life, said, change.request)
+
+    def _response_sent(self, life: Life, change: ResponseSent) -> None:
+        said = revealed(life.node_id, change.response, change.request)
+        if said.epoch >= 0:
+            self._check_said(life, said, change.response)
+
+    def _check_said(self, life: Life, said: Revealed, message: object) -> None:
+        state = life.disk.stored
+        stored_epoch = -1 if state is None else state.leader_epoch
+        what = type(message).__name__
+        if said.epoch > max(stored_epoch, 0):
+            raise self.broken(
+                "R4", f"node {life.node_id} says epoch {said.epoch} in {what}, its disk says {stored_epoch}", life
+            )
+        if said.candidate is not None:
+            self._check_vote(life, said.epoch, said.candidate, what)
+        says_leading = said.leader_id == life.node_id and state is not None and said.epoch == state.leader_epoch
+        if says_leading and state is not None and life.node_id not in (state.leader_id, state.voted_id):
+            raise self.broken("R4", f"node {life.node_id} says that it leads epoch {said.epoch} in {what}", life)
+
+    def _check_vote(self, life: Life, epoch: int, candidate: _Choice, what: str) -> None:
+        state = life.disk.stored
+        if state is not None and state.leader_epoch == epoch and candidate[0] not in (state.voted_id, state.leader_id):
+            raise self.broken(
+                "R4", f"node {life.node_id} says in {what} that it voted for {candidate[0]}; its disk does not", life
+            )
+        known = self.votes.setdefault((life.disk.key, epoch), candidate)
+        if known[0] != candidate[0] or (known[1] != candidate[1] and ZERO_UUID not in (known[1], candidate[1])):
+            raise self.broken(
+                "R2", f"node {life.node_id} votes for {known[0]} and {candidate[0]} in epoch {epoch}", life
+            )

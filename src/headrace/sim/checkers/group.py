@@ -1,0 +1,101 @@
+"""What is a group of invariants, and what is it told?
+
+`watcher.Watcher` tells the ghost of a step first, then each group, and only what the group asked for: so a step that changes nothing costs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.sim.checkers.ghost import Ghost
+from headrace.sim.markers import Markers
+from headrace.sim.observation import InvariantBroken, Step, StepKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headrace.raft.roles import Role
+    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.observation import ClusterView, MachineStep
+
+    Handler = Callable[[Life, Any], None]
+
+
+@dataclass(slots=True, eq=False)
+class Scene:
+    """What all groups look at; `step` is the one at hand."""
+
+    ghost: Ghost = field(default_factory=Ghost)
+    markers: Markers = field(default_factory=Markers)
+    cluster: ClusterView | None = None
+    step: Step = field(default_factory=Step)
+
+
+class Group:
+    """Some invariants that look at the same things. A subclass overrides what it needs."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.ghost = scene.ghost
+
+    # What it wants to hear of: change class -> handler, called before or after the ghost took the change
+
+    def before_changes(self) -> Mapping[type, Handler]:
+        """Handlers that compare a change with what was."""
+        return {}
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """Handlers that judge what is."""
+        return {}
+
+    def machine_events(self) -> Mapping[type, Handler]:
+        """Event class of a machine -> handler of its `MachineStep`s."""
+        return {}
+
+    def machine_effects(self) -> Mapping[type, Handler]:
+        """Effect class of a machine -> handler of such effects."""
+        return {}
+
+    def began(self, life: Life) -> None:
+        """A process started; its disk is known to the ghost."""
+
+    def ended(self, life: Life, kind: StepKind) -> None:
+        """A process crashed or stopped."""
+
+    def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
+        """`life.role` still is `before`; in the first step of a process `before` is None."""
+
+    def high_watermark_changed(self, life: Life, before: int, after: int) -> None:
+        """-1 = none yet."""
+
+    def committed(self, replayed: Replayed) -> None:
+        """One more batch is committed in truth."""
+
+    def called(self, event: object) -> None:
+        """A client's call began or ended."""
+
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """Every 1,000 steps and at the end."""
+
+    def at_end(self, cluster: ClusterView) -> None:
+        """After healing."""
+
+    # For subclasses
+
+    def broken(self, invariant: str, message: str, *lives: Life) -> InvariantBroken:
+        """What to raise."""
+        return InvariantBroken(invariant, message, nodes=tuple(life.node_id for life in lives))
+
+    def hit(self, marker: str) -> None:
+        """A rare state was reached."""
+        self.scene.markers.hit(marker)
+
+    def machine_step_of(self, kind: type) -> MachineStep | None:
+        """The first event of this class that a machine took in this step."""
+        for each in self.scene.step.machines:
+            if type(each.event) is kind:
+                return each
+        return None

@@ -1,0 +1,119 @@
+"""After the faults have stopped: is there a leader, are all answered, are all together?  RL1 RL2 RL3 CL1 CL2 CL3"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.observation import CallEnded, CallStarted
+
+if TYPE_CHECKING:
+    from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.observation import ClusterView, NodeView
+
+
+class Liveness(Group):
+    """What must have become true within the bound that the run's healing phase waited."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._waiting: dict[int, CallStarted] = {}
+        self._ends: list[tuple[int, int]] = []
+        """(virtual time in us, committed end) of each commit."""
+
+    def called(self, event: object) -> None:
+        """RL2: every call ends."""
+        if isinstance(event, CallStarted):
+            self._waiting[event.call_id] = event
+        elif isinstance(event, CallEnded):
+            self._waiting.pop(event.call_id, None)
+
+    def committed(self, replayed: Replayed) -> None:
+        """Remember when."""
+        self._ends.append((self.scene.step.at_us, replayed.batch.last_offset + 1))
+
+    def _settled_end(self, cluster: ClusterView) -> int:
+        """What was committed two fetch timeouts ago: everybody must have heard of it by now."""
+        before = cluster.now_us - 2_000 * cluster.fetch_timeout_ms
+        return next((end for at, end in reversed(self._ends) if at <= before), 0)
+
+    def at_end(self, cluster: ClusterView) -> None:
+        """All of them, in the order in which one depends on the other."""
+        nodes = [node for node in cluster.nodes.values() if node.is_up and node.raft is not None]
+        leader = self._one_leader(nodes)
+        self._answered()
+        self._together(nodes, leader, self._settled_end(cluster))
+        self._same_metadata(nodes, self._settled_end(cluster))
+        image = self.ghost.committed.image_at(self.ghost.committed.end)
+        if image is not None and any(node.image is not None and node.controller is None for node in nodes):
+            self._leaders(image)
+            self._reassignments(image)
+
+    def _one_leader(self, nodes: list[NodeView]) -> NodeView:
+        """RL1."""
+        known = {(node.raft.leader_id, node.raft.epoch) for node in nodes if node.raft is not None}
+        if len(known) != 1 or next(iter(known))[0] < 0:
+            said = {node.node_id: (node.raft.leader_id, node.raft.epoch) for node in nodes if node.raft is not None}
+            raise self.broken("RL1", f"who leads, and in which epoch: {said}")
+        leader_id = next(iter(known))[0]
+        leader = next((node for node in nodes if node.node_id == leader_id), None)
+        if leader is None or leader.raft is None or leader.raft.leader_id != leader.node_id:
+            raise self.broken("RL1", f"all say that node {leader_id} leads, it does not")
+        return leader
+
+    def _answered(self) -> None:
+        """RL2."""
+        if self._waiting:
+            first = min(self._waiting)
+            raise self.broken(
+                "RL2", f"{len(self._waiting)} calls were never answered, the first is {self._waiting[first]}"
+            )
+
+    def _together(self, nodes: list[NodeView], leader: NodeView, settled: int) -> None:
+        """RL3."""
+        assert leader.raft is not None
+        for node in nodes:
+            assert node.raft is not None
+            if node.raft.high_watermark < settled:
+                raise self.broken(
+                    "RL3",
+                    f"node {node.node_id} knows {node.raft.high_watermark} as committed, "
+                    f"its leader {leader.raft.high_watermark}, and {settled} for long",
+                )
+
+    def _same_metadata(self, nodes: list[NodeView], settled: int) -> None:
+        """CL1. That each image is the true one at its offset is C2."""
+        for node in nodes:
+            if node.image is None:
+                continue
+            end = node.image.provenance.last_contained_offset + 1
+            truth = self.ghost.committed.image_at(settled)
+            wanted = 0 if truth is None else truth.provenance.last_contained_offset + 1
+            if end < wanted:
+                raise self.broken(
+                    "CL1", f"the metadata of node {node.node_id} ends at {end}, {wanted} is known for long"
+                )
+
+    def _leaders(self, image: MetadataImage) -> None:
+        """CL2."""
+        for topic in image.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                if partition.leader < 0 and any(
+                    broker.is_active
+                    for each in eligible(partition)
+                    if (broker := image.cluster.brokers.get(each)) is not None
+                ):
+                    raise self.broken("CL2", f"{topic.name}-{number} has no leader: {partition}")
+
+    def _reassignments(self, image: MetadataImage) -> None:
+        """CL3."""
+        for topic in image.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                if partition.adding_replicas or partition.removing_replicas:
+                    raise self.broken("CL3", f"{topic.name}-{number} is still being moved: {partition}")
+
+
+def eligible(partition: PartitionRegistration) -> tuple[int, ...]:
+    """The replicas that may lead without loss."""
+    return (*partition.isr, *partition.eligible_leader_replicas)

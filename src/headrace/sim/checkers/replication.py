@@ -1,0 +1,195 @@
+"""Do the logs grow and shrink only as they may, and is only what a disk holds counted?  R5 R11 R12 R20 (R6 and R13: `ghost`)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.raft.events import RaftResponseArrived, SendRaftRequest
+from headrace.raft.roles import Follower, Leader
+from headrace.records.batch import batch_is_sound, read_header
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.observation import LogAppended, LogDurable, LogReset, LogTruncated, RequestSent, StepKind
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.group import Handler
+
+
+class Replication(Group):
+    """Appending, truncating, fetching and flushing."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._fetches: dict[int, dict[int, int]] = {}
+        """Node -> correlation of a fetch that is under way -> the epoch it was sent in."""
+        self._was_durable: dict[int, tuple[int, int | None]] = {}
+        """Node -> (durable end, chain there) of the log that its last process left."""
+
+    def before_changes(self) -> Mapping[type, Handler]:
+        """What grows or shrinks is compared with what was."""
+        return {LogAppended: self._appended, LogTruncated: self._truncated, LogReset: self._reset}
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """What is said about the log."""
+        return {RequestSent: self._request_sent, LogDurable: self._durable}
+
+    def machine_effects(self) -> Mapping[type, Handler]:
+        """In which epoch a fetch is sent."""
+        return {SendRaftRequest: self._fetch_ordered}
+
+    def began(self, life: Life) -> None:
+        """What was durable must be there again, unless the disk is another one."""
+        self._fetches[life.node_id] = {}
+        known = self._was_durable.pop(life.node_id, None)
+        log = life.disk.log
+        if known is None or known[0] <= log.start:
+            return
+        durable, chain = known
+        if log.end < durable or log.chain_at(durable) != chain:
+            raise self.broken(
+                "D5", f"node {life.node_id} had its log on disk up to {durable}, after a restart it has not", life
+            )
+
+    def ended(self, life: Life, kind: StepKind) -> None:
+        """Remember what the disk held."""
+        if life.disk.is_lost:
+            self._was_durable.pop(life.node_id, None)
+            return
+        log = life.disk.log
+        self._was_durable[life.node_id] = (log.durable, log.chain_at(log.durable))
+
+    # R5 R11
+
+    def _appended(self, life: Life, batch: LogAppended) -> None:
+        if self.scene.step.kind is not StepKind.EVENT:
+            return
+        role = life.role
+        log = life.disk.log
+        if batch.base_offset != log.end:
+            raise self.broken(
+                "R20", f"node {life.node_id} appended at {batch.base_offset}, its log ended at {log.end}", life
+            )
+        if isinstance(role, Leader):
+            if batch.epoch != role.epoch:
+                raise self.broken(
+                    "R5", f"leader {life.node_id} of epoch {role.epoch} appended a batch of epoch {batch.epoch}", life
+                )
+        else:
+            self._follower_appended(life, batch)
+
+    def _truncated(self, life: Life, change: LogTruncated) -> None:
+        log = life.disk.log
+        if change.to >= log.end:
+            return
+        if isinstance(life.role, Leader):
+            raise self.broken("R5", f"leader {life.node_id} truncated its log to {change.to}", life)
+        if change.to < life.high_watermark:
+            raise self.broken(
+                "R11",
+                f"node {life.node_id} truncated to {change.to}, below its high watermark {life.high_watermark}",
+                life,
+            )
+        newest = max(life.disk.snapshots, default=0)
+        if change.to < newest:
+            raise self.broken("R11", f"node {life.node_id} truncated to {change.to}, below its snapshot {newest}", life)
+        self._mark_divergence(life, change.to)
+
+    def _reset(self, life: Life, change: LogReset) -> None:
+        if self.scene.step.kind is not StepKind.EVENT:
+            return
+        if isinstance(life.role, Leader):
+            raise self.broken("R16", f"leader {life.node_id} replaced its log by a snapshot at {change.start}", life)
+        if change.start < life.high_watermark:
+            raise self.broken(
+                "R11", f"node {life.node_id} began its log anew at {change.start}, below its high watermark", life
+            )
+        self.hit("snapshot fetched")
+        if life.disk.log.end > change.start:
+            self.hit("snapshot installed over a longer stale log")
+
+    def _mark_divergence(self, life: Life, to: int) -> None:
+        """Which kind of divergence this truncation heals (section 6, "must be reached")."""
+        term = self.ghost.term
+        if term is None:
+            return
+        ours, leaders = life.disk.log, term.life.disk.log
+        if ours.end > leaders.end:
+            self.hit("follower truncated: longer log")
+        elif ours.end < leaders.end:
+            self.hit("follower truncated: shorter log")
+        else:
+            self.hit("follower truncated: other epoch at the same length")
+        gone = ours.epochs_between(to, ours.end)
+        instead = leaders.epochs_between(to, leaders.end)
+        if len(gone) > 1 or len(instead) > 1:
+            self.hit("follower truncated: several epochs apart")
+        if (
+            gone
+            and instead
+            and instead[0] - gone[-1] > 1
+            and not any(epoch in self.ghost.terms and self._wrote(epoch) for epoch in range(gone[-1] + 1, instead[0]))
+        ):
+            self.hit("follower truncated: an empty epoch in between")
+
+    def _wrote(self, epoch: int) -> bool:
+        return any(name[0] == epoch for name in self.ghost.names)
+
+    # R12
+
+    def _request_sent(self, life: Life, change: RequestSent) -> None:
+        request = change.request
+        if not isinstance(request, FetchRequest) or not life.is_controller:
+            return
+        if not request.topics or not request.topics[0].partitions:
+            return
+        offset = request.topics[0].partitions[0].fetch_offset
+        if offset > life.disk.log.durable:
+            raise self.broken(
+                "R12",
+                f"node {life.node_id} fetches from {offset}, its disk has the log up to {life.disk.log.durable}",
+                life,
+            )
+
+    def _durable(self, life: Life, change: LogDurable) -> None:
+        if change.upto > life.disk.log.end:
+            raise self.broken(
+                "R12", f"node {life.node_id} calls {change.upto} durable, its log ends at {life.disk.log.end}", life
+            )
+
+    # R20
+
+    def _follower_appended(self, life: Life, batch: LogAppended) -> None:
+        header = read_header(batch.data)
+        if header.size != len(batch.data) or not batch_is_sound(batch.data, header):
+            raise self.broken("R20", f"node {life.node_id} appended a damaged batch at {batch.base_offset}", life)
+        asked = self._asked_in(life)
+        if asked is None:
+            raise self.broken("R20", f"node {life.node_id} appended at {batch.base_offset} without an answer", life)
+        if batch.epoch > asked:
+            raise self.broken(
+                "R20", f"node {life.node_id} asked in epoch {asked} and appended a batch of epoch {batch.epoch}", life
+            )
+        role = life.role
+        if not isinstance(role, Follower) or role.epoch != asked:
+            raise self.broken(
+                "R20", f"node {life.node_id} asked in epoch {asked} and appended the answer in epoch {life.epoch}", life
+            )
+
+    def _asked_in(self, life: Life) -> int | None:
+        """The epoch in which the fetch was sent whose answer this step took in."""
+        step = self.machine_step_of(RaftResponseArrived)
+        if step is None:
+            return None
+        event = step.event
+        assert isinstance(event, RaftResponseArrived)
+        if not isinstance(event.response, FetchResponse):
+            return None
+        return self._fetches[life.node_id].get(event.correlation)
+
+    def _fetch_ordered(self, life: Life, effect: SendRaftRequest) -> None:
+        if isinstance(effect.request, FetchRequest):
+            partition = effect.request.topics[0].partitions[0]
+            self._fetches[life.node_id][effect.correlation] = partition.current_leader_epoch

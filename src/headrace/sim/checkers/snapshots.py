@@ -1,0 +1,97 @@
+"""Are snapshots what they say, whole, on disk, and is what they replace really gone only then?  R15"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import StorageFault
+from headrace.metadata.image import MetadataProvenance
+from headrace.metadata.loader import MetadataFault, MetadataLoader
+from headrace.raft.snapshots import read_snapshot
+from headrace.sim.checkers.group import Group
+from headrace.sim.checkers.images import images_differ
+from headrace.sim.observation import LogReset, LogStartMoved, SnapshotAppeared, SnapshotRemoved, StepKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.core.offsets import OffsetAndEpoch
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.group import Handler
+
+
+class Snapshots(Group):
+    """Name, content, durability and the log below."""
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """Snapshots that come and go, and the log's start."""
+        return {
+            SnapshotAppeared: self._appeared,
+            SnapshotRemoved: self._start_is_covered,
+            LogStartMoved: self._start_is_covered,
+            LogReset: self._reset,
+        }
+
+    def began(self, life: Life) -> None:
+        """What is found on a disk is covered too."""
+        self._start_is_covered(life, None)
+
+    def _appeared(self, life: Life, change: SnapshotAppeared) -> None:
+        snapshot_id = change.snapshot_id
+        if snapshot_id.offset == 0:
+            return
+        if not change.is_durable:
+            raise self.broken("R15", f"node {life.node_id} shows the snapshot {snapshot_id} before it is on disk", life)
+        self._check_name(life, snapshot_id)
+        self._check_content(life, snapshot_id, change.data)
+
+    def _check_name(self, life: Life, snapshot_id: OffsetAndEpoch) -> None:
+        prefix = self.ghost.committed
+        if snapshot_id.offset > prefix.end:
+            raise self.broken(
+                "R15",
+                f"node {life.node_id} has a snapshot that ends at {snapshot_id.offset}, committed is {prefix.end}",
+                life,
+            )
+        epoch = prefix.log.epoch_below(snapshot_id.offset)
+        if epoch != snapshot_id.epoch:
+            raise self.broken(
+                "R15", f"node {life.node_id} names a snapshot {snapshot_id}, the record below has epoch {epoch}", life
+            )
+
+    def _check_content(self, life: Life, snapshot_id: OffsetAndEpoch, data: bytes) -> None:
+        truth = self.ghost.committed.image_at(snapshot_id.offset)
+        if truth is None:
+            raise self.broken(
+                "R15", f"node {life.node_id} ends a snapshot inside a batch, at {snapshot_id.offset}", life
+            )
+        try:
+            snapshot = read_snapshot(data, name=str(snapshot_id))
+            loader = MetadataLoader()
+            provenance = MetadataProvenance(
+                last_contained_offset=snapshot_id.offset - 1,
+                last_contained_epoch=snapshot_id.epoch,
+                last_contained_log_time_ms=snapshot.last_contained_log_timestamp,
+            )
+            loader.load_snapshot(snapshot.records, provenance)
+        except (StorageFault, MetadataFault) as fault:
+            raise self.broken(
+                "R15", f"the snapshot {snapshot_id} of node {life.node_id} is broken: {fault}", life
+            ) from fault
+        if loader.image.provenance != truth.provenance or images_differ(loader.image, truth):
+            raise self.broken(
+                "R15", f"the snapshot {snapshot_id} of node {life.node_id} is not what the log says up to there", life
+            )
+
+    def _reset(self, life: Life, change: LogReset) -> None:
+        if self.scene.step.kind is StepKind.EVENT:
+            self._start_is_covered(life, change)
+
+    def _start_is_covered(self, life: Life, change: object) -> None:
+        disk = life.disk
+        if self.scene.step.kind is StepKind.STARTED and change is not None:
+            return
+        if disk.log.start > 0 and disk.log.start not in disk.snapshots:
+            raise self.broken(
+                "R15", f"the log of node {life.node_id} begins at {disk.log.start}, and no snapshot ends there", life
+            )

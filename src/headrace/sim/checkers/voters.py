@@ -1,0 +1,220 @@
+"""Do the voters change one at a time, and only under a leader that has committed?  R17 RL4, and R14: a leader without its voters steps down"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.raft.events import RaftRequestArrived, TimeAdvanced
+from headrace.raft.quorum import majority_of
+from headrace.raft.roles import Leader
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.logs import voters_in
+from headrace.sim.observation import LogAppended, StepKind
+from headrace.wire.messages.fetch import FetchRequest
+from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.raft.roles import Role
+    from headrace.raft.voters import VoterSet
+    from headrace.sim.checkers.ghost import Life, Term
+    from headrace.sim.checkers.group import Handler
+    from headrace.sim.observation import ClusterView, MachineStep
+
+
+class VoterChanges(Group):
+    """Records that set the voters."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._open: dict[int, tuple[int, int]] = {}
+        """Epoch -> (base offset, end) of the voter change that its leader has under way."""
+
+    def before_changes(self) -> Mapping[type, Handler]:
+        """A record of voters is compared with the one before."""
+        return {LogAppended: self._appended}
+
+    def _appended(self, life: Life, batch: LogAppended) -> None:
+        role = life.role
+        if not batch.is_control or self.scene.step.kind is not StepKind.EVENT or not isinstance(role, Leader):
+            return
+        after = voters_in(batch.data)
+        if after is None:
+            return
+        log = life.disk.log
+        if batch.base_offset == role.epoch_start_offset and batch.base_offset == 0:
+            return
+        before = log.voters
+        self._check_moment(life, role, batch)
+        self._check_difference(life, before, after)
+        self._open[role.epoch] = (batch.base_offset, batch.next_offset)
+
+    def _check_moment(self, life: Life, role: Leader, batch: LogAppended) -> None:
+        high_watermark = self.ghost.committed.end
+        log = life.disk.log
+        if log.last_voters_end > high_watermark:
+            raise self.broken(
+                "R17",
+                f"leader {life.node_id} changes the voters at {batch.base_offset}; the last change is not committed",
+                life,
+            )
+        if high_watermark <= role.epoch_start_offset:
+            raise self.broken(
+                "R17",
+                f"leader {life.node_id} changes the voters at {batch.base_offset} before it committed in epoch {role.epoch}",
+                life,
+            )
+
+    def _check_difference(self, life: Life, before: VoterSet, after: VoterSet) -> None:
+        old, new = _keys(before), _keys(after)
+        if before.kraft_version == 0 and after.kraft_version > 0:
+            old, new = {(each[0], ZERO_UUID) for each in old}, {(each[0], ZERO_UUID) for each in new}
+        if len(old ^ new) > 1:
+            raise self.broken(
+                "R17", f"leader {life.node_id} changes the voters from {sorted(old)} to {sorted(new)} at once", life
+            )
+        if len(new) > len(old):
+            self.hit("voter added")
+        elif len(new) < len(old):
+            self.hit("voter removed")
+            if life.disk.key not in new and (life.node_id, ZERO_UUID) not in new:
+                self.hit("leader removed itself")
+
+    def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
+        """A voter change that its leader did not live to see committed."""
+        if isinstance(before, Leader) and not isinstance(after, Leader):
+            self._cut_short(before.epoch)
+
+    def ended(self, life: Life, kind: StepKind) -> None:
+        """A crash of the leader may cut it short too."""
+        if isinstance(life.role, Leader):
+            self._cut_short(life.role.epoch)
+
+    def _cut_short(self, epoch: int) -> None:
+        change = self._open.pop(epoch, None)
+        if change is not None and change[1] > self.ghost.committed.end:
+            self.hit("voter change cut short by a leader change")
+
+    def at_end(self, cluster: ClusterView) -> None:
+        """RL4: a change is committed everywhere or gone everywhere."""
+        truth = _keys(self.ghost.committed.log.voters)
+        for node in cluster.nodes.values():
+            life = self.ghost.lives.get(node.node_id)
+            if not node.is_up or life is None or node.raft is None:
+                continue
+            if _keys(life.disk.log.voters) != truth or _keys(node.raft.voters) != truth:
+                raise self.broken(
+                    "RL4",
+                    f"node {node.node_id} has the voters {sorted(_keys(node.raft.voters))}, committed are {sorted(truth)}",
+                    life,
+                )
+
+
+def _keys(voters: VoterSet) -> set[tuple[int, Uuid]]:
+    return {(voter.voter_id, voter.directory_id) for voter in voters.voters}
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """What one leader heard of its voters, by its own clock."""
+
+    since_ms: int
+    heard: dict[tuple[int, Uuid], int] = field(default_factory=dict)
+    overdue_since_ms: int | None = None
+
+
+class CheckQuorum(Group):
+    """R14: a leader that no majority of voters fetched from for 1.5 fetch timeouts steps down, by its own clock."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._watches: dict[int, _Watch] = {}
+
+    def machine_events(self) -> Mapping[type, Handler]:
+        """Fetches that the leader hears, and its sense of time."""
+        return {RaftRequestArrived: self._asked, TimeAdvanced: self._time}
+
+    def began(self, life: Life) -> None:
+        """A new process leads nothing."""
+        self._watches.pop(life.node_id, None)
+
+    def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
+        """Leadership begins or ends."""
+        if not isinstance(after, Leader):
+            watch = self._watches.pop(life.node_id, None)
+            if watch is not None and watch.overdue_since_ms is not None:
+                self.hit("leader resigned: check quorum")
+            return
+        if isinstance(before, Leader) and before.epoch == after.epoch:
+            return
+        cluster = self.scene.cluster
+        assert cluster is not None
+        self._watches[life.node_id] = _Watch(since_ms=cluster.local_ms(life.node_id))
+
+    def _asked(self, life: Life, step: MachineStep) -> None:
+        watch = self._watches.get(life.node_id)
+        event = step.event
+        assert isinstance(event, RaftRequestArrived)
+        request = event.request
+        if watch is None or not isinstance(request, FetchRequest | FetchSnapshotRequest):
+            return
+        if not request.topics or not request.topics[0].partitions:
+            return
+        part = request.topics[0].partitions[0]
+        if part.current_leader_epoch == life.epoch:
+            if isinstance(request, FetchRequest):
+                key = (request.replica_state.replica_id, part.replica_directory_id)
+            else:
+                key = (request.replica_id, part.replica_directory_id)
+            watch.heard[key] = event.now_ms
+        self._judge(life, watch, event.now_ms)
+
+    def _time(self, life: Life, step: MachineStep) -> None:
+        watch = self._watches.get(life.node_id)
+        if watch is not None:
+            event = step.event
+            assert isinstance(event, TimeAdvanced)
+            self._judge(life, watch, event.now_ms)
+
+    def _judge(self, life: Life, watch: _Watch, now_ms: int) -> None:
+        term = self.ghost.leads(life)
+        if term is None:
+            return
+        bound = self._bound_ms()
+        heard = self._heard_ms(life, watch, term, now_ms)
+        if now_ms - heard <= bound:
+            watch.overdue_since_ms = None
+            return
+        if watch.overdue_since_ms is None:
+            watch.overdue_since_ms = now_ms
+        if now_ms - watch.overdue_since_ms > bound // 3:
+            raise self.broken(
+                "R14", f"leader {life.node_id} of epoch {term.epoch} heard no majority for {now_ms - heard} ms", life
+            )
+
+    def _bound_ms(self) -> int:
+        assert self.scene.cluster is not None
+        return self.scene.cluster.fetch_timeout_ms * 3 // 2
+
+    def _heard_ms(self, life: Life, watch: _Watch, term: Term, now_ms: int) -> int:
+        """Since when a majority of the voters is unheard: the time at which the slowest member of the best majority spoke."""
+        voters = life.disk.log.voters.voters
+        if not voters:
+            return now_ms
+        times = sorted(
+            (self._last(life, watch, each.voter_id, each.directory_id, now_ms) for each in voters), reverse=True
+        )
+        return times[majority_of(len(times)) - 1]
+
+    def _last(self, life: Life, watch: _Watch, voter_id: int, directory_id: Uuid, now_ms: int) -> int:
+        if voter_id == life.node_id and directory_id in (ZERO_UUID, life.disk.key[1]):
+            return now_ms
+        times = [
+            at
+            for key, at in watch.heard.items()
+            if key[0] == voter_id and (ZERO_UUID in (key[1], directory_id) or key[1] == directory_id)
+        ]
+        return max(times, default=watch.since_ms)
