@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from struct import Struct
+from typing import cast
 
 from headrace.client.connection import Connection, response_class
 from headrace.client.settings import ClientSettings
@@ -158,11 +159,10 @@ class _Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connected: ask for the versions first."""
-        assert isinstance(transport, asyncio.Transport), "a stream"
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's streams are none of asyncio's
         self._dialogue = Connection(self._settings)
         self._read.clear()
-        transport.write(self._dialogue.opening())
+        self._transport.write(self._dialogue.opening())
 
     def data_received(self, data: bytes) -> None:
         """Cut frames out of what came; bytes that are no answer end the connection (B29)."""
