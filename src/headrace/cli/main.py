@@ -32,6 +32,8 @@ COMMANDS: dict[str, str] = {
     "features": "describe, upgrade or downgrade feature levels",
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",
+    "sim": "run whole clusters on virtual time under faults",
+    "debug": "replay the journal of a node, or a failure of the simulation",
     "demo": "stream real data through a node and Spark into tables and a plot",
     "completion": "print the shell completion script for bash, zsh or fish",
 }

@@ -49,9 +49,9 @@ class NodeConfig:
     headrace_max_unsent_bytes: int = 67_108_864
     headrace_max_requests_in_flight: int = 1_000
     headrace_fence_unreachable_brokers: bool = True
-    headrace_fence_unreachable_brokers: bool = True
     headrace_elect_on_refusal: bool = True
     headrace_elect_at_start: bool = True
+    headrace_journal_file: str = ""
 
     # Logs: what follows from several keys
     log_retention_ms: int = 604_800_000

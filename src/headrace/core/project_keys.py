@@ -23,14 +23,14 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.max.unsent.bytes", Type.INT, 67_108_864, POSITIVE),
     # Requests of one connection that are not answered yet; beyond it the connection is not read from.
     ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
-    # A broker whose host refuses connections is fenced at once; off: only when its session has run out.
-    ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
     # A broker whose connection is gone and whose listeners all refuse is fenced at once, not after its session.
     ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
     # A voter whose leader's host refuses connections asks for an election at once, not after the fetch timeout.
     ConfigKey("headrace.elect.on.refusal", Type.BOOLEAN, ON),
     # A voter that starts, reaches a majority and hears of no leader asks for an election at once.
     ConfigKey("headrace.elect.at.start", Type.BOOLEAN, ON),
+    # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
+    ConfigKey("headrace.journal.file", Type.STRING, ""),
 )
 """The keys that only Headrace has."""
 

@@ -133,12 +133,15 @@ def compose_node(
     bound: tuple[Listener, ...],
     rng: Rng,
     do: Callable[[NodeEffect], None],
+    metadata_rng: Rng | None = None,
 ) -> ComposedNode:
     """A node on its opened disk, not started. `bound` are its listeners with the ports they really have.
 
+    `metadata_rng` gives the metadata side a stream of chance of its own, so that a journal of it can be replayed.
+
     Raises OperatorError and StorageFault for what the disk holds.
     """
-    plane = disk.open_metadata(bound, rng)
+    plane = disk.open_metadata(bound, metadata_rng or rng)
     machine = NodeMachine(config=config, plane=plane, clock=disk.clock, rng=rng, do=do)
     if config.is_broker:
         identity = BrokerIdentity(

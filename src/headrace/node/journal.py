@@ -12,15 +12,18 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from headrace.core.errors import OperatorError
+from headrace.node.metadata_plane import Publish, WriteSnapshot
 
 if TYPE_CHECKING:
+    from headrace.core.listener import Listener
+    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Files
     from headrace.node.metadata_plane import MetadataPlane
 
@@ -89,11 +92,29 @@ def _class(name: str, base: type) -> Any:
 
 
 def effects_digest(effects: Iterable[object]) -> int:
-    """A number for a list of effects; equal in every process."""
+    """A number for a list of effects; equal in every process. Of an image, only how far it goes counts."""
     digest = 0
     for effect in effects:
-        digest = crc32(repr(effect).encode(), digest)
+        match effect:
+            case Publish():
+                text = f"publish {effect.delta.image.provenance}"
+            case WriteSnapshot():
+                text = f"snapshot {effect.job.snapshot_id}"
+            case _:
+                text = repr(effect)
+        digest = crc32(text.encode(), digest)
     return digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalStart:
+    """What a node was when its journal began: its settings, the listeners as bound, the seed of the chance that its metadata side has."""
+
+    config: NodeConfig
+    bound: tuple[Listener, ...]
+    host_name: str
+    seed: int
+    wall_ms: int
 
 
 class Journal:
@@ -102,17 +123,13 @@ class Journal:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
 
-    def begin(
-        self, settings: object, *, seed: int, identity: Mapping[str, object], files: Files, directory: str
-    ) -> None:
-        """The first line, before the metadata log is opened. `directory` is the metadata log directory; its subdirectories count."""
-        found = dict(_tree(files, directory, ""))
+    def begin(self, start: JournalStart, files: Files) -> None:
+        """The first line, before the metadata log is opened."""
+        found = dict(_tree(files, start.config.metadata_log_dir, ""))
         self._line(
             {
                 "format": FORMAT,
-                "settings": as_json(settings),
-                "seed": seed,
-                "identity": as_json(identity),
+                "start": as_json(start),
                 "files": {path: b64encode(data).decode() for path, data in sorted(found.items())},
             }
         )
@@ -120,13 +137,19 @@ class Journal:
     def watch(self, plane: MetadataPlane) -> None:
         """From now on, note what the plane takes."""
         start, step = plane.start, plane.step
+        is_starting = False
 
         def started(now_ms: int) -> Any:
+            nonlocal is_starting
+            is_starting = True
             effects = start(now_ms)
-            self._line({"start": now_ms, "effects": effects_digest(effects)})
+            is_starting = False
+            self._line({"begin": now_ms, "effects": effects_digest(effects)})
             return effects
 
         def stepped(event: Any) -> Any:
+            if is_starting:
+                return step(event)  # a part of the start
             noted = as_json(event)
             effects = step(event)
             self._line({"event": noted, "effects": effects_digest(effects)})

@@ -30,6 +30,7 @@ from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
+from headrace.server.journal_file import JournalFile
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
@@ -61,7 +62,9 @@ class NodeServer:
         self._clock = ProcessClock()
         self._rng = random.SystemRandom()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
-        self._disk = NodeDisk(config, files=OsFiles(), clock=self._clock, host_name=socket.gethostname())
+        self._files = OsFiles()
+        self._disk = NodeDisk(config, files=self._files, clock=self._clock, host_name=socket.gethostname())
+        self._journal = JournalFile(config)
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
@@ -137,14 +140,19 @@ class NodeServer:
         await self._is_stopped.wait()
 
     def _compose(self) -> None:
+        metadata_rng = self._journal.begin(
+            bound=self._bound, host_name=self._disk.host_name, wall_ms=self._clock.wall_ms(), files=self._files
+        )
         node = compose_node(
             self.config,
             disk=self._disk,
             bound=self._bound,
             rng=self._rng,
             do=self._do,
+            metadata_rng=metadata_rng,
         )
         self._node = node
+        self._journal.watch(self._disk.plane)
         self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
         broker = node.machine.broker
@@ -381,6 +389,7 @@ class NodeServer:
                 self._ticker.cancel()
             self._links.close()
             self._disk.unlock()
+            self._journal.close()
             self._threads.shutdown(wait=False)
             self._is_ready.set()
             self._is_stopped.set()

@@ -68,24 +68,20 @@ BROKER_PORT: Final = 9092
 METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
 
 Handler = Callable[[Any, RequestContext, Any], Any]
-_Rows = dict[int, tuple[ApiRow, Handler]]
 
-
-def _rows(table: tuple[ApiRow, ...]) -> _Rows:
-    return {row.key: (row, handler_of(row)) for row in table if not row.reads_raw}
-
-
-_CONTROLLER_ROWS: Final = _rows(CONTROLLER_APIS)
+_CONTROLLER_ROWS: Final = {row.key: row for row in CONTROLLER_APIS}
+_BROKER_ROWS: Final = {row.key: row for row in BROKER_APIS if not row.reads_raw}
+_HANDLERS: Final[dict[tuple[int, bool], Handler]] = {}
 NEWEST_VERSIONS: Final = {row.key: row.max_version for row in CONTROLLER_APIS}
 """Api -> the newest version that a controller listener serves."""
-_BROKER_ROWS: _Rows = {}
 
 
-def _broker_rows() -> _Rows:
-    """Loaded when the first broker is asked: quorum-only runs do without."""
-    if not _BROKER_ROWS:
-        _BROKER_ROWS.update(_rows(BROKER_APIS))
-    return _BROKER_ROWS
+def _handler(row: ApiRow, *, is_controller: bool) -> Handler:
+    """A row's handler, imported when its API is first asked for."""
+    found = _HANDLERS.get((row.key, is_controller))
+    if found is None:
+        found = _HANDLERS[row.key, is_controller] = handler_of(row)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -579,12 +575,11 @@ class SimNode:
         request = question.message
         key = request.SCHEMA.api_key
         is_controller_port = question.port == CONTROLLER_PORT
-        rows = _CONTROLLER_ROWS if is_controller_port else _broker_rows()
-        found = rows.get(key)
-        if found is None:
+        row = (_CONTROLLER_ROWS if is_controller_port else _BROKER_ROWS).get(key)
+        if row is None:
             self.world.network.answer(question, None)
             return
-        row, handle = found
+        handle = _handler(row, is_controller=is_controller_port)
         version = question.api_version if question.api_version >= 0 else row.max_version
         context = RequestContext(
             api_key=key,

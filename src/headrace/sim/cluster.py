@@ -1,0 +1,277 @@
+"""What is a simulated cluster made of, and how does it run from its first step to its verdict?
+
+    build      nodes with formatted disks, clients, the list of faults, checkers
+    break      until `faults_until_ms`: faults happen, clients call
+    heal       faults stop, everything restarts, clients go on and then rest; checks of liveness
+    judge      what must be true at the end
+
+One seed decides all of it. `SimCluster` implements `observation.ClusterView`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.ids import Uuid
+from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
+from headrace.core.node_config import NodeConfig
+from headrace.raft.roles import Leader
+from headrace.sim.clients import Admin, Client, Operator, ScriptedBroker
+from headrace.sim.faults import FaultKind
+from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
+from headrace.sim.havoc import Havoc
+from headrace.sim.markers import Markers
+from headrace.sim.node import BROKER_PORT, CONTROLLER_PORT, DATA, NEWEST_VERSIONS, SimNode
+from headrace.sim.observation import Checker, Crash, InvariantBroken
+from headrace.sim.trace import Trace
+from headrace.sim.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.raft.voters import VoterSet
+    from headrace.sim.plan import Plan
+
+_SETTINGS: Final = frozenset(NodeConfig.__dataclass_fields__)
+_CHECK_EVERY: Final = 1_000
+FIRST_BROKER_ID: Final = 101
+
+
+class SimCluster:
+    """A whole cluster on virtual time."""
+
+    def __init__(self, plan: Plan, *, checkers: Sequence[Checker] = ()) -> None:
+        self.plan = plan
+        self.limits = plan.limits
+        self.markers = Markers()
+        self.trace = Trace()
+        self.world = World(seed=str(plan.seed), limits=plan.limits, quality=plan.quality)
+        self.world.on_step = self._step_over
+        self.world.on_death = self._died
+        self.world.network.newest.update(NEWEST_VERSIONS)
+        self.world.network.versions.update(plan.versions)
+        self.is_healing = False
+        self.clients_rest = False
+        self.think_ms = plan.think_ms
+        self.voter_change_ms = 2_000
+        self.fewest_voters = min(plan.voters, 3)
+        self.lost_directories: list[Uuid] = []
+        self.broken: InvariantBroken | None = None
+        self._checkers = tuple(checkers)
+        self._identities = self.world.chance("identities")
+        self.nodes: dict[int, SimNode] = {}
+        self._first_directories: dict[int, Uuid] = {}
+        self._build_nodes()
+        self.controllers = [node for node in self.nodes.values() if node.is_controller]
+        self.clients: list[Client] = self._build_clients()
+        self.havoc = Havoc(self)
+
+    # --- what a checker reads ---
+
+    @property
+    def now_us(self) -> int:
+        """Virtual time in microseconds."""
+        return self.world.schedule.now_us
+
+    @property
+    def election_timeout_ms(self) -> int:
+        """`controller.quorum.election.timeout.ms`."""
+        return self.limits.controller_quorum_election_timeout_ms
+
+    @property
+    def fetch_timeout_ms(self) -> int:
+        """`controller.quorum.fetch.timeout.ms`."""
+        return self.limits.controller_quorum_fetch_timeout_ms
+
+    @property
+    def broker_session_timeout_ms(self) -> int:
+        """`broker.session.timeout.ms`."""
+        return self.limits.broker_session_timeout_ms
+
+    def local_ms(self, node_id: int) -> int:
+        """The monotonic clock of one node."""
+        return self.nodes[node_id].clock.now_ms()
+
+    def leader(self) -> SimNode | None:
+        """The running node that leads the newest epoch; None when nobody does."""
+        found: SimNode | None = None
+        newest = -1
+        for node in self.controllers:
+            raft = node.raft
+            if raft is not None and isinstance(raft.role, Leader) and raft.epoch > newest:
+                found, newest = node, raft.epoch
+        return found
+
+    # --- building ---
+
+    def _build_nodes(self) -> None:
+        plan = self.plan
+        ids = [*range(1, plan.controllers + 1), *range(FIRST_BROKER_ID, FIRST_BROKER_ID + plan.brokers)]
+        for node_id in ids:
+            self._first_directories[node_id] = self.new_directory_id()
+        first = {node_id: self._first_directories[node_id] for node_id in range(1, plan.voters + 1)}
+        voters = dynamic_voters(first, CONTROLLER_PORT) if plan.is_dynamic else None
+        for node_id in ids:
+            node = SimNode(self.world, self._config(node_id), directory_id=self._first_directories[node_id])
+            self.nodes[node_id] = node
+            self.world.network.add_server(f"n{node_id}", CONTROLLER_PORT, node)
+            self.world.network.add_server(f"n{node_id}", BROKER_PORT, node)
+            self._format(node, voters if node_id in first else None)
+
+    def new_directory_id(self) -> Uuid:
+        """An id for a disk."""
+        return Uuid(b"\x40" + self._identities.randbytes(15))
+
+    def _format(self, node: SimNode, voters: VoterSet | None) -> None:
+        first = FirstDisk(node_id=node.node_id, directory_id=node.directory_id, voters=voters)
+        format_disk(node.disk, DATA, first)
+
+    def replace_disk(self, node: SimNode) -> None:
+        """An empty disk, formatted without voters, with a new directory id."""
+        self.lost_directories.append(node.directory_id)
+        node.die(Crash(is_lossy=True, is_disk_lost=True, reason="disk replaced"))
+        node.directory_id = self.new_directory_id()
+        self._format(node, None)
+        self.markers.hit("voter replaced its disk")
+
+    def _config(self, node_id: int) -> NodeConfig:
+        plan = self.plan
+        is_broker = node_id >= FIRST_BROKER_ID
+        name, port = ("PLAINTEXT", BROKER_PORT) if is_broker else ("CONTROLLER", CONTROLLER_PORT)
+        listener = Listener(name, f"n{node_id}", port, SecurityProtocol.PLAINTEXT)
+        settings: dict[str, Any] = dict(plan.limits.settings(_SETTINGS))
+        if plan.is_dynamic:
+            settings["controller_quorum_bootstrap_servers"] = tuple(
+                HostPort(f"n{one}", CONTROLLER_PORT) for one in range(1, plan.voters + 1)
+            )
+        else:
+            settings["controller_quorum_voters"] = tuple(
+                QuorumVoter(one, f"n{one}", CONTROLLER_PORT) for one in range(1, plan.voters + 1)
+            )
+        return NodeConfig(
+            node_id=node_id,
+            process_roles=("broker",) if is_broker else ("controller",),
+            listeners=(listener,),
+            log_dirs=(DATA,),
+            metadata_log_dir=DATA,
+            broker_rack=self.rack_of(node_id),
+            **settings,
+        )
+
+    def rack_of(self, node_id: int) -> str | None:
+        """Nodes stand in racks by turns."""
+        return f"rack-{node_id % self.plan.racks}" if self.plan.racks else None
+
+    def _build_clients(self) -> list[Client]:
+        plan = self.plan
+        clients: list[Client] = [Admin(self, -1 - number) for number in range(plan.admins)]
+        if plan.changes_voters or any(fault.kind is FaultKind.REPLACE for fault in plan.faults):
+            clients.append(Operator(self, -100))
+        for number in range(plan.scripted_brokers):
+            broker_id = FIRST_BROKER_ID + 100 + number
+            clients.append(ScriptedBroker(self, -200 - number, broker_id=broker_id, rack=self.rack_of(broker_id)))
+        return clients
+
+    # --- running ---
+
+    def run(self) -> None:
+        """From the first start to the verdict. Raises InvariantBroken."""
+        self.start()
+        self.run_until(self.plan.faults_until_ms)
+        self.heal()
+        self.run_for(self.plan.heal_ms)
+        self.rest()
+        self.run_for(self.settle_ms)
+        self.judge()
+
+    @property
+    def settle_ms(self) -> int:
+        """How long the last calls may take to end, and news to reach everybody."""
+        return 3_000 + 3 * self.fetch_timeout_ms
+
+    def start(self) -> None:
+        """Start all nodes and clients, and plan the faults."""
+        for checker in self._checkers:
+            checker.begin(self, self.markers)
+        for node in self.nodes.values():
+            self.world.schedule.after(node.world.disk_chance.randrange(0, 200_000), self._start_node, node)
+        for client in self.clients:
+            client.begin(client.chance.randrange(0, 500))
+        self.havoc.plan(self.plan.faults)
+
+    def run_until(self, at_ms: int) -> None:
+        """Let everything happen that happens before `at_ms`."""
+        run_before = self.world.schedule.run_before
+        end_us = at_ms * 1_000
+        while run_before(end_us):
+            if self.broken is not None:
+                raise self.broken
+
+    def run_for(self, ms: int) -> None:
+        """Let `ms` pass."""
+        self.run_until(self.now_us // 1_000 + ms)
+
+    def heal(self) -> None:
+        """Faults stop; everything restarts."""
+        self.is_healing = True
+        self.havoc.stop()
+
+    def rest(self) -> None:
+        """Clients make no more calls."""
+        self.clients_rest = True
+
+    def judge_safety(self) -> None:
+        """The costly checks of what must hold at any time."""
+        for checker in self._checkers:
+            checker.now_and_then(self)
+
+    def judge(self) -> None:
+        """The checks of the end."""
+        for checker in self._checkers:
+            checker.now_and_then(self)
+            checker.at_end(self)
+
+    # --- nodes that die ---
+
+    def _start_node(self, node: SimNode, _: object = None) -> None:
+        if not node.is_up:
+            node.start()
+
+    def start_later(self, node: SimNode, wait_ms: int) -> None:
+        """The process is started again in a while."""
+        self.world.schedule.after(wait_ms * 1_000, self._start_node, node)
+
+    def _died(self, node_id: int, reason: str) -> None:
+        """A process ended by itself or where a fault had set it."""
+        node = self.nodes[node_id]
+        if reason == "stopped":
+            self.start_later(node, 100)
+            return
+        is_refusal = bool(node.start_refused)
+        if is_refusal and not self.havoc.may_refuse(node):
+            self.fail(InvariantBroken("D4", f"the start was refused: {node.start_refused}", nodes=(node.node_id,)))
+        node.die(Crash(is_lossy=node.dies_lossy, reason=reason))
+        node.dies_lossy = False
+        self.start_later(node, 5_000 if is_refusal else 200)
+
+    # --- after each step ---
+
+    def _step_over(self) -> None:
+        step = self.world.step
+        self.trace.take(step)
+        if self.broken is not None:
+            return
+        try:
+            for checker in self._checkers:
+                checker.on_step(step)
+            if step.number % _CHECK_EVERY == 0:
+                for checker in self._checkers:
+                    checker.now_and_then(self)
+        except InvariantBroken as broken:
+            self.fail(broken)
+        self.havoc.after_step()
+
+    def fail(self, broken: InvariantBroken) -> None:
+        """The run ends after this step."""
+        if self.broken is None:
+            self.broken = broken

@@ -1,0 +1,325 @@
+"""How does each kind of fault happen to a simulated cluster, and when does it end?
+
+`_HOW` has one entry a kind. What must stay possible is kept here too: disks are destroyed only in a minority of the voters, and only a
+node whose disk was tampered with may refuse to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.raft.roles import Leader
+from headrace.sim.faults import LEADER, Fault, FaultKind
+from headrace.sim.node import METADATA_DIRECTORY
+from headrace.sim.observation import Crash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.sim.node import SimNode
+    from headrace.sim.stage import Stage
+
+
+class Havoc:
+    """The faults of one run."""
+
+    def __init__(self, cluster: Stage) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._is_over = False
+        self._tampered: set[int] = set()
+        self._destroyed = 0
+        self._hunts = 0
+        self._usual = cluster.world.network.quality
+
+    def plan(self, faults: Sequence[Fault]) -> None:
+        """Have them happen when their time comes."""
+        for fault in faults:
+            self._world.schedule.at(fault.at_ms * 1_000, self._begin, fault)
+
+    def may_refuse(self, node: SimNode) -> bool:
+        """The node's disk was tampered with in a way that a start may refuse."""
+        return node.node_id in self._tampered
+
+    def stop(self) -> None:
+        """No more faults; everything that was broken works again."""
+        self._is_over = True
+        self._hunts = 0
+        self._world.network.cuts.clear()
+        self._world.network.quality = self._usual
+        for node in self._cluster.nodes.values():
+            node.disk.forget_faults()
+            node.disk_wait_us = (20, 400)
+            node.die_after_effects = None
+            node.clock.set_rate(1_000_000)
+            if node.is_paused:
+                node.resume()
+            if not node.is_up:
+                self._cluster.start_later(node, 10)
+
+    def after_step(self) -> None:
+        """A hunt kills whoever has just begun to lead."""
+        if self._hunts > 0:
+            node = self._world.step.node
+            raft = node.raft
+            if raft is not None and isinstance(raft.role, Leader):
+                self._hunts -= 1
+                self._world.schedule.after(self._world.disk_chance.randrange(1, 3_000), self._kill_hunted, node)
+
+    def _kill_hunted(self, node: SimNode, _: object) -> None:
+        if node.is_up and not self._is_over:
+            self._down(node, Crash(is_lossy=False, reason="hunted"), 300)
+
+    # --- beginnings ---
+
+    def _begin(self, fault: Fault, _: object) -> None:
+        if self._is_over:
+            return
+        nodes = [self._resolve(number) for number in fault.who]
+        self._cluster.markers.hit(f"fault: {fault.kind.value}")
+        _HOW[fault.kind](self, fault, nodes)
+
+    def _resolve(self, number: int) -> SimNode:
+        cluster = self._cluster
+        if number == LEADER:
+            leader = cluster.leader()
+            if leader is not None:
+                return leader
+            number = 0
+        every = list(cluster.nodes.values())
+        return every[number % len(every)]
+
+    def _later(self, wait_ms: int, do: Callable[[], None]) -> None:
+        self._world.schedule.after(wait_ms * 1_000, _call, do)
+
+    def _down(self, node: SimNode, crash: Crash, for_ms: int, *, is_dark: bool = False) -> None:
+        if node.is_up:
+            node.die(crash, is_dark=is_dark)
+            self._cluster.start_later(node, for_ms)
+
+    def _kill(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._down(nodes[0], Crash(is_lossy=False, reason="killed"), fault.for_ms)
+
+    def _kill_all(self, fault: Fault, nodes: list[SimNode]) -> None:
+        for number, node in enumerate(self._cluster.nodes.values()):
+            wait = (fault.amount >> (number % 20)) % (fault.for_ms + 1)
+            self._down(node, Crash(is_lossy=False, reason="all killed"), wait)
+
+    def _power(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._down(nodes[0], Crash(is_lossy=True, reason="power cut"), fault.for_ms, is_dark=True)
+
+    def _blackout(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._cluster.markers.hit("all controllers lost power at once")
+        for number, node in enumerate(self._cluster.nodes.values()):
+            wait = (fault.amount >> (number % 20)) % (fault.for_ms + 1)
+            if node.is_up:
+                self._down(node, Crash(is_lossy=True, reason="blackout"), wait, is_dark=True)
+            else:
+                node.die(Crash(is_lossy=True, reason="blackout"), is_dark=True)
+
+    def _rack(self, fault: Fault, nodes: list[SimNode]) -> None:
+        rack = self._cluster.rack_of(nodes[0].node_id)
+        for node in self._cluster.nodes.values():
+            if self._cluster.rack_of(node.node_id) == rack:
+                self._down(node, Crash(is_lossy=True, reason=f"{rack} lost power"), fault.for_ms, is_dark=True)
+
+    def _hunt(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._hunts = 5
+
+        def over() -> None:
+            self._hunts = 0
+
+        self._later(fault.for_ms, over)
+
+    def _loop(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        end_us = self._world.schedule.now_us + fault.for_ms * 1_000
+
+        def again() -> None:
+            if not self._is_over and self._world.schedule.now_us < end_us:
+                self._down(node, Crash(is_lossy=False, reason="crash loop"), 20)
+                self._later(20 + fault.amount, again)
+
+        again()
+
+    def _crash_step(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].die_after_effects = fault.amount
+
+    def _crash_disk(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        if node.is_up:
+            node.dies_lossy = True
+            node.disk.die_at_call = node.disk.calls + fault.amount
+
+    def _restart(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].stop()
+
+    def _pause(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        if node.is_up and not node.is_paused:
+            run = node.run
+            node.pause()
+
+            def go_on() -> None:
+                if node.run == run:
+                    node.resume()
+
+            self._later(fault.for_ms, go_on)
+
+    # --- the network ---
+
+    def _cut_pairs(self, pairs: list[tuple[int, int]], for_ms: int) -> None:
+        network = self._world.network
+        for pair in pairs:
+            network.cut(*pair)
+
+        def heal() -> None:
+            if not self._is_over:
+                for pair in pairs:
+                    network.heal(*pair)
+
+        self._later(for_ms, heal)
+
+    def _cut(self, fault: Fault, nodes: list[SimNode]) -> None:
+        pair = (nodes[0].node_id, nodes[1].node_id)
+        self._cut_pairs([pair if fault.amount & 1 else pair[::-1]], fault.for_ms)
+
+    def _isolate(self, fault: Fault, nodes: list[SimNode]) -> None:
+        one = nodes[0].node_id
+        others = [other for other in self._cluster.nodes if other != one]
+        self._cut_pairs([pair for other in others for pair in ((one, other), (other, one))], fault.for_ms)
+
+    def _split(self, fault: Fault, nodes: list[SimNode]) -> None:
+        sides = {node_id: (fault.amount >> (number % 20)) & 1 for number, node_id in enumerate(self._cluster.nodes)}
+        self._cut_pairs([(one, two) for one in sides for two in sides if sides[one] != sides[two]], fault.for_ms)
+
+    def _ring(self, fault: Fault, nodes: list[SimNode]) -> None:
+        ids = [node.node_id for node in self._cluster.controllers]
+        count = len(ids)
+        far = [
+            (ids[one], ids[two])
+            for one in range(count)
+            for two in range(count)
+            if (one - two) % count not in (0, 1, count - 1)
+        ]
+        self._cut_pairs(far, fault.for_ms)
+
+    def _flap(self, fault: Fault, nodes: list[SimNode]) -> None:
+        end_us = self._world.schedule.now_us + 2 * fault.for_ms * 1_000
+
+        def again() -> None:
+            if not self._is_over and self._world.schedule.now_us < end_us:
+                self._isolate(replace(fault, for_ms=fault.amount), nodes)
+                self._later(2 * fault.amount, again)
+
+        again()
+
+    def _worse(self, for_ms: int, **changes: float) -> None:
+        network = self._world.network
+        network.quality = replace(network.quality, **changes)  # type: ignore[arg-type]
+        usual = {name: getattr(self._usual, name) for name in changes}
+
+        def better() -> None:
+            if not self._is_over:
+                network.quality = replace(network.quality, **usual)
+
+        self._later(for_ms, better)
+
+    def _slow_net(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._worse(fault.for_ms, slow_chance=0.3, slow_max_us=self._usual.delay_max_us + fault.amount * 1_000)
+
+    def _drop(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._worse(fault.for_ms, drop_chance=fault.amount / 100)
+
+    def _repeat(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._worse(fault.for_ms, repeat_chance=fault.amount / 100)
+
+    def _reset(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._world.network.reset_some(fault.amount / 100)
+
+    # --- clocks and disks ---
+
+    def _drift(self, fault: Fault, nodes: list[SimNode]) -> None:
+        clock = nodes[0].clock
+        clock.set_rate(fault.amount)
+        self._later(fault.for_ms, lambda: clock.set_rate(1_000_000))
+
+    def _jump(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].clock.jump_wall(fault.amount)
+
+    def _slow_disk(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        node.disk_wait_us = (1_000, 1_000 + fault.amount * 1_000)
+
+        def faster() -> None:
+            node.disk_wait_us = (20, 400)
+
+        self._later(fault.for_ms, faster)
+
+    def _fail_write(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].disk.fail_writes = fault.amount
+
+    def _fail_sync(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].disk.fail_syncs = fault.amount
+
+    def _full(self, fault: Fault, nodes: list[SimNode]) -> None:
+        disk = nodes[0].disk
+        disk.is_full = True
+
+        def room() -> None:
+            disk.is_full = False
+
+        self._later(fault.for_ms, room)
+
+    def _may_destroy(self, node: SimNode) -> bool:
+        """Disks of a minority of the voters may go, and no second one before the quorum has got over the first."""
+        cluster = self._cluster
+        leader = cluster.leader()
+        if leader is None or leader.raft is None:
+            return False
+        voters = leader.raft.voters
+        if node.node_id not in voters.ids:
+            return True
+        whole = [
+            voter
+            for voter in voters.voters
+            if cluster.nodes[voter.voter_id].directory_id == voter.directory_id and voter.voter_id not in self._tampered
+        ]
+        return self._destroyed < (cluster.plan.voters - 1) // 2 and len(whole) == len(voters.voters)
+
+    def _rot(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        if node.node_id in self._tampered or not self._may_destroy(node):
+            return
+        names = [
+            name for name in node.disk.listdir(METADATA_DIRECTORY) if name.endswith((".log", ".checkpoint", "state"))
+        ]
+        if not names:
+            return
+        self._tampered.add(node.node_id)
+        self._destroyed += 1
+        self._down(node, Crash(is_lossy=False, reason="killed to rot"), fault.for_ms)
+        path = f"{METADATA_DIRECTORY}/{names[fault.amount % len(names)]}"
+        size = len(node.disk.read_file(path) or b"")
+        if size:
+            node.disk.flip_bit(path, fault.amount // 7 % size, fault.amount % 8)
+
+    def _replace(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = nodes[0]
+        if self._cluster.plan.is_dynamic and self._may_destroy(node):
+            leader = self._cluster.leader()
+            if leader is not None and leader.raft is not None and node.node_id in leader.raft.voters.ids:
+                self._destroyed += 1
+            self._cluster.replace_disk(node)
+            self._cluster.start_later(node, fault.for_ms)
+
+
+def _call(do: Callable[[], None], _: object) -> None:
+    do()
+
+
+_HOW: Final[dict[FaultKind, Callable[[Havoc, Fault, list[SimNode]], None]]] = {
+    kind: getattr(Havoc, f"_{kind.value.replace('-', '_')}") for kind in FaultKind
+}

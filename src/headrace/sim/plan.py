@@ -1,0 +1,157 @@
+"""What is a run: how big a cluster, within which limits, with which clients and which faults?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from headrace.core.errors import OperatorError
+from headrace.sim.faults import Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
+from headrace.sim.limits import Limits, draw_limits
+from headrace.sim.network import NetworkQuality
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
+
+    `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls.
+    """
+
+    seed: int
+    controllers: int = 3
+    voters: int = 3
+    brokers: int = 0
+    scripted_brokers: int = 2
+    admins: int = 2
+    is_dynamic: bool = True
+    changes_voters: bool = False
+    racks: int = 0
+    limits: Limits = field(default_factory=Limits)
+    quality: NetworkQuality = field(default_factory=NetworkQuality)
+    profile: Profile = field(default_factory=Profile)
+    faults: tuple[Fault, ...] = ()
+    faults_until_ms: int = 10_000
+    heal_ms: int = 20_000
+    think_ms: int = 200
+    versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
+
+    def with_limits(self, limits: Limits) -> Plan:
+        """The same run within other limits."""
+        return replace(self, limits=limits)
+
+
+def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
+    """A quorum-only run: 1 to 5 voters, up to 5 other controllers, all else by chance."""
+    chance = random.Random(f"plan {seed}")
+    voters = chance.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
+    limits = draw_limits(chance)
+    kinds = tuple(kind for kind in FaultKind if kind is not FaultKind.RACK)
+    is_dynamic = chance.random() < 0.75
+    if not is_dynamic:
+        kinds = tuple(kind for kind in kinds if kind is not FaultKind.REPLACE)
+    profile = draw_profile(chance, kinds)
+    return Plan(
+        seed=seed,
+        controllers=voters + chance.choice((0, 0, 1, 1, 2, 3, 5)),
+        voters=voters,
+        scripted_brokers=chance.choice((0, 2, 3, 3)),
+        admins=chance.choice((1, 2, 3)),
+        is_dynamic=is_dynamic,
+        changes_voters=is_dynamic and chance.random() < 0.6,
+        limits=limits,
+        quality=NetworkQuality(
+            delay_max_us=chance.choice((1_000, 5_000, 20_000)), codec_chance=chance.choice((0.0, 0.05, 1.0))
+        ),
+        profile=profile,
+        faults=draw_faults(chance, profile, until_ms=length_ms),
+        faults_until_ms=length_ms,
+        heal_ms=20 * limits.controller_quorum_election_timeout_ms,
+        think_ms=chance.choice((20, 100, 400)),
+        versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
+    )
+
+
+_OLDER: Final = {1: (12, 16, 17), 52: (0, 1), 53: (0,), 54: (0,), 59: (0,)}
+"""Api -> newest versions of older releases: Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot."""
+
+
+def _older_releases(chance: random.Random, voters: int) -> dict[int, dict[int, int]]:
+    """Some voters speak as an older release does."""
+    old = [node_id for node_id in range(1, voters + 1) if chance.random() < 0.5]
+    return {node_id: {key: chance.choice(newest) for key, newest in _OLDER.items()} for node_id in old}
+
+
+def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
+    """The same run with other faults."""
+    return replace(plan, faults=tuple(faults))
+
+
+LEVELS: Final = ("quorum", "cluster")
+"""`quorum`: controllers and scripted clients only; `cluster`: whole brokers too."""
+
+_SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "racks")
+
+
+def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
+    """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
+    plan = draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
+    sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
+    if "controllers" in sizes:
+        sizes.setdefault("voters", sizes["controllers"])
+    plan = replace(plan, **sizes)  # type: ignore[arg-type]
+    if "seconds" in options:
+        plan = replace(plan, faults_until_ms=1_000 * int(str(options["seconds"])))
+    if "faults" in options or "seconds" in options or "every_ms" in options:
+        profile = plan.profile
+        if "faults" in options:
+            kinds = parse_kinds(str(options["faults"]))
+            profile = profile_of(kinds, int(str(options.get("every_ms", 3_000))))
+        chance = random.Random(f"faults {seed}")
+        faults = draw_faults(chance, profile, until_ms=plan.faults_until_ms)
+        plan = replace(plan, profile=profile, faults=faults)
+    return plan
+
+
+def parse_kinds(text: str) -> tuple[FaultKind, ...]:
+    """Fault kinds by name, apart by commas; `all`, or `none`. Raises OperatorError for a name that is none."""
+    if text in ("", "none"):
+        return ()
+    if text == "all":
+        return tuple(FaultKind)
+    known = {kind.value: kind for kind in FaultKind}
+    wrong = [name for name in text.split(",") if name not in known]
+    if wrong:
+        raise OperatorError(f"no fault is called {', '.join(wrong)}: choose from {', '.join(known)}")
+    return tuple(known[name] for name in text.split(","))
+
+
+def draw_cluster_plan(seed: int, *, length_ms: int = 15_000) -> Plan:
+    """A whole-cluster run: 3 to 5 controllers, 3 to 6 brokers in racks."""
+    chance = random.Random(f"cluster plan {seed}")
+    controllers = chance.choice((3, 3, 5))
+    limits = draw_limits(chance)
+    profile = draw_profile(chance)
+    racks = chance.choice((2, 3))
+    return Plan(
+        seed=seed,
+        controllers=controllers,
+        voters=controllers,
+        brokers=chance.choice((3, 4, 6)),
+        scripted_brokers=0,
+        admins=2,
+        is_dynamic=True,
+        changes_voters=chance.random() < 0.3,
+        racks=racks,
+        limits=limits,
+        quality=NetworkQuality(
+            delay_max_us=chance.choice((1_000, 5_000, 20_000)), codec_chance=chance.choice((0.0, 0.05, 1.0))
+        ),
+        profile=profile,
+        faults=draw_faults(chance, profile, until_ms=length_ms),
+        faults_until_ms=length_ms,
+        heal_ms=20 * limits.controller_quorum_election_timeout_ms + 2 * limits.broker_session_timeout_ms,
+        think_ms=chance.choice((50, 200, 400)),
+    )

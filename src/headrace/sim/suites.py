@@ -1,0 +1,71 @@
+"""Which runs make up a suite, and what must they reach together?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headrace.sim.markers import Markers
+from headrace.sim.outcome import Failure, RunKey, RunResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Part(NamedTuple):
+    """`seeds` runs of one level, with consecutive seeds."""
+
+    level: str
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Runs that belong together, how many steps they must make, and whether every required marker must be reached."""
+
+    parts: tuple[Part, ...]
+    least_steps: int = 0
+    needs_markers: bool = True
+
+    def keys(self, first_seed: int) -> Iterator[RunKey]:
+        """All runs, from `first_seed` on."""
+        for part in self.parts:
+            for seed in range(first_seed, first_seed + part.seeds):
+                yield RunKey(level=part.level, seed=seed)
+
+
+SUITES: Final = {
+    "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80)), least_steps=2_000_000),
+    "deep": Suite(parts=(Part("quorum", 10_000), Part("cluster", 1_000)), least_steps=20_000_000),
+    "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6)), needs_markers=False),
+}
+"""`ci` is `make sim`, `deep` is `make sim-deep`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What many runs did together."""
+
+    runs: int = 0
+    steps: int = 0
+    simulated_ms: int = 0
+    markers: Markers = field(default_factory=Markers)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, result: RunResult) -> None:
+        """One more run."""
+        self.runs += 1
+        self.steps += result.steps
+        self.simulated_ms += result.simulated_ms
+        self.markers.add(result.markers)
+        if result.failure is not None:
+            self.failures.append(result.failure)
+
+    def shortfalls(self, suite: Suite) -> list[str]:
+        """What the suite asks for and did not get, beside the failures."""
+        found = []
+        if self.steps < suite.least_steps:
+            found.append(f"{self.steps:,} steps of {suite.least_steps:,}")
+        if suite.needs_markers:
+            found += [f"marker {name!r} reached {count} times" for name, count in self.markers.missing().items()]
+        return found
