@@ -1,7 +1,7 @@
 """The quorum node, event by event, as text.
 
 Commands: `start`, `stored` (the oldest ordered quorum state is on disk), `flushed`, `offer WORD...`, `time +MS`, `fetch OFFSET EPOCH
-[wait=MS] [leader-epoch=N] [known-hw=N]`, `vote EPOCH from=ID`, `snapshot END`, `resign`, `shutdown`, `crash` (unsynced bytes are lost; then start again).
+[wait=MS] [leader-epoch=N] [known-hw=N]`, `vote EPOCH [pre] from=ID`, `snapshot END`, `resign`, `shutdown`, `crash` (unsynced bytes are lost; then start again).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RaftTranscript:
         node = self.bench.node
         event = RecordsOffered(
             records=tuple(record.encode() for record in records),
-            base_offset=node._next_offset,
+            base_offset=node.next_offset,
             epoch=node.epoch,
             now_ms=self.bench.now_ms,
         )
@@ -100,8 +100,14 @@ class RaftTranscript:
         )
         return self._ask(request, 18)
 
-    def do_vote(self, epoch: str, **options: str) -> list[RaftEffect]:
-        partition = vote.RequestPartitionData(replica_epoch=int(epoch), replica_id=int(options["from"]))
+    def do_vote(self, epoch: str, *flags: str, **options: str) -> list[RaftEffect]:
+        partition = vote.RequestPartitionData(
+            replica_epoch=int(epoch),
+            replica_id=int(options["from"]),
+            last_offset=self.bench.log.log_end_offset,
+            last_offset_epoch=self.bench.log.latest_epoch or 0,
+            pre_vote="pre" in flags,
+        )
         topic = vote.RequestTopicData(topic_name="__cluster_metadata", partitions=(partition,))
         return self._ask(vote.VoteRequest(cluster_id=CLUSTER_ID, topics=(topic,)), 2)
 

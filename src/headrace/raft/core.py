@@ -151,13 +151,20 @@ class RaftCore:
     # The election state on disk
 
     def store(self, state: QuorumState, then: Callable[[], None] | None = None) -> None:
-        """Store the state unless it is what was stored last; do `then` when it, and all before it, are on disk."""
+        """Store the state unless it is what was stored last; do `then` when it, and all before it, are on disk.
+
+        Of several states in one step only the last is stored: one fsync to adopt an epoch and vote in it.
+        """
         if state != self._stored:
             self._stored = state
-            self._stores_begun += 1
-            self.out.append(
-                StoreQuorumState(state=state, kraft_version=self.voters.kraft_version, voter_ids=self.voters.ids)
-            )
+            effect = StoreQuorumState(state=state, kraft_version=self.voters.kraft_version, voter_ids=self.voters.ids)
+            for position, earlier in enumerate(self.out):
+                if isinstance(earlier, StoreQuorumState):
+                    self.out[position] = effect
+                    break
+            else:
+                self._stores_begun += 1
+                self.out.append(effect)
         if then is not None:
             self._when_stored.append((self._stores_begun, then))
             self._run_stored()
@@ -175,6 +182,8 @@ class RaftCore:
 
     def _store_role(self) -> None:
         role = self.role
+        if self._stored.leader_id == self.config.node_id and self._stored.leader_epoch == role.epoch:
+            return  # that this node led the epoch stays on disk until a later one begins (R13)
         match role:
             case Unattached() | Prospective() | Follower():
                 state = QuorumState(

@@ -59,9 +59,9 @@ def leader_error(role: Role, epoch: int, *, is_shutting_down: bool) -> ErrorCode
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > role.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(role, Leader):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.BROKER_NOT_AVAILABLE if is_shutting_down else ErrorCode.NONE
+    if is_shutting_down:
+        return ErrorCode.BROKER_NOT_AVAILABLE
+    return ErrorCode.NONE if isinstance(role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def position_among(successors: Sequence[tuple[int, object]], node_id: int, directory_id: Uuid) -> int:

@@ -88,7 +88,7 @@ class Voting:
         voted_id, voted_directory_id = -1, None
         if isinstance(role, Unattached | Follower):
             voted_id, voted_directory_id = role.voted_id, role.voted_directory_id
-        elif isinstance(role, Candidate):
+        else:  # it voted for itself in this epoch
             vote = core.own_vote(role.epoch)
             voted_id, voted_directory_id = vote.voted_id, vote.voted_directory_id
         self._give_way_until_ms = 0

@@ -72,9 +72,13 @@ def test_one_vote_an_epoch() -> None:
     for role in (Candidate(epoch=1, election_deadline_ms=0), Resigned(epoch=1)):
         assert not grant(role)
         assert grant(role, is_pre_vote=True)
-    for known in (Leader(epoch=1, epoch_start_offset=0, granting_voters=(1,)), Follower(epoch=1, leader_id=3)):
+    for known in (Unattached(epoch=1, leader_id=3), Follower(epoch=1, leader_id=3)):
         assert not grant(known)
-        assert not grant(known, is_pre_vote=True)
+        assert grant(known, is_pre_vote=True)
+    leader = Leader(epoch=1, epoch_start_offset=0, granting_voters=(1,))
+    for served in (leader, Follower(epoch=1, leader_id=3, has_fetched=True)):
+        assert not grant(served)
+        assert not grant(served, is_pre_vote=True)
 
 
 def test_election_waits_are_bounded() -> None:

@@ -14,7 +14,6 @@ from headrace.raft.events import (
     LeadershipLost,
     NodeStarted,
     QuorumState,
-    QuorumStateStored,
     RecordsOffered,
     ResignRequested,
     ShutdownBegan,
@@ -31,8 +30,13 @@ from headrace.records.record import read_all_records
 from headrace.wire.codec import decode
 from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 from headrace.wire.raft_records.leader_change_message import Voter as NamedVoter
-from tests.support.memory_log import MemoryLog, MemorySnapshots
-from tests.support.raft import DIRECTORY_ID, RaftBench
+from tests.support.memory_log import MemorySnapshots
+from tests.support.raft import CONFIG, DIRECTORY_ID, RaftBench
+
+
+def stores(**state: int) -> StoreQuorumState:
+    """The effect that stores this state in a static quorum of the one voter."""
+    return StoreQuorumState(state=QuorumState(**state), voter_ids=(1,))
 
 
 def offer(bench: RaftBench, *records: bytes, base_offset: int | None = None, epoch: int = 1) -> RecordsOffered:
@@ -45,31 +49,30 @@ def test_the_own_vote_is_on_disk_before_it_counts() -> None:
     """B-R03: nothing is written and nobody leads until the vote is stored."""
     bench = RaftBench()
     effects = bench.step(NodeStarted(now_ms=1_000))
-    assert effects == [StoreQuorumState(state=QuorumState(leader_epoch=1, voted_id=1))]
+    assert effects == [stores(leader_epoch=1, voted_id=1)]
     assert isinstance(bench.node.role, Candidate)
     assert bench.node.leader_id == -1
     assert bench.log.batches == []
     assert StoreQuorumState(state=QuorumState()).durable
 
 
-def test_a_stored_vote_of_an_older_epoch_counts_for_nothing() -> None:
-    """B-R03: one election a stored vote."""
+def test_nobody_leads_before_that_is_on_disk() -> None:
+    """R13, B-R03: elected by its own vote, the node writes nothing until its leadership is stored."""
     bench = RaftBench()
-    bench.step(NodeStarted(now_ms=1_000))
-    old = QuorumState(leader_epoch=0, voted_id=1)
-    assert bench.step(QuorumStateStored(state=old, now_ms=1_000)) == []
-    other = QuorumState(leader_epoch=1, voted_id=2)
-    assert bench.step(QuorumStateStored(state=other, now_ms=1_000)) == []
+    [vote] = bench.step(NodeStarted(now_ms=1_000))
+    assert isinstance(vote, StoreQuorumState)
+    assert bench.store(vote) == [stores(leader_epoch=1, leader_id=1)]
     assert isinstance(bench.node.role, Candidate)
+    assert bench.log.batches == []
 
 
 def test_one_voter_elects_itself_and_claims_when_its_first_record_is_durable() -> None:
     """B-R02, B-R14, B-R15: vote, lead, LeaderChange, flush, commit, claim: in this order."""
     bench = RaftBench()
     assert bench.start() == [
-        StoreQuorumState(state=QuorumState(leader_epoch=1, voted_id=1)),
-        StoreQuorumState(state=QuorumState(leader_epoch=1, leader_id=1)),
-        LeaderChanged(leader_id=1, epoch=1),
+        stores(leader_epoch=1, voted_id=1),
+        stores(leader_epoch=1, leader_id=1),
+        LeaderChanged(leader_id=1, epoch=1, end_points=CONFIG.end_points),
         FlushLog(),
         HighWatermarkAdvanced(to=1),
         LeadershipClaimed(epoch=1, next_offset=1),
@@ -187,13 +190,22 @@ def test_a_lost_page_cache_loses_nothing_committed() -> None:
     assert [batch.records for batch in again.node.read_committed(0, 99)] == [(), (b"a",), ()]
 
 
-def test_a_vote_that_was_stored_is_not_given_again_in_its_epoch() -> None:
-    """B-R03: a crash after the vote, before leading: the next try is a new epoch."""
+def test_a_vote_that_was_stored_is_kept_over_a_crash() -> None:
+    """B-R03, S4-27: a crash after the vote, before leading: the node is candidate of that epoch again."""
     bench = RaftBench()
     [store] = bench.step(NodeStarted(now_ms=1_000))
     assert isinstance(store, StoreQuorumState)
     again = RaftBench(log=bench.log.crash(), state=store.state)
-    assert again.start()[0] == StoreQuorumState(state=QuorumState(leader_epoch=2, voted_id=1))
+    assert again.start()[0] == stores(leader_epoch=1, leader_id=1)
+
+
+def test_a_leader_that_restarts_never_leads_its_epoch_again() -> None:
+    """R13, S4-27, defect:K3: whoever led comes back resigned, and stands in a later epoch."""
+    bench = RaftBench()
+    bench.start()
+    again = RaftBench(log=bench.log.crash(), state=bench.state)
+    assert again.node.role == Resigned(epoch=1)
+    assert again.start()[0] == stores(leader_epoch=2, voted_id=1)
 
 
 def test_an_epoch_of_the_log_counts_when_the_state_file_is_older() -> None:
@@ -201,7 +213,7 @@ def test_an_epoch_of_the_log_counts_when_the_state_file_is_older() -> None:
     bench = RaftBench()
     bench.start()
     again = RaftBench(log=bench.log.crash(), state=QuorumState())
-    assert again.start()[0] == StoreQuorumState(state=QuorumState(leader_epoch=2, voted_id=1))
+    assert again.start()[:2] == [stores(leader_epoch=2, voted_id=1), stores(leader_epoch=2, leader_id=1)]
 
 
 def test_shutdown_gives_up_leadership_for_good() -> None:
@@ -297,10 +309,3 @@ def test_a_hole_in_the_log_stops_the_reader() -> None:
     bench.log.log_start_offset = 1
     with pytest.raises(StorageFault, match="0 is needed"):
         list(bench.node.read_committed(0, 99))
-
-
-def test_a_quorum_of_more_voters_is_refused() -> None:
-    """This machine has one voter; whoever composes it checks that before."""
-    voters = VoterSet(voters=(Voter(voter_id=1), Voter(voter_id=2)))
-    with pytest.raises(AssertionError, match="one voter"):
-        RaftBench(log=MemoryLog(), voters=voters)

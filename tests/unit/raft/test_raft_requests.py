@@ -35,13 +35,10 @@ def ask(bench: RaftBench, request: RaftRequest, version: int) -> Any:
     event = RaftRequestArrived(
         token=next(TOKENS), request=request, api_version=version, listener="CONTROLLER", now_ms=bench.now_ms
     )
-    effects = bench.step(event)
-    assert len(effects) <= 1
-    for effect in effects:
-        assert isinstance(effect, AnswerRaftRequest)
-        assert effect.token == event.token
-        return effect.response
-    return None
+    effects = bench.run(event)
+    answers = [effect for effect in effects if isinstance(effect, AnswerRaftRequest) and effect.token == event.token]
+    assert len(answers) <= 1
+    return answers[0].response if answers else None
 
 
 def a_vote(
@@ -93,29 +90,31 @@ def test_another_cluster_id_is_refused_by_every_rpc(bench: RaftBench) -> None:
     ]
     for request, version in requests:
         assert ask(bench, request, version).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert ask(bench, a_vote(cluster_id=None), 2).error_code == ErrorCode.NONE
+    assert ask(bench, a_vote(cluster_id=None, epoch=1, pre=True), 2).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
-        (a_vote(), ErrorCode.INCONSISTENT_VOTER_SET),
-        (a_vote(pre=True), ErrorCode.INCONSISTENT_VOTER_SET),
+        (a_vote(pre=True), ErrorCode.NONE),
+        (a_vote(epoch=1, pre=True), ErrorCode.NONE),
+        (a_vote(epoch=1), ErrorCode.INVALID_REQUEST),
         (a_vote(epoch=0), ErrorCode.INVALID_REQUEST),
         (a_vote(replica=-1), ErrorCode.INVALID_REQUEST),
         (a_vote(replica=1), ErrorCode.INVALID_REQUEST),
+        (a_vote(voter=9), ErrorCode.INVALID_VOTER_KEY),
     ],
 )
-def test_nobody_else_gets_the_vote_of_the_only_voter(
-    bench: RaftBench, request_: vote.VoteRequest, error: ErrorCode
-) -> None:
-    """B-R03: the voter set has one member; who asks learns who leads, and the leader stays."""
+def test_a_leader_gives_no_vote_in_its_epoch(bench: RaftBench, request_: vote.VoteRequest, error: ErrorCode) -> None:
+    """B-R06, R21: bad requests and pre-votes; who asks learns who leads, and the leader stays unless the epoch is higher."""
     answer = ask(bench, request_, 2)
     [partition] = answer.topics[0].partitions
-    assert (partition.error_code, partition.vote_granted) == (error, False)
-    assert (partition.leader_id, partition.leader_epoch) == (1, 1)
-    assert answer.node_endpoints == (vote.NodeEndpoint(node_id=1, host="127.0.0.1", port=9093),)
-    assert bench.node.leader_id == 1
+    assert partition.error_code == error
+    if request_.topics[0].partitions[0].replica_epoch < 2 or error is not ErrorCode.NONE:
+        assert not partition.vote_granted
+        assert (partition.leader_id, partition.leader_epoch) == (1, 1)
+        assert answer.node_endpoints == (vote.NodeEndpoint(node_id=1, host="127.0.0.1", port=9093),)
+        assert bench.node.leader_id == 1
 
 
 def test_a_vote_of_an_older_epoch_is_fenced(bench: RaftBench) -> None:
@@ -132,20 +131,22 @@ def test_requests_for_anything_but_the_one_partition_are_invalid(bench: RaftBenc
     assert ask(bench, vote.VoteRequest(topics=topics), 2).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_nobody_else_begins_or_ends_an_epoch(bench: RaftBench) -> None:
-    """B-R02: a stranger's epoch changes nothing."""
-    begin = begin_quorum_epoch.RequestPartitionData(leader_id=2, leader_epoch=9)
-    request = begin_quorum_epoch.BeginQuorumEpochRequest(
-        topics=(begin_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(begin,)),)
-    )
-    answer = ask(bench, request, 1)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.INCONSISTENT_VOTER_SET
-    end = end_quorum_epoch.RequestPartitionData(leader_id=2, leader_epoch=9)
+def test_a_claim_to_its_own_epoch_changes_nothing(bench: RaftBench) -> None:
+    """B-R07, B-R08: an older epoch is fenced, and a request for another node is refused."""
+    begin = begin_quorum_epoch.RequestPartitionData(leader_id=2, leader_epoch=0)
+    topic = begin_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(begin,))
+    answer = ask(bench, begin_quorum_epoch.BeginQuorumEpochRequest(topics=(topic,)), 1)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    newer = begin_quorum_epoch.RequestPartitionData(leader_id=2, leader_epoch=9, voter_directory_id=OTHER_DIRECTORY_ID)
+    topic = begin_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(newer,))
+    answer = ask(bench, begin_quorum_epoch.BeginQuorumEpochRequest(topics=(topic,)), 1)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_VOTER_KEY
+    end = end_quorum_epoch.RequestPartitionData(leader_id=2, leader_epoch=0)
     ending = end_quorum_epoch.EndQuorumEpochRequest(
         topics=(end_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(end,)),)
     )
     answer = ask(bench, ending, 1)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.INCONSISTENT_VOTER_SET
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert bench.node.epoch == 1
 
 
@@ -311,8 +312,9 @@ def test_a_stopping_node_says_so(bench: RaftBench) -> None:
     [waiting] = [effect.response for effect in effects if isinstance(effect, AnswerRaftRequest)]
     assert isinstance(waiting, fetch.FetchResponse)
     assert waiting.responses[0].partitions[0].error_code == ErrorCode.BROKER_NOT_AVAILABLE
-    answer = ask(bench, a_vote(), 2)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.BROKER_NOT_AVAILABLE
+    answer = ask(bench, a_fetch(2), 17)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.BROKER_NOT_AVAILABLE
+    assert ask(bench, a_vote(epoch=1, pre=True), 2).topics[0].partitions[0].vote_granted
 
 
 def test_the_metadata_topic_has_a_fixed_id() -> None:

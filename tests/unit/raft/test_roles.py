@@ -1,4 +1,4 @@
-"""B-R02: which role may follow which, for every pair of roles."""
+"""B-R02, B-R27: which role may follow which, for every pair of roles."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headrace.raft.roles import (
     Follower,
     IllegalTransition,
     Leader,
+    Prospective,
     Resigned,
     Role,
     Unattached,
@@ -22,6 +23,7 @@ def roles(epoch: int) -> dict[str, Role]:
     """One role of each kind in this epoch."""
     return {
         "unattached": Unattached(epoch=epoch),
+        "prospective": Prospective(epoch=epoch, election_deadline_ms=0),
         "candidate": Candidate(epoch=epoch, election_deadline_ms=0),
         "leader": Leader(epoch=epoch, epoch_start_offset=0, granting_voters=(1,)),
         "follower": Follower(epoch=epoch, leader_id=2),
@@ -30,21 +32,31 @@ def roles(epoch: int) -> dict[str, Role]:
 
 
 HIGHER_ONLY = {
-    ("unattached", "candidate"),
+    ("prospective", "candidate"),
     ("candidate", "unattached"),
     ("leader", "unattached"),
     ("leader", "follower"),
-    ("follower", "candidate"),
     ("follower", "unattached"),
     ("resigned", "unattached"),
-    ("resigned", "candidate"),
     ("resigned", "follower"),
 }
-SAME_ONLY = {("candidate", "leader"), ("leader", "leader"), ("leader", "resigned")}
+SAME_ONLY = {
+    ("unattached", "prospective"),
+    ("prospective", "prospective"),
+    ("follower", "prospective"),
+    ("candidate", "candidate"),
+    ("candidate", "prospective"),
+    ("candidate", "leader"),
+    ("leader", "leader"),
+    ("leader", "resigned"),
+    ("resigned", "resigned"),
+    ("resigned", "prospective"),
+}
 SAME_OR_HIGHER = {
     ("unattached", "unattached"),
     ("unattached", "follower"),
-    ("candidate", "candidate"),
+    ("prospective", "unattached"),
+    ("prospective", "follower"),
     ("candidate", "follower"),
     ("follower", "follower"),
 }
