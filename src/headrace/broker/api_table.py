@@ -77,6 +77,8 @@ BROKER_APIS: tuple[ApiRow, ...] = (
     ApiRow(60, "describe_cluster", 0, 2, 0),
     ApiRow(64, "unregister_broker", 0, 0, 0),
     ApiRow(75, "describe_topic_partitions", 0, 0, 0),
+    ApiRow(80, "add_raft_voter", 0, 1, 0),
+    ApiRow(81, "remove_raft_voter", 0, 0, 0),
 )
 
 ROW_BY_KEY: dict[int, ApiRow] = {row.key: row for row in BROKER_APIS}

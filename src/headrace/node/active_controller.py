@@ -22,15 +22,19 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.node.controller_channel import LocalController
 from headrace.node.envelope import enclose, has_error, opened_response
 from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
-from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.messages.envelope import EnvelopeResponse
+from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 RETRY_MS = 50
 """How long a question waits after a failure, unless a leader is heard of sooner."""
 
+_QUORUM = (DescribeQuorumRequest, AddRaftVoterRequest, RemoveRaftVoterRequest)
+"""What the quorum node of the leader answers; the rest is the controller's."""
 _LIFE = (BrokerHeartbeatRequest, BrokerRegistrationRequest, ControllerRegistrationRequest)
 
 
@@ -114,9 +118,9 @@ class ActiveController:
     def _try(self, question: _Question) -> None:
         question.attempt += 1
         question.again_at_ms = self._now_ms() + RETRY_MS
-        if isinstance(question.request, DescribeQuorumRequest) and self._leader_id == self._node_id:
+        if isinstance(question.request, _QUORUM) and self._leader_id == self._node_id:
             self._ask_here(question, self._local.ask_raft(question.request, question.context))
-        elif self._local.is_active:
+        elif self._local.is_active and not isinstance(question.request, _QUORUM):
             asked = self._local.ask(question.request, question.context, deadline_ms=question.deadline_ms)
             self._ask_here(question, asked)
         elif self._to is not None and self._leader_id not in (-1, self._node_id):
@@ -206,8 +210,8 @@ class ActiveController:
 
 
 def _refusal(request: Any, error: PeerError) -> object:
-    if isinstance(request, DescribeQuorumRequest):
-        return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+    if isinstance(request, _QUORUM):
+        return _response_class(type(request))(error_code=error.code, error_message=error.message)
     return refused(request, error)
 
 

@@ -22,14 +22,14 @@ from headrace.node.directories import NodeDirectories, all_directories, check_di
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, SnapshotJob
 from headrace.raft.config import RaftConfig
 from headrace.raft.events import QuorumState, StoreQuorumState
-from headrace.raft.history import check_single_voter, find_voters
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import finish_download, read_snapshot
-from headrace.raft.voters import VoterEndPoint, VoterSet, static_voters
+from headrace.raft.voters import VoterEndPoint, static_voters
 from headrace.storage.log_store import LogStore
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
+    QUORUM_STATE_FILE_NAME,
     SnapshotFiles,
     read_bootstrap_checkpoint,
     read_quorum_state,
@@ -66,7 +66,6 @@ class NodeDisk:
         self._store: LogStore | None = None
         self._metadata: StoredLog | None = None
         self._plane: MetadataPlane | None = None
-        self._voters = VoterSet(voters=())
         self._checkpoint_at_ms = 0
         self.is_loaded = False
         self.previous_broker_epoch = -1
@@ -159,24 +158,18 @@ class NodeDisk:
         )
 
     def _raft(self, log: StoredLog, snapshots: SnapshotFiles, end_points: tuple[EndPoint, ...], rng: Rng) -> RaftNode:
-        """The quorum node over its log, with the voters and the vote that are on the disk."""
+        """The quorum node over its log, with the vote that is on the disk."""
         config = self._config
-        path = f"{snapshots.directory}/quorum-state"
-        stored = read_quorum_state(self._files, snapshots.directory)
         assert self._directories is not None, "open comes first"
-        directory_id = self._directories.directory_ids[config.metadata_log_dir]
+        stored = read_quorum_state(self._files, snapshots.directory)
         configured = {voter.node_id: (voter.host, voter.port) for voter in config.controller_quorum_voters}
-        found = find_voters(log, snapshots, static_voters(configured, config.controller_listener_names[0]))
-        check_single_voter(found.voters, node_id=config.node_id, directory_id=directory_id)
-        self._voters = found.voters
         return RaftNode(
             config=RaftConfig(
                 node_id=config.node_id,
-                directory_id=directory_id,
+                directory_id=self._directories.directory_ids[config.metadata_log_dir],
                 cluster_id=self.cluster_id,
-                voters=found.voters,
+                voters=static_voters(configured, config.controller_listener_names[0]),
                 end_points=tuple(VoterEndPoint(one.name, one.host, one.port) for one in end_points),
-                write_voters=found.only_in_zero_snapshot,
                 listener=config.controller_listener_names[0],
                 bootstrap_servers=tuple((one.host, one.port) for one in config.controller_quorum_bootstrap_servers),
                 is_controller=config.is_controller,
@@ -198,19 +191,19 @@ class NodeDisk:
             ),
             log=log,
             snapshots=snapshots,
-            state=QuorumState() if stored is None else decode_quorum_state(stored, path=path),
+            state=QuorumState()
+            if stored is None
+            else decode_quorum_state(stored, path=f"{snapshots.directory}/{QUORUM_STATE_FILE_NAME}"),
             rng=rng,
         )
 
-    def _controller(self, rng: Rng) -> ControllerMachine:
+    def _controller(self, rng: Rng) -> ControllerMachine | None:
+        if not self._config.is_controller:
+            return None
         data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
         records = () if data is None else read_snapshot(data, name="bootstrap.checkpoint").records
         return ControllerMachine(
-            config=self._config,
-            cluster_id=self.cluster_id,
-            rng=rng,
-            bootstrap=read_bootstrap_records(records),
-            kraft_version=self._voters.kraft_version,
+            config=self._config, cluster_id=self.cluster_id, rng=rng, bootstrap=read_bootstrap_records(records)
         )
 
     def recover(self, image: MetadataImage) -> None:
@@ -235,10 +228,7 @@ class NodeDisk:
 
     def quorum_state_job(self, order: StoreQuorumState) -> Callable[[], None]:
         """Work for a thread: replace `quorum-state` durably (B-R03)."""
-        kraft_version, voter_ids = order.kraft_version, order.voter_ids
-        if not voter_ids:
-            kraft_version, voter_ids = self._voters.kraft_version, self._voters.ids
-        data = encode_quorum_state(order.state, kraft_version=kraft_version, voter_ids=voter_ids)
+        data = encode_quorum_state(order.state, kraft_version=order.kraft_version, voter_ids=order.voter_ids)
         return partial(write_quorum_state, self._files, self._metadata_directory, data)
 
     def metadata_flush(self) -> MetadataFlush:

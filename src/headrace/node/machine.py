@@ -238,8 +238,8 @@ class NodeMachine:
 
     @property
     def is_resigning(self) -> bool:
-        """Voters that were told of the resignation have not all answered yet."""
-        return self._outbound.is_waiting(Purpose.VOTING)
+        """Other voters have not been told yet that this node does not lead any more."""
+        return not self._plane.raft.is_farewell_over
 
     def tick(self) -> None:
         """Time has passed: do what is due in every part."""

@@ -216,10 +216,15 @@ class MetadataPlane:
             self.on_resigned(f"a metadata snapshot failed: {fault}")
 
     def _step_raft(self, event: RaftEvent) -> None:
+        """Records that raft wrote itself are told to the controller before anything else, so its next ones follow them."""
         effects = self.raft.step(event)
-        self._raft_effects.extend(effects)
         if self.on_machine_step is not None:
             self.on_machine_step("raft", event, effects)
+        for effect in effects:
+            if isinstance(effect, OffsetsTaken):
+                self._route_raft(effect)
+            else:
+                self._raft_effects.append(effect)
 
     def _step_controller(self, event: ControllerEvent) -> None:
         assert self.controller is not None
@@ -291,6 +296,7 @@ class MetadataPlane:
                     next_offset=effect.next_offset,
                     image=self.loader.image,
                     in_transaction=self.loader.in_transaction,
+                    kraft_version=self.raft.kraft_version,
                     now_ms=self._now_ms,
                 )
             case OffsetsTaken():
@@ -350,5 +356,6 @@ class MetadataPlane:
         self._is_writing_snapshot = True
         self._bytes_since_snapshot = 0
         self._snapshot_since_ms = self._now_ms
-        job = SnapshotJob(image=self.loader.image, voters=self.raft.config.voters, now_ms=self._now_ms)
+        end_offset = self.loader.image.provenance.last_contained_offset + 1
+        job = SnapshotJob(image=self.loader.image, voters=self.raft.voters_at(end_offset), now_ms=self._now_ms)
         self._out.append(WriteSnapshot(job=job))

@@ -56,22 +56,18 @@ class Outbound:
     def __init__(self, do: Callable[[SendRequest], None]) -> None:
         self._do = do
         self._numbers = count(1)
-        self._waiting: dict[int, tuple[Purpose, Callable[[Outcome], None]]] = {}
+        self._waiting: dict[int, Callable[[Outcome], None]] = {}
 
     def send(
         self, to: Destination, purpose: Purpose, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]
     ) -> None:
         """Ask; `then` is called with the outcome, once."""
         correlation = next(self._numbers)
-        self._waiting[correlation] = (purpose, then)
+        self._waiting[correlation] = then
         self._do(SendRequest(correlation=correlation, to=to, purpose=purpose, request=request, timeout_ms=timeout_ms))
 
     def arrived(self, correlation: int, outcome: Outcome) -> None:
         """The outcome of a question; one that nobody waits for is dropped."""
-        waiting = self._waiting.pop(correlation, None)
-        if waiting is not None:
-            waiting[1](outcome)
-
-    def is_waiting(self, purpose: Purpose) -> bool:
-        """Some question of this purpose has no outcome yet."""
-        return any(each is purpose for each, _ in self._waiting.values())
+        then = self._waiting.pop(correlation, None)
+        if then is not None:
+            then(outcome)

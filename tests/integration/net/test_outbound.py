@@ -12,6 +12,7 @@ import pytest
 from headrace.core.peers import SendFailure
 from headrace.net.dialling import probe
 from headrace.net.outbound import OutboundLinks, Target, link_settings
+from headrace.server.run import new_event_loop
 from headrace.wire.codec import decode
 from headrace.wire.headers import framed_response, parse_request_header
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -129,7 +130,8 @@ def run(test: Callable[[Links], Awaitable[None]]) -> None:
             links.links.close()
             await asyncio.sleep(0.01)
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())
 
 
 def test_the_highest_version_that_both_know_is_used() -> None:

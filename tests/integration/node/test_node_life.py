@@ -278,12 +278,13 @@ def test_a_controller_alone_serves_its_listener(tmp_path: Path) -> None:
         assert client.ask(BrokerHeartbeatRequest(broker_id=9), 1).error_code == 77
 
 
-def test_a_broker_alone_is_refused_with_a_reason(tmp_path: Path) -> None:
-    """S1-05: a broker that follows a quorum of other nodes is not supported yet, and says so."""
+def test_a_broker_that_reaches_no_controller_gives_up_with_a_reason(tmp_path: Path) -> None:
+    """S1-13: it asks until initial.broker.registration.timeout.ms."""
     settings = {
         "process.roles": "broker",
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "controller.quorum.voters": "3000@127.0.0.1:1",
+        "initial.broker.registration.timeout.ms": "300",
     }
-    with pytest.raises(OperatorError, match="one voter"):
+    with pytest.raises(OperatorError, match=r"initial\.broker\.registration\.timeout\.ms"):
         Node(directory=tmp_path, properties=settings).start()

@@ -1,0 +1,181 @@
+"""Do processes with one role each make one cluster: found, followed, forwarded to, failed over, restarted, moved?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace.testing.asking import ask, ask_quorum
+from headrace.testing.cluster import Cluster
+from headrace.testing.member import Member
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.describe_cluster import DescribeClusterRequest
+from headrace.wire.messages.metadata import MetadataRequest
+from tests.support.relay import Relay
+
+CONTROLLERS = 2
+T = TypeVar("T")
+
+
+def until(reached: Callable[[], T | None], *, timeout_s: float = 60.0) -> T:
+    """What `reached` gives once it gives something."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        found = reached()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def create(broker: Member, *names: str, timeout_ms: int = 60_000) -> list[int]:
+    """Create topics through a broker; their error codes."""
+    topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
+    request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+    answer = ask(broker.place.host, broker.port, request, 7, timeout_s=timeout_ms / 1000 + 5)
+    return [each.error_code for each in answer.topics]
+
+
+def topics_of(broker: Member) -> set[str]:
+    """The topics that a broker knows."""
+    answer = ask(broker.place.host, broker.port, MetadataRequest(topics=None), 12)
+    return {each.name for each in answer.topics}
+
+
+def unfenced(broker: Member) -> set[int]:
+    """The brokers that take part, as one of them says."""
+    answer = ask(broker.place.host, broker.port, MetadataRequest(topics=()), 12)
+    return {each.node_id for each in answer.brokers}
+
+
+def controllers_of(member: Member) -> dict[int, int]:
+    """Id and port of the controllers that a controller knows (endpoint type 2)."""
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    answer: Any = ask(member.place.host, member.controller_port, request, 1)
+    assert answer.error_code == 0
+    return {each.broker_id: each.port for each in answer.brokers}
+
+
+def test_three_controllers_and_two_brokers_make_a_cluster() -> None:
+    """B-C28, B-C19, S4-13, S4-14, S4-22: brokers find the leader, forward to it, follow the log; every controller is registered; kill -9 of the leader and it goes on."""
+    with Cluster(controllers=3, brokers=2) as cluster:
+        first, second = cluster.brokers
+        assert create(first, "before") == [0]
+        until(lambda: "before" in topics_of(second))
+        ports = {each.node_id: each.controller_port for each in cluster.controllers}
+        for each in cluster.controllers:
+            until(lambda each=each: controllers_of(each) == ports)  # type: ignore[misc]
+        leader = cluster.leader()
+        leader.kill()
+        assert create(first, "after") == [0]
+        until(lambda: {"before", "after"} <= topics_of(second))
+        assert cluster.leader().node_id != leader.node_id
+        cluster.start(leader.node_id)
+        until(lambda: len(cluster.quorum().current_voters) == 3)
+        assert unfenced(first) == {101, 102}
+
+
+def test_a_broker_passes_questions_about_the_quorum_to_its_leader() -> None:
+    """B-C28, B-K11: DescribeQuorum on a broker's listener is the leader's answer; brokers are its observers."""
+    with Cluster(controllers=3, brokers=1) as cluster:
+        [broker] = cluster.brokers
+
+        def described() -> Any:
+            partition = ask_quorum(broker.place.host, broker.port).topics[0].partitions[0]
+            return partition if {each.replica_id for each in partition.observers} == {broker.node_id} else None
+
+        found = until(described)
+        assert found.leader_id == cluster.leader().node_id
+        assert {each.replica_id for each in found.current_voters} == {1, 2, 3}
+
+
+def test_combined_nodes_make_a_cluster() -> None:
+    """B-K12: broker and controller of one process, three of them; the way to the active controller is the same for all."""
+    with Cluster(controllers=3, combined=True) as cluster:
+        for number, member in enumerate(cluster.brokers):
+            assert create(member, f"t{number}") == [0]
+        for member in cluster.brokers:
+            until(lambda member=member: {"t0", "t1", "t2"} <= topics_of(member))  # type: ignore[misc]
+        leader = cluster.leader()
+        leader.kill()
+        survivor = next(each for each in cluster.brokers if each.is_running)
+        assert create(survivor, "later") == [0]
+
+
+def test_a_killed_broker_is_fenced_before_its_session_ends() -> None:
+    """C14's exception: with a session of an hour, only the refused connections can tell."""
+    properties = {"broker.session.timeout.ms": "3600000", "broker.heartbeat.interval.ms": "100"}
+    with Cluster(controllers=1, brokers=2, properties=properties) as cluster:
+        first, second = cluster.brokers
+        until(lambda: unfenced(first) == {101, 102})
+        time.sleep(0.5)  # the listeners are probed once while the broker lives
+        second.kill()
+        until(lambda: unfenced(first) == {101})
+        cluster.start(second.node_id)
+        until(lambda: unfenced(first) == {101, 102})
+
+
+def test_a_restarted_broker_reads_only_what_is_new(tmp_path: Path) -> None:
+    """B-K10: the metadata that it has on disk does not cross the network again."""
+    with Relay() as relay, Cluster(controllers=1, brokers=1) as cluster:
+        [controller], [broker] = cluster.controllers, cluster.brokers
+        relay.to(controller.place.host, controller.controller_port)
+        broker.properties["controller.quorum.voters"] = f"1@127.0.0.1:{relay.port}"
+        cluster.restart(broker.node_id)
+        for number in range(20):
+            assert create(broker, *(f"topic-{number}-{each}" for each in range(20))) == [0] * 20
+        until(lambda: len(topics_of(broker)) == 400)
+        size = sum(file.stat().st_size for file in broker.metadata_log.glob("*.log"))
+        before = relay.bytes_down
+        cluster.restart(broker.node_id)
+        assert len(topics_of(broker)) == 400
+        assert relay.bytes_down - before < size / 4
+
+
+def test_a_new_broker_takes_a_snapshot(tmp_path: Path) -> None:
+    """B-S01, B-S05: every node makes its own; who comes late is given one, because the log before it is gone."""
+    properties = {
+        "metadata.log.max.record.bytes.between.snapshots": "20000",
+        "metadata.max.retention.bytes": "20000",
+        "metadata.log.segment.bytes": "20000",
+    }
+    with Cluster(controllers=3, brokers=1, properties=properties) as cluster:
+        [broker] = cluster.brokers
+        for number in range(20):
+            assert create(broker, *(f"topic-{number}-{each}" for each in range(20))) == [0] * 20
+        for member in (*cluster.controllers, broker):
+            until(lambda member=member: list(member.metadata_log.glob("*[1-9]*.checkpoint")))  # type: ignore[misc]
+        late = cluster.add(102, {"broker"})
+        cluster.start(102)
+        until(lambda: len(topics_of(late)) == 400)
+        assert create(late, "more") == [0]
+
+
+def test_a_broker_that_moves_is_found_again() -> None:
+    """S4-15: another port at the next start; the controllers and the other broker tell the new one."""
+    with Cluster(controllers=1, brokers=2) as cluster:
+        first, second = cluster.brokers
+        second.stop()
+        second.move()
+        cluster.start(second.node_id)
+
+        def port_of_second() -> int:
+            answer = ask(first.place.host, first.port, MetadataRequest(topics=()), 12)
+            return next((each.port for each in answer.brokers if each.node_id == 102), 0)
+
+        until(lambda: port_of_second() == second.port)
+
+
+def test_everybody_is_killed_and_comes_back_in_any_order() -> None:
+    """S4-11, S4-16: founding again is not needed; what was acknowledged is there."""
+    with Cluster(controllers=3, brokers=1) as cluster:
+        [broker] = cluster.brokers
+        assert create(broker, "kept") == [0]
+        cluster.kill()
+        for node_id in (101, 3, 1, 2):
+            cluster.launch(node_id)
+        cluster.start()
+        until(lambda: "kept" in topics_of(broker))
+        assert create(broker, "new") == [0]
