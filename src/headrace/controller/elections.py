@@ -44,6 +44,8 @@ _NOT_AVAILABLE: Final = {
 
 def decide_elections(situation: Situation, request: ElectLeadersRequest) -> Decision:
     """Elect leaders of the named partitions, or of all. Raises PeerError(INVALID_REQUEST): no such kind of election."""
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return Decision(response=ElectLeadersResponse())
     if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     election = Election.UNCLEAN if request.election_type == UNCLEAN_ELECTION else Election.PREFERRED

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 def decide_reassignments(situation: Situation, request: AlterPartitionReassignmentsRequest) -> Decision:
     """Begin, change or cancel (replicas null) the reassignment of each named partition, each on its own."""
+    if not request.topics:
+        return Decision(response=AlterPartitionReassignmentsResponse())
     records: list[VersionedRecord] = []
     responses: list[ReassignableTopicResponse] = []
     seen: set[tuple[str, int]] = set()
@@ -74,7 +76,7 @@ def decide_reassignments(situation: Situation, request: AlterPartitionReassignme
                 ReassignablePartitionResponse(
                     partition_index=asked.partition_index,
                     error_code=ErrorCode.NONE if error is None else error.code,
-                    error_message=None if error is None else error.message,
+                    error_message=None if error is None or error.message == error.code.name else error.message,
                 )
             )
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(answers)))
@@ -138,7 +140,7 @@ def cancellation(situation: Situation, topic: TopicImage, number: int, partition
     """Back to the replicas before. Raises PeerError when nothing goes on, or when only added replicas are in sync (C11)."""
     assignment = assignment_of(partition)
     if not assignment.is_moving:
-        raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     original = assignment.original
     isr = tuple(each for each in partition.isr if each not in assignment.adding)
     election = election_for(situation, topic.name)

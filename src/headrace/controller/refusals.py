@@ -85,8 +85,25 @@ def _refused_items(request: Any, error: PeerError) -> Message | None:
                     for each in request.resources
                 )
             )
+        case elect_leaders.ElectLeadersRequest():
+            return _refused_elections(request, code, message)
         case _:
             return None
+
+
+def _refused_elections(request: elect_leaders.ElectLeadersRequest, code: ErrorCode, message: str) -> Message:
+    """The error of the whole, and again for each partition that is named, as Kafka does."""
+    results = tuple(
+        elect_leaders.ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=tuple(
+                elect_leaders.PartitionResult(partition_id=each, error_code=code, error_message=message)
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topic_partitions or ()
+    )
+    return elect_leaders.ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCode) -> Message:
@@ -129,7 +146,6 @@ _WHOLE: Final[dict[type, Callable[[ErrorCode, str], Message]]] = {
     controller_registration.ControllerRegistrationRequest: lambda code, message: (
         controller_registration.ControllerRegistrationResponse(error_code=code, error_message=message)
     ),
-    elect_leaders.ElectLeadersRequest: lambda code, _message: elect_leaders.ElectLeadersResponse(error_code=code),
     list_partition_reassignments.ListPartitionReassignmentsRequest: lambda code, message: (
         list_partition_reassignments.ListPartitionReassignmentsResponse(error_code=code, error_message=message)
     ),

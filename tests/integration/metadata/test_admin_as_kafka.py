@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from headrace.core.ids import ZERO_UUID
 from headrace.testing import Node
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.schema import Struct
 from tests.integration.metadata.admin_requests import questions
+from tests.integration.metadata.leader_requests import leader_questions
 from tests.peers import kafka
 from tests.support.raw import RawConnection
 
@@ -56,3 +59,46 @@ def test_admin_requests_are_answered_as_kafka_does(peers: tuple[RawConnection, R
             different.append((question.title, question.version, {"kafka": expected, "headrace": found}))
     assert different == []
     assert asked > 150
+
+
+def test_requests_about_leaders_and_replicas_are_answered_as_kafka_does(
+    peers: tuple[RawConnection, RawConnection],
+) -> None:
+    """S2-06, S2-07, B-C26, KIP-183, KIP-455, KIP-460, KIP-860: ElectLeaders, reassignments and UnregisterBroker, whole answers compared."""
+    theirs, ours = peers
+    create = CreateTopicsRequest(topics=(CreatableTopic(name="moved", num_partitions=3, replication_factor=1),))
+    for peer in peers:
+        assert peer.ask(create, 7).topics[0].error_code == 0
+    different = []
+    for title, request, version in leader_questions("moved"):
+        expected, found = normal(theirs.ask(request, version)), normal(ours.ask(request, version))
+        if found != expected:
+            different.append((title, version, {"kafka": expected, "headrace": found}))
+    assert different == []
+
+
+def test_kafkas_own_tools_elect_and_reassign(tmp_path: Path) -> None:
+    """S2-06, S2-07: kafka-leader-election and kafka-reassign-partitions against a Headrace node."""
+    plan = tmp_path / "plan.json"
+    with Node(directory=tmp_path / "headrace", in_process=True) as node:
+        with RawConnection(node.port) as connection:
+            create = CreateTopicsRequest(
+                topics=(CreatableTopic(name="moved", num_partitions=3, replication_factor=1),)
+            )
+            assert connection.ask(create, 7).topics[0].error_code == 0
+        server = ("--bootstrap-server", node.bootstrap_servers)
+        elected = kafka.run_tool(
+            "kafka-leader-election", *server, "--election-type", "preferred", "--all-topic-partitions", check=True
+        )
+        assert "Valid replica already elected" in elected.stdout or elected.stdout.strip() == ""
+        parts = [{"topic": "moved", "partition": number, "replicas": [1]} for number in range(3)]
+        plan.write_text(json.dumps({"version": 1, "partitions": parts}))
+        file = ("--reassignment-json-file", str(plan))
+        executed = kafka.run_tool("kafka-reassign-partitions", *server, *file, "--execute", check=True)
+        assert "Successfully started partition reassignments for moved-0,moved-1,moved-2" in executed.stdout
+        verified = kafka.run_tool("kafka-reassign-partitions", *server, *file, "--verify", check=True)
+        assert verified.stdout.count("is completed.") == 3
+        listed = kafka.run_tool("kafka-reassign-partitions", *server, "--list", check=True)
+        assert "No partition reassignments found." in listed.stdout
+        unregistered = kafka.run_tool("kafka-cluster", "unregister", *server, "--id", "9")
+        assert "BrokerIdNotRegisteredException" in unregistered.stdout + unregistered.stderr

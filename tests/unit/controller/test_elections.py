@@ -1,0 +1,159 @@
+"""Leaders on request, preferred leaders brought back, unclean leaders where a topic allows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.wire.messages import assign_replicas_to_dirs as assign
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.controller import ControllerBench, active, directory
+from tests.support.partitions import cluster, fence, join, partition, topic
+
+PREFERRED, UNCLEAN = 0, 1
+BALANCE_MS = 300_000
+
+
+def elect(bench: ControllerBench, kind: int, *numbers: int, name: str = "t") -> list[int]:
+    """The error codes of an election."""
+    asked = TopicPartitions(topic=name, partitions=numbers)
+    answer = bench.ask(ElectLeadersRequest(election_type=kind, topic_partitions=(asked,)))
+    return [each.error_code for each in answer.replica_election_results[0].partition_result]
+
+
+def test_the_preferred_replica_leads_again_when_asked() -> None:
+    """S2-07, KIP-183: it must be in sync; the leader epoch rises by one (inv:C6)."""
+    bench, epochs = cluster()
+    topic(bench, (1, 2), (2, 1))
+    fence(bench, 1, epochs[1])
+    assert partition(bench).leader == 2
+    bench.heartbeat(1, epochs[1])
+    assert elect(bench, PREFERRED, 0, 1) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELECTION_NOT_NEEDED]
+    join(bench, 2, epochs, (2, 1))
+    before = partition(bench)
+    assert elect(bench, PREFERRED, 0, 7) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    after = partition(bench)
+    assert (after.leader, after.isr) == (1, (2, 1))
+    assert (after.leader_epoch, after.partition_epoch) == (before.leader_epoch + 1, before.partition_epoch + 1)
+    assert elect(bench, PREFERRED, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_an_unclean_election_is_marked_and_counted() -> None:
+    """B-C26, inv:C11: the leader is alone in the ISR and RECOVERING; without a live replica there is none."""
+    bench, epochs = cluster()
+    topic(bench, (1, 2))
+    fence(bench, 2, epochs[2])
+    fence(bench, 1, epochs[1])
+    assert (partition(bench).leader, partition(bench).isr) == (NO_LEADER, (1,))
+    assert elect(bench, UNCLEAN, 0) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
+    assert bench.heartbeat(2, epochs[2]).is_fenced is False
+    assert partition(bench).leader == NO_LEADER
+    assert elect(bench, UNCLEAN, 0) == [0]
+    after = partition(bench)
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), LEADER_RECOVERING)
+    assert bench.machine.statistics.unclean_elections == 1
+    assert elect(bench, UNCLEAN, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_an_election_of_all_tells_only_what_was_needed() -> None:
+    """S2-07, KIP-460: topic partitions null; every topic is named."""
+    bench, epochs = cluster()
+    topic(bench, (1, 2), (2, 1))
+    topic(bench, (3,), name="other")
+    fence(bench, 1, epochs[1])
+    bench.heartbeat(1, epochs[1])
+    answer = bench.ask(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None))
+    found = {each.topic: each.partition_result for each in answer.replica_election_results}
+    assert [(each.partition_id, each.error_code) for each in found["t"]] == [
+        (0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    ]
+    assert found["other"] == ()
+
+
+def test_leaders_go_back_to_the_preferred_replica_at_their_time() -> None:
+    """S2-11: `leader.imbalance.check.interval.seconds`; the event does it, not the timer."""
+    bench, epochs = cluster(broker_session_timeout_ms=10**9)
+    topic(bench, (1, 2))
+    fence(bench, 1, epochs[1])
+    bench.heartbeat(1, epochs[1])
+    join(bench, 2, epochs, (2, 1))
+    bench.advance(BALANCE_MS - 500)
+    assert partition(bench).leader == 2
+    bench.advance(1_000)
+    assert partition(bench).leader == 1
+
+
+def test_balancing_can_be_turned_off() -> None:
+    """S2-11: `auto.leader.rebalance.enable`."""
+    bench, epochs = cluster(broker_session_timeout_ms=10**9, auto_leader_rebalance_enable=False)
+    topic(bench, (1, 2))
+    fence(bench, 1, epochs[1])
+    bench.heartbeat(1, epochs[1])
+    join(bench, 2, epochs, (2, 1))
+    bench.advance(2 * BALANCE_MS)
+    assert partition(bench).leader == 2
+
+
+@pytest.mark.parametrize("order", ["stopping first", "balancing at every step"])
+def test_balancing_never_brings_a_stopping_broker_back(order: str) -> None:
+    """S2-24, inv:C7, inv:C15: a controlled shutdown ends though leaders are balanced all the time."""
+    bench, epochs = cluster(broker_session_timeout_ms=10**9, leader_imbalance_check_interval_seconds=1)
+    topic(bench, (1, 2), (1, 3), (2, 1))
+    is_done = False
+    for _ in range(4):
+        if order != "stopping first":
+            bench.advance(1_000)
+            bench.commit()
+        is_done = is_done or bench.heartbeat(1, epochs[1], want_shut_down=True).should_shut_down
+        for other in (2, 3):
+            bench.heartbeat(other, epochs[other])
+    assert is_done
+    bench.advance(5_000)
+    assert all(partition(bench, number).leader != 1 for number in range(3))
+
+
+def test_the_unclean_sweep_comes_at_its_time() -> None:
+    """B-C26: `unclean.leader.election.interval.ms`; a topic that does not allow it keeps waiting."""
+    bench, epochs = cluster(broker_session_timeout_ms=10**9)
+    topic(bench, (1, 2))
+    topic(bench, (1, 2), name="strict")
+    for broker_id in (2, 1):
+        fence(bench, broker_id, epochs[broker_id])
+    bench.heartbeat(2, epochs[2])
+    setting = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=(setting,))
+    assert bench.ask(IncrementalAlterConfigsRequest(resources=(resource,))).responses[0].error_code == 0
+    assert partition(bench).leader == NO_LEADER
+    bench.advance(500)
+    assert (partition(bench).leader, partition(bench).leader_recovery_state) == (2, LEADER_RECOVERING)
+    assert partition(bench, name="strict").leader == NO_LEADER
+    bench.advance(2 * BALANCE_MS)
+    assert partition(bench, name="strict").leader == NO_LEADER
+
+
+def test_a_broker_with_its_directory_offline_is_not_elected() -> None:
+    """B-K08, KIP-858: active is not enough, the replica's directory must be online."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    epochs = {1: bench.broker(1), 2: bench.broker(2, log_dirs=(directory(2), spare))}
+    topic(bench, (1, 2))
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    where = assign.RequestDirectoryData(
+        id=spare, topics=(assign.RequestTopicData(topic_id=topic_id, partitions=(assign.RequestPartitionData(),)),)
+    )
+    answer = bench.ask(assign.AssignReplicasToDirsRequest(broker_id=2, broker_epoch=epochs[2], directories=(where,)))
+    assert answer.directories[0].topics[0].partitions[0].error_code == 0
+    assert partition(bench).directory_of(2) == spare
+    bench.heartbeat(2, epochs[2], offline_log_dirs=(spare,))
+    assert partition(bench).isr == (1,)
+    assert bench.machine.image.cluster.brokers[2].log_dirs == (directory(2),)
+    fence(bench, 1, epochs[1])
+    assert partition(bench).leader == NO_LEADER
+    assert elect(bench, UNCLEAN, 0) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
