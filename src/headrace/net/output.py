@@ -53,6 +53,7 @@ class Output:
             plain = transport.get_extra_info("socket")
             if plain is not None:
                 self._direct = socket.socket(fileno=os.dup(plain.fileno()))
+                _do_not_pace_locally(self._direct)
 
     def send(self, pieces: list[Piece]) -> None:
         """Send the pieces in order, behind what waits."""
@@ -185,6 +186,19 @@ class _Rest:
         self.file: ReadableFile | None = part.file
         self.position = part.position + done
         self.size = part.size - done
+
+
+def _do_not_pace_locally(connection: socket.socket) -> None:
+    """Between two processes of one machine, take the plainest congestion control, which every Linux has and allows.
+
+    One that paces (BBR) sets a timer for each packet, and settles on a fraction of the speed for as long as a connection lives, by chance.
+    """
+    option = getattr(socket, "TCP_CONGESTION", None)
+    try:
+        if option is not None and connection.getpeername()[0] == connection.getsockname()[0]:
+            connection.setsockopt(socket.IPPROTO_TCP, option, b"reno")
+    except OSError:
+        return  # it is only about speed
 
 
 def _push(direct: socket.socket, waiting: deque[Piece]) -> None:
