@@ -274,13 +274,12 @@ def fetch_position(core: RaftCore) -> OffsetAndEpoch:
 
 
 def truncation_offset(log: PartitionLogPort, leaders: OffsetAndEpoch) -> int:
-    """B-R11: the end of what both logs hold alike, given where the leader says that its epoch at or below ours ended."""
+    """B-R11: the end of what both logs may hold alike, given where the leader says that its epoch at or below ours ended.
+
+    From `leaders.offset` on the leader has later epochs, and behind the end of our own epochs up to that one we have others.
+    """
     ours = log.end_offset_for_epoch(leaders.epoch)
-    if ours is None:
-        return min(log.log_start_offset, leaders.offset)
-    if ours.epoch == leaders.epoch:
-        return min(ours.offset, leaders.offset)
-    return ours.offset
+    return min(log.log_start_offset if ours is None else ours.offset, leaders.offset)
 
 
 def leader_finders(core: RaftCore) -> list[Destination]:

@@ -175,7 +175,19 @@ def _check_with_snapshots(
         return NeedsSnapshot(latest)
     ours = log.end_offset_for_epoch(asked.epoch)
     if ours is None:
-        return Diverging(OffsetAndEpoch(log.log_start_offset, 0))
+        return _below_first_epoch(log, snapshots, asked, latest)
     if ours.epoch != asked.epoch or ours.offset < asked.offset:
         return Diverging(OffsetAndEpoch(ours.offset, ours.epoch))
     return ValidPosition()
+
+
+def _below_first_epoch(
+    log: PartitionLogPort, snapshots: Sequence[OffsetAndEpoch], asked: OffsetAndEpoch, latest: OffsetAndEpoch | None
+) -> Position:
+    """The fetcher's last epoch is older than all in the log: it may still be that of the snapshot where the log begins."""
+    first = next((each for each in snapshots if each.offset == log.log_start_offset), None)
+    if first is not None and first.offset > 0 and first.epoch == asked.epoch:
+        return Diverging(first)
+    if latest is not None:
+        return NeedsSnapshot(latest)
+    return Diverging(OffsetAndEpoch(log.log_start_offset, 0))
