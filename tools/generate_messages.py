@@ -43,7 +43,7 @@ NODE_VIEW: list[Json] = [
     *_plain("int32", "LeaderId VotedId", default=-1),
     *_plain("uuid", "VotedDirectoryId"),
     {"name": "Votes", "type": "[]NodeVote", "versions": "0+", "fields": [*_plain("int32", "VoterId"), *_plain("bool", "IsGranted")]},
-    *_plain("int64", "LogStartOffset LogEndOffset DurableEndOffset HighWatermark HighWatermarkAgeMs", default=-1),
+    *_plain("int64", "LogStartOffset LogEndOffset DurableEndOffset HighWatermark UncommittedForMs", default=-1),
     *_plain("int32", "LogEndEpoch", default=-1),
     *_plain("int16", "KraftVersion"),
     *_plain("int64", "VoterSetOffset", default=-1),

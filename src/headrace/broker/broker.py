@@ -28,6 +28,7 @@ from headrace.wire.messages.create_topics import CreateTopicsRequest, CreateTopi
 
 if TYPE_CHECKING:
     from headrace.broker.groups import GroupService
+    from headrace.wire.messages.describe_quorum import NodeView
 
 _CREATE_TOPICS = 19
 _INTERNAL_TIMEOUT_MS = 30_000
@@ -53,6 +54,8 @@ class Broker:
         self.started_with = config
         self.log_levels: LogLevels = NoLogLevels()
         self.node_id = config.node_id
+        self.quorum_view: Callable[[], NodeView] | None = None
+        """What this node knows of the metadata quorum, for `headrace quorum explain`."""
         self.cluster_id = cluster_id
         self.logs = logs
         self.controller = controller

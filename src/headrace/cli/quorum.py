@@ -132,3 +132,17 @@ def remove_controller(
         done = "DRY RUN of removing " if is_dry_run else "Removed "
         print(f"{done} KRaft controller {controller_id} with directory id {directory_id}")
     return 0
+
+
+@command.command("explain", help="Say in plain words why nobody leads or nothing is committed, and what can be done.")
+@click.option(
+    "--timeout-ms", type=click.IntRange(100, 600_000), default=3_000, show_default=True, metavar="MS",
+    help="How long to wait for one node.",
+)  # fmt: skip
+@json_option
+@click.pass_obj
+def explain(options: dict[str, Any], timeout_ms: int, as_json: bool) -> int:
+    """Asks every node that can be reached; exit code 0 = the quorum is healthy, 1 = something is wrong."""
+    from headrace.cli.quorum_explain import explain_quorum
+
+    return explain_quorum(options, timeout_ms=timeout_ms, as_json=as_json or options["as_json"])

@@ -23,6 +23,7 @@ from headrace.node.directories import refuse_unsupported_features
 from headrace.node.lifecycle import BrokerIdentity, RecoverLogs
 from headrace.node.machine import NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
+from headrace.node.self_view import SelfView
 from headrace.raft.events import (
     FinishSnapshot,
     FlushLog,
@@ -154,7 +155,18 @@ def compose_node(
         machine.add_broker(identity=identity, logs=disk.logs)
     if config.is_controller:
         machine.add_registrar(incarnation_id=random_uuid(rng), end_points=disk.controller_end_points(bound))
-    side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound)
+    self_view = SelfView(
+        config=config,
+        cluster_id=disk.cluster_id,
+        raft=plane.raft,
+        log=disk.metadata_log,
+        witness=plane.witness,
+        clock=disk.clock,
+        bound=bound,
+        disk_space=disk.metadata_space,
+        started_ms=disk.clock.now_ms(),
+    )
+    side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound, view=self_view.view)
     return ComposedNode(machine=machine, disk=disk, side=side)
 
 

@@ -11,6 +11,7 @@ from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
 from headrace.node.controller_channel import LocalController
+from headrace.wire.messages.describe_quorum import NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class ControllerSide:
     heard_broker: Callable[[int, int, RequestContext], None]
     bound_listeners: tuple[Listener, ...]
     log_levels: Callable[[], LogLevels]
+    view: Callable[[], NodeView]
+    heard_last_words: Callable[[int, str], None]
 
     def controller_addresses(self, listener: str) -> list[tuple[int, str, int]]:
         """(id, host, port) of each known controller: registered ones, else the configured voters, else this node."""

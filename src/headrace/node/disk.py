@@ -41,7 +41,7 @@ from headrace.storage.stored_log import StoredLog
 
 if TYPE_CHECKING:
     from headrace.broker.ports import Clock
-    from headrace.core.ports import FileLock, Files, Rng
+    from headrace.core.ports import DiskSpace, FileLock, Files, Rng
 
 _METADATA = TopicPartition("__cluster_metadata", 0)
 
@@ -114,6 +114,16 @@ class NodeDisk:
         """The metadata side."""
         assert self._plane is not None, "open_metadata comes first"
         return self._plane
+
+    @property
+    def metadata_log(self) -> StoredLog:
+        """The log of `__cluster_metadata`."""
+        assert self._metadata is not None, "open_metadata comes first"
+        return self._metadata
+
+    def metadata_space(self) -> DiskSpace:
+        """Room on the file system of the metadata log. Raises StorageFault."""
+        return self._files.disk_space(self._config.metadata_log_dir)
 
     def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""

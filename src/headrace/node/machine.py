@@ -45,9 +45,14 @@ from headrace.node.metadata_plane import (
 )
 from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
 from headrace.raft import events as raft_events
+from headrace.raft.invariants import RaftInvariantBroken
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.schema import Message
+
+LAST_WORDS_MS = 1_000
+"""So long a node that stops waits for its peers to hear why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +172,12 @@ class NodeMachine:
             rng=self._rng,
         )
 
-    def controller_side(self, *, cluster_id: str, bound: tuple[object, ...]) -> ControllerSide:
+    def controller_side(
+        self, *, cluster_id: str, bound: tuple[object, ...], view: Callable[[], NodeView]
+    ) -> ControllerSide:
         """What the controller listeners' handlers are given."""
+        if self.broker is not None:
+            self.broker.quorum_view = view
         return ControllerSide(
             config=self._config,
             cluster_id=cluster_id,
@@ -178,6 +187,8 @@ class NodeMachine:
             heard_broker=self._heard_broker,
             bound_listeners=bound,  # type: ignore[arg-type]
             log_levels=lambda: self.log_levels,
+            view=view,
+            heard_last_words=self._heard_last_words,
         )
 
     # --- the driver's calls ---
@@ -236,6 +247,17 @@ class NodeMachine:
             self.registrar.stop()
         self._take(raft_events.ShutdownBegan(now_ms=self._clock.now_ms()))
 
+    def say_last_words(self, reason: str) -> None:
+        """This node stops for a fault of its own: the voters are told why, so that they can tell an operator (decision 17)."""
+        self._plane.witness.disk_failed(reason, self._clock.now_ms())
+        node_id = self._config.node_id
+        for to in self._plane.raft.other_voters:
+            words = DescribeQuorumRequest(last_words_of=node_id, last_words=reason)
+            self._outbound.send(to, Purpose.VOTING, words, timeout_ms=LAST_WORDS_MS, then=lambda _: None)
+
+    def _heard_last_words(self, node_id: int, words: str) -> None:
+        self._plane.witness.heard_last_words(node_id, words, self._clock.now_ms())
+
     @property
     def is_resigning(self) -> bool:
         """Other voters have not been told yet that this node does not lead any more."""
@@ -244,6 +266,7 @@ class NodeMachine:
     def tick(self) -> None:
         """Time has passed: do what is due in every part."""
         now_ms = self._clock.now_ms()
+        self._plane.witness.looked_at_clocks(wall_ms=self._clock.wall_ms(), now_ms=now_ms)
         self.controller.tick(now_ms)
         due = self._plane.next_deadline_ms()
         if due is not None and due <= now_ms:
@@ -288,6 +311,9 @@ class NodeMachine:
             failure = None
         except (StorageFault, MetadataFault) as fault:
             failure = str(fault)
+        except RaftInvariantBroken as broken:
+            failure = str(broken)
+            raise
         finally:
             self._is_running = False
             if failure is not None:  # also for a bug of ours, which goes on as an exception

@@ -35,6 +35,7 @@ from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.image import MetadataProvenance
 from headrace.metadata.snapshot import snapshot_content
+from headrace.node.witness import QuorumWitness
 from headrace.raft.events import (
     AnswerKRaftVersion,
     AnswerRaftRequest,
@@ -159,6 +160,8 @@ class MetadataPlane:
         self._snapshot_since_ms = 0
         self._is_writing_snapshot = False
         self._now_ms = 0
+        self.witness = QuorumWitness()
+        """Looks on, for `headrace quorum explain`."""
         self.on_resigned: Callable[[str], None] | None = None
         """Told why the controller gave up leadership because of a fault of ours; for the driver's log."""
         self.on_machine_step: Callable[[str, object, Sequence[object]], None] | None = None
@@ -218,6 +221,7 @@ class MetadataPlane:
     def _step_raft(self, event: RaftEvent) -> None:
         """Records that raft wrote itself are told to the controller before anything else, so its next ones follow them."""
         effects = self.raft.step(event)
+        self.witness.saw(event, effects, self._now_ms)
         if self.on_machine_step is not None:
             self.on_machine_step("raft", event, effects)
         for effect in effects:

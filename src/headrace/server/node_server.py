@@ -42,6 +42,8 @@ _TICK_S = 0.01
 _MAINTAIN_S = 1.0
 _WARN_AGAIN_S = 60.0
 _THREADS = 4
+_LAST_WORDS_S = 0.3
+"""So long a node that stops for a fault stays, for its last words to leave."""
 _JOBS_TIMEOUT_S = 20.0
 _RESIGN_TIMEOUT_S = 2.0
 _T = TypeVar("_T")
@@ -79,6 +81,7 @@ class NodeServer:
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
         self._wants_stop = False
+        self._stay_until = 0.0
         self._closing: asyncio.Task[None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.TimerHandle | None = None
@@ -337,6 +340,9 @@ class NodeServer:
             broker.on_storage_fault(fault)
 
     def _fail(self, reason: str) -> None:
+        if self.failure is None and self._node is not None:
+            self._node.machine.say_last_words(reason)
+            self._stay_until = asyncio.get_running_loop().time() + _LAST_WORDS_S
         self.failure = self.failure or reason
         self._close_soon(is_clean=False)
 
@@ -375,6 +381,7 @@ class NodeServer:
                 _LOG.info("the broker is closed")
             if machine is not None and is_clean:
                 await self._resign(machine)
+            await asyncio.sleep(max(self._stay_until - asyncio.get_running_loop().time(), 0))
             await self._listeners.close(self._listeners.names())
             if self._ticker is not None:
                 self._ticker.cancel()

@@ -122,7 +122,7 @@ class NodeView(Struct):
     log_end_offset: int = field("int64 0+", default=-1)
     durable_end_offset: int = field("int64 0+", default=-1)
     high_watermark: int = field("int64 0+", default=-1)
-    high_watermark_age_ms: int = field("int64 0+", default=-1)
+    uncommitted_for_ms: int = field("int64 0+", default=-1)
     log_end_epoch: int = field("int32 0+", default=-1)
     kraft_version: int = field("int16 0+", default=0)
     voter_set_offset: int = field("int64 0+", default=-1)

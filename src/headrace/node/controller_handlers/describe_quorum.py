@@ -1,0 +1,34 @@
+"""How is the quorum, as its leader sees it, or as this node sees it? (DescribeQuorum)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import AnyReply, Deferred, Reply
+from headrace.node.controller_side import ControllerSide
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+
+
+def handle(request: DescribeQuorumRequest, context: RequestContext, side: ControllerSide) -> Deferred | Reply:
+    """The leader describes the quorum. Who wants a view of this very node, leader or not, asks with the project's field (decision 17)."""
+    if request.last_words:
+        side.heard_last_words(request.last_words_of, request.last_words)
+        return Reply(DescribeQuorumResponse(error_message=""))
+    if request.wants_node_view and not request.topics:
+        return Reply(DescribeQuorumResponse(error_message="", node_views=(side.view(),)))
+    asked = side.local.ask_raft(request, context)
+    return _with_view(asked, side) if request.wants_node_view else asked
+
+
+def _with_view(asked: Deferred, side: ControllerSide) -> Deferred:
+    """The same answer, and the view beside it."""
+    answer = Deferred(deadline_ms=asked.deadline_ms)
+
+    def add(reply: AnyReply) -> None:
+        if isinstance(reply, Reply) and isinstance(reply.message, DescribeQuorumResponse):
+            reply = Reply(replace(reply.message, node_views=(side.view(),)))
+        answer.complete(reply)
+
+    asked.when_done(add)
+    return answer
