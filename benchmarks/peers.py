@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,11 @@ class System:
             future.result(30)
         time.sleep(0.5)
 
+    def cpu_s(self) -> float:
+        """CPU time of the process so far, user and system, in seconds."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
     def resident_mb(self) -> float:
         """Resident memory of the process, in MB."""
         return float(psutil.Process(self.pid).memory_info().rss) / 1e6
@@ -75,9 +81,9 @@ def start_kafka(directory: Path) -> System:
     return System("kafka", kafka.bootstrap, kafka.process.pid, kafka.stop, time.monotonic() - before)
 
 
-def ready_s(directory: Path) -> float:
-    """Seconds from the command ``headrace start`` on a new directory to its line that says ready; stopped after it."""
-    directory.mkdir(parents=True)
+def ready_s(base: Path) -> float:
+    """Seconds from the command ``headrace start`` on a new directory in `base` to its line that says ready; stopped after it."""
+    directory = Path(tempfile.mkdtemp(prefix="headrace-ready-", dir=base))
     before = time.monotonic()
     command = [sys.executable, "-m", "headrace", "start", "--override", f"log.dirs={directory / 'data'}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,7 +1,10 @@
 """How fast is Headrace beside Apache Kafka? Both in one run, in turn, on memory and on disk; a table of ratios.
 
-``make bench``, or ``python -m benchmarks.run [--rounds 5] [--seconds 4] [--on tmpfs] [--on disk] [--only NAME]``. The result goes to
-``benchmarks/results/`` with the commit and the versions. Each round makes fresh topics; the median and the spread are shown.
+``make bench``, or ``python -m benchmarks.run [--rounds 5] [--seconds 2] [--warm-up 0.5] [--on tmpfs] [--on disk] [--only NAME]``: about five
+minutes on each medium. The result goes to ``benchmarks/results/`` with the commit and the versions. Each round makes fresh topics, and a first one that does not count lets Kafka compile what it needs; the median and the
+spread are shown, and beside them the brokers' CPU time a request, which other work on the machine changes less than the speed.
+
+``--generator FILE`` takes another program with the options of `benchmarks.wire_load` (but for the warm-up) and its answer.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -70,19 +73,52 @@ CELLS = (
     Cell(name="end to end p99, 1,000/s (ms)", mode="e2e", options=("--record-size", "100"), figure="ms.p99", aim=0.5),
 )  # fmt: skip
 FORMAT_AND_START = Cell(name="format + start (s)", mode="start", options=(), figure="", aim=0.15)
+CPU = " CPU us"
 RESIDENT = Cell(name="resident memory after the loads (MB)", mode="memory", options=(), figure="", aim=0.15)
 
 
-def run_load(system: System, mode: str, options: Sequence[str], topic: str, seconds: float) -> dict[str, object]:
-    """One load in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.wire_load", mode, "--bootstrap", system.bootstrap, "--topic", topic]
-    done = subprocess.run(
-        [*command, "--seconds", str(seconds), *options], capture_output=True, text=True, timeout=300, check=False
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generator:
+    """The program that makes the load, and for how long: seconds counted, and seconds before that."""
+
+    program: tuple[str, ...]
+    seconds: float
+    warm_up: float
+    takes_warm_up: bool
+
+    def run(
+        self, system: System, mode: str, options: Sequence[str], topic: str, *, seconds: float | None = None
+    ) -> dict[str, object]:
+        """One load in a process of its own. `cpu_us` in the answer is the broker's CPU time a request, where requests are counted."""
+        counted = self.seconds if seconds is None else seconds
+        command = [sys.executable, *self.program, mode, "--bootstrap", system.bootstrap, "--topic", topic]
+        warm_up = ["--warm-up", str(self.warm_up)] if self.takes_warm_up else []
+        before = system.cpu_s()
+        done = subprocess.run(
+            [*command, "--seconds", str(counted), *warm_up, *options],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"{system.name}: {mode} {' '.join(options)}: {done.stdout}{done.stderr}")
+        answer: dict[str, object] = json.loads(done.stdout)
+        rate = answer.get("requests/s")
+        if isinstance(rate, int | float) and rate:
+            answer["cpu_us"] = (system.cpu_s() - before) * 1e6 / (rate * (counted + self.warm_up))
+        return answer
+
+
+def generator(options: argparse.Namespace) -> Generator:
+    """Ours, or the one that was asked for."""
+    own = options.generator is None
+    return Generator(
+        program=("-m", "benchmarks.wire_load") if own else (options.generator,),
+        seconds=options.seconds,
+        warm_up=options.warm_up if own else 1.0,
+        takes_warm_up=own,
     )
-    if done.returncode:
-        raise SystemExit(f"{system.name}: {mode} {' '.join(options)}: {done.stdout}{done.stderr}")
-    answer: dict[str, object] = json.loads(done.stdout)
-    return answer
 
 
 def figure(answer: dict[str, object], name: str) -> float:
@@ -96,9 +132,9 @@ def figure(answer: dict[str, object], name: str) -> float:
 
 
 def run_round(
-    systems: Sequence[System], cells: Sequence[Cell], number: int, seconds: float
+    systems: Sequence[System], cells: Sequence[Cell], number: int, load: Generator
 ) -> dict[str, dict[str, float]]:
-    """Each load on each system in turn; the order of the systems changes from round to round."""
+    """Each load on each system in turn; the order of the systems changes from round to round. With ``<load> CPU us`` a load."""
     measured: dict[str, dict[str, float]] = {}
     answers: dict[tuple[str, tuple[str, str]], dict[str, object]] = {}
     for index, cell in enumerate(cells):
@@ -108,10 +144,12 @@ def run_round(
                 topic = f"bench-{number}-{index}"
                 system.create_topic(topic)
                 if cell.fill:
-                    run_load(system, "produce", cell.fill, topic, min(seconds, 2.0))
-                answers[key] = run_load(system, cell.mode, cell.options, topic, seconds)
+                    load.run(system, "produce", cell.fill, topic, seconds=1.0)
+                answers[key] = load.run(system, cell.mode, cell.options, topic)
                 system.delete_topic(topic)
             measured.setdefault(cell.name, {})[system.name] = figure(answers[key], cell.figure)
+            if "cpu_us" in answers[key]:
+                measured.setdefault(cell.name + CPU, {})[system.name] = figure(answers[key], "cpu_us")
     return measured
 
 
@@ -147,13 +185,16 @@ def measure(
     try:
         systems.append(peers.start_headrace(directory / "headrace"))
         systems.append(peers.start_kafka(directory / "kafka"))
+        print(f"{medium}: a round that does not count", file=sys.stderr, flush=True)
+        load = generator(options)
+        run_round(systems, cells, -1, replace(load, seconds=1.0))
         for number in range(options.rounds):
             print(
                 f"{medium}: round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}",
                 file=sys.stderr,
                 flush=True,
             )
-            for name, each in run_round(systems, cells, number, options.seconds).items():
+            for name, each in run_round(systems, cells, number, load).items():
                 for name_of_system, value in each.items():
                     note(name, name_of_system, value)
         for system in systems:
@@ -169,7 +210,7 @@ def measure(
 def show(medium: str, figures: dict[str, dict[str, list[float]]], console: Console) -> None:
     """A table: medians, spreads, the ratio, the aim."""
     table = Table(title=f"Headrace beside Apache Kafka {kafka.VERSION}, data on {medium}")
-    for name in ("load", "headrace", "kafka", "ratio", "aim", ""):
+    for name in ("load", "headrace", "kafka", "ratio", "aim", "", "CPU us a request"):
         table.add_column(name, justify="left" if name == "load" else "right")
     for cell in (*CELLS, FORMAT_AND_START, RESIDENT):
         if cell.name not in figures:
@@ -178,7 +219,16 @@ def show(medium: str, figures: dict[str, dict[str, list[float]]], console: Conso
         ratio = statistics.median(ours) / statistics.median(theirs)
         reached = ratio <= cell.aim if cell.less_is_better else ratio >= cell.aim
         aim = f"{'<=' if cell.less_is_better else '>='} {cell.aim}"
-        table.add_row(cell.name, _spread(ours), _spread(theirs), f"{ratio:.2f}", aim, "yes" if reached else "no")
+        cpu = {name: statistics.median(each) for name, each in figures.get(cell.name + CPU, {}).items()}
+        table.add_row(
+            cell.name,
+            _spread(ours),
+            _spread(theirs),
+            f"{ratio:.2f}",
+            aim,
+            "yes" if reached else "no",
+            f"{cpu['headrace']:,.0f} / {cpu['kafka']:,.0f}" if cpu else "",
+        )
     console.print(table)
 
 
@@ -192,16 +242,18 @@ def main(arguments: Sequence[str]) -> None:
     """Parse, measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--warm-up", type=float, default=0.5)
+    parser.add_argument("--generator", help="another load generator: a Python program")
     parser.add_argument("--on", action="append", choices=["tmpfs", "disk"])
     parser.add_argument("--only", action="append", default=[], help="part of a load's name")
     options = parser.parse_args(arguments)
     cells = [cell for cell in CELLS if not options.only or any(part in cell.name for part in options.only)]
     places = {"tmpfs": Path("/dev/shm"), "disk": Path(tempfile.gettempdir())}
-    result: dict[str, object] = {"machine": machine()}
-    console = Console(width=130)
+    result: dict[str, object] = {"machine": machine(), "generator": Path(options.generator or "wire_load.py").name}
+    console = Console(width=150)
     console.print(f"commit {machine()['commit']}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} before the run")
-    ready = [peers.ready_s(Path(tempfile.mkdtemp(dir=places["tmpfs"])) / "new") for _ in range(options.rounds)]
+    ready = [peers.ready_s(places["tmpfs"]) for _ in range(options.rounds)]
     result["headrace start to ready (s)"] = ready
     for medium in options.on or ["tmpfs", "disk"]:
         figures = measure(medium, places[medium], cells, options)
