@@ -10,9 +10,10 @@ import random
 from collections import defaultdict
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.ids import Uuid
+from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination, SendFailure
 from headrace.raft.config import RaftConfig
 from headrace.raft.events import (
@@ -39,9 +40,11 @@ from headrace.raft.events import (
 )
 from headrace.raft.machine import RaftNode
 from headrace.raft.roles import Leader
-from headrace.raft.snapshots import finish_download
-from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, VoterEndPoint, VoterSet, static_voters
+from headrace.raft.snapshots import build_snapshot, finish_download
+from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, Voter, VoterEndPoint, VoterSet, static_voters
+from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
+from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.raft import CLUSTER_ID
 
@@ -329,6 +332,12 @@ class RaftCluster:
         self._request(node_id, token, request)
         return token
 
+    def answer(self, node_id: int, request: object, *, within_ms: int = 40_000) -> Any:
+        """A tool asks, and waits for its answer."""
+        token = self.ask(node_id, request)
+        self.run_until(lambda: token in self.answers, within_ms=within_ms)
+        return self.answers[token]
+
     def leaders(self) -> list[int]:
         """Who leads and has committed a record of its epoch."""
         return [
@@ -410,3 +419,59 @@ def static_cluster(*node_ids: int, seed: int = 1, **changes: object) -> RaftClus
     """Nodes of a static quorum, all voters."""
     voters = static(*node_ids)
     return RaftCluster(*(config(each, voters, **changes) for each in node_ids), seed=seed)
+
+
+def dynamic_config(node_id: int, *servers: int, **changes: object) -> RaftConfig:
+    """A node that learns the voters from the log, and whom to ask from `controller.quorum.bootstrap.servers`."""
+    addresses = tuple((end_point(each).host, end_point(each).port) for each in servers)
+    return config(node_id, VoterSet(), bootstrap_servers=addresses, **changes)
+
+
+def own_voter_of(member_config: RaftConfig) -> Voter:
+    """The node as a voter of a dynamic quorum."""
+    return Voter(
+        voter_id=member_config.node_id,
+        directory_id=member_config.directory_id,
+        end_points=member_config.end_points,
+        min_kraft_version=member_config.min_kraft_version,
+        max_kraft_version=member_config.max_kraft_version,
+    )
+
+
+def dynamic_cluster(*voter_ids: int, observers: tuple[int, ...] = (), seed: int = 1, **changes: object) -> RaftCluster:
+    """A quorum of kraft.version 1, formatted with these first voters; the others were formatted without."""
+    configs = [dynamic_config(each, *voter_ids, **changes) for each in (*voter_ids, *observers)]
+    cluster = RaftCluster(seed=seed)
+    voters = VoterSet(voters=tuple(own_voter_of(each) for each in configs[: len(voter_ids)]), kraft_version=1)
+    for each in configs:
+        member = cluster.members[each.node_id] = Member(each)
+        if each.node_id in voter_ids:
+            zero = OffsetAndEpoch(0, 0)
+            batches = build_snapshot(
+                (), snapshot_id=zero, last_contained_log_timestamp=0, now_ms=cluster.now_ms, voters=voters
+            )
+            member.snapshots.put(zero, b"".join(bytes(batch) for batch in batches))
+        cluster.start(each.node_id)
+    return cluster
+
+
+def add_voter(member_config: RaftConfig, **changes: object) -> AddRaftVoterRequest:
+    """What `kafka-metadata-quorum add-controller` asks."""
+    wanted: dict[str, object] = {
+        "cluster_id": CLUSTER_ID,
+        "timeout_ms": 30_000,
+        "voter_id": member_config.node_id,
+        "voter_directory_id": member_config.directory_id,
+        "listeners": tuple(Listener(name=e.name, host=e.host, port=e.port) for e in member_config.end_points),
+    }
+    return AddRaftVoterRequest(**{**wanted, **changes})  # type: ignore[arg-type]
+
+
+def remove_voter(node_id: int, **changes: object) -> RemoveRaftVoterRequest:
+    """What `kafka-metadata-quorum remove-controller` asks."""
+    wanted: dict[str, object] = {
+        "cluster_id": CLUSTER_ID,
+        "voter_id": node_id,
+        "voter_directory_id": directory_id(node_id),
+    }
+    return RemoveRaftVoterRequest(**{**wanted, **changes})  # type: ignore[arg-type]

@@ -110,6 +110,21 @@ class RaftCore:
         found = find_end_point(end_points, self.config.listener)
         return None if found is None else Destination(node_id, found.host, found.port)
 
+    def route(self, voter: Voter) -> Destination | None:
+        """Where to ask a voter: where the log says, or, while nobody answers there, at a bootstrap server (S4-17).
+
+        Whoever answers there checks the voter's key: another replica refuses with INVALID_VOTER_KEY.
+        """
+        to = self.destination(voter.voter_id, voter.end_points)
+        if to is not None and self.outbox.ready_at(to) <= self.now_ms:
+            return to
+        own = {(each.host, each.port) for each in self.config.end_points}
+        for host, port in self.config.bootstrap_servers:
+            other = Destination(voter.voter_id, host, port)
+            if (host, port) not in own and self.outbox.ready_at(other) <= self.now_ms:
+                return other
+        return to
+
     def leader_destination(self) -> Destination | None:
         """Where the leader is asked, None when nobody else leads or its end point is not known."""
         leader_id = leader_of(self.role)

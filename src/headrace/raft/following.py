@@ -56,8 +56,9 @@ class Following:
         match core.role:
             case Follower():
                 self._poll_follower(core.role)
-            case Unattached():
-                self._find_leader()
+            case Unattached() | Resigned():
+                if not core.is_shutting_down:
+                    self._find_leader()
             case _:
                 pass
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.log.ports import AppendRefused, Origin
 from headrace.raft.events import (
@@ -157,7 +158,7 @@ class Leading:
             if core.now_ms < due:
                 core.wake_at(due)
                 continue
-            to = core.destination(voter.voter_id, voter.end_points)
+            to = core.route(voter)
             if to is None or core.outbox.is_busy(Purpose.BEGIN_EPOCH, to):
                 continue
             ready = core.outbox.ready_at(to)
@@ -172,6 +173,9 @@ class Leading:
         core = self._core
         for topic in response.topics:
             for each in topic.partitions:
+                if each.error_code == ErrorCode.INVALID_VOTER_KEY:
+                    core.outbox.leave_alone(flight.to, core.now_ms)  # somebody else listens there
+                    return
                 nodes = [node for node in response.node_endpoints if node.node_id == each.leader_id]
                 end_points = tuple(VoterEndPoint(core.config.listener, node.host, node.port) for node in nodes)
                 core.heed(each.leader_epoch, each.leader_id, end_points)

@@ -211,7 +211,7 @@ class Voting:
         for voter in core.others:
             if voter.voter_id in answered:
                 continue
-            to = core.destination(voter.voter_id, voter.end_points)
+            to = core.route(voter)
             if to is None or core.outbox.is_busy(purpose, to):
                 continue
             ready = max(core.outbox.ready_at(to), self._ask_again_ms.get(voter.voter_id, 0))
@@ -237,7 +237,9 @@ class Voting:
         nodes = [each for each in response.node_endpoints if each.node_id == partition.leader_id]
         end_points = tuple(VoterEndPoint(core.config.listener, each.host, each.port) for each in nodes)
         core.heed(partition.leader_epoch, partition.leader_id, end_points)
-        if partition.error_code == ErrorCode.NONE and partition.vote_granted:
+        if partition.error_code == ErrorCode.INVALID_VOTER_KEY:
+            core.outbox.leave_alone(flight.to, core.now_ms)  # somebody else listens there
+        elif partition.error_code == ErrorCode.NONE and partition.vote_granted:
             self._counted(flight)
         else:
             self._refused(flight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.raft_chaos import Chaos
-from tests.support.raft_cluster import static_cluster
+from tests.support.raft_cluster import dynamic_cluster, static_cluster
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -20,5 +20,14 @@ def test_three_voters_under_random_faults(seed: int) -> None:
 def test_five_voters_under_random_faults(seed: int) -> None:
     """B-R22, fault:S27: the same with five."""
     chaos = Chaos(static_cluster(1, 2, 3, 4, 5, seed=seed, retention_bytes=400), seed)
+    chaos.run(40)
+    chaos.settle()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_voters_change_under_random_faults(seed: int) -> None:
+    """B-R22, inv:R17, fault:S70: voters come and go, the leader too, while nodes crash and links break."""
+    cluster = dynamic_cluster(1, 2, 3, observers=(4, 5), seed=seed, retention_bytes=400)
+    chaos = Chaos(cluster, seed, changes_voters=True)
     chaos.run(40)
     chaos.settle()

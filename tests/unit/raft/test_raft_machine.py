@@ -34,9 +34,10 @@ from tests.support.memory_log import MemorySnapshots
 from tests.support.raft import CONFIG, DIRECTORY_ID, RaftBench
 
 
-def stores(**state: int) -> StoreQuorumState:
+def stores(*, leader_epoch: int, leader_id: int = -1, voted_id: int = -1) -> StoreQuorumState:
     """The effect that stores this state in a static quorum of the one voter."""
-    return StoreQuorumState(state=QuorumState(**state), voter_ids=(1,))
+    state = QuorumState(leader_epoch=leader_epoch, leader_id=leader_id, voted_id=voted_id)
+    return StoreQuorumState(state=state, voter_ids=(1,))
 
 
 def offer(bench: RaftBench, *records: bytes, base_offset: int | None = None, epoch: int = 1) -> RecordsOffered:
