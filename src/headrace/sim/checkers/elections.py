@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.raft.events import RaftResponseArrived
+from headrace.core.peers import SendFailure
+from headrace.raft.events import RaftRequestFailed, RaftResponseArrived, SendRaftRequest
 from headrace.raft.quorum import majority_of
 from headrace.raft.roles import Candidate, Follower, Leader, Prospective
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.messages import Revealed, revealed
 from headrace.sim.observation import QuorumStateDurable, RequestSent, ResponseSent
-from headrace.wire.messages.vote import VoteResponse
+from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ class Elections(Group):
         self.votes: dict[tuple[DiskKey, int], _Choice] = {}
         self._granted: dict[int, set[int]] = {}
         """Node -> voters that granted its pre-vote since it last became prospective."""
+        self._asked: dict[int, dict[int, int]] = {}
+        """Node -> correlation of a pre-vote request -> the voter it went to."""
 
     def before_changes(self) -> Mapping[type, Handler]:
         """The state on disk may not go back."""
@@ -43,11 +46,16 @@ class Elections(Group):
         return {RequestSent: self._request_sent, ResponseSent: self._response_sent}
 
     def machine_events(self) -> Mapping[type, Handler]:
-        """Answers to pre-votes."""
-        return {RaftResponseArrived: self._answered}
+        """Answers to pre-votes, and that there will be none."""
+        return {RaftResponseArrived: self._answered, RaftRequestFailed: self._answered}
+
+    def machine_effects(self) -> Mapping[type, Handler]:
+        """Whom a node asks for a pre-vote."""
+        return {SendRaftRequest: self._asks}
 
     def began(self, life: Life) -> None:
         """A process starts with no question asked."""
+        self._asked[life.node_id] = {}
         self._granted[life.node_id] = set()
 
     # Roles
@@ -87,7 +95,7 @@ class Elections(Group):
         self._must_be_voter(life, "a candidate")
         voters = life.disk.log.voters.voters
         granted = self._granted.get(life.node_id, set()) | {life.node_id}
-        source = self._granting()
+        source = self._granting(life)
         if source is not None:
             granted.add(source)
         counted = sum(1 for voter in voters if voter.voter_id in granted)
@@ -113,12 +121,21 @@ class Elections(Group):
     # What R22 counts
 
     def _answered(self, life: Life, step: MachineStep) -> None:
-        source = self._granting()
+        source = self._granting(life)
         if source is not None and isinstance(life.role, Prospective):
             self._granted[life.node_id].add(source)
 
-    def _granting(self) -> int | None:
-        """Who grants a vote with the answer that this step took in; None when it is no such answer."""
+    def _granting(self, life: Life) -> int | None:
+        """Who grants a vote with what this step took in; None when nobody does.
+
+        A voter of an older release knows no pre-votes and is taken to agree (KIP-996).
+        """
+        failed = self.machine_step_of(RaftRequestFailed)
+        if failed is not None:
+            event = failed.event
+            assert isinstance(event, RaftRequestFailed)
+            is_old = event.failure is SendFailure.UNSUPPORTED_VERSION
+            return self._asked.get(life.node_id, {}).get(event.correlation) if is_old else None
         received = self.scene.step.received
         if received is None or received.is_request or not isinstance(received.message, VoteResponse):
             return None
@@ -126,6 +143,10 @@ class Elections(Group):
         if not topics or not topics[0].partitions or not topics[0].partitions[0].vote_granted:
             return None
         return received.source
+
+    def _asks(self, life: Life, effect: SendRaftRequest) -> None:
+        if isinstance(effect.request, VoteRequest) and effect.request.topics[0].partitions[0].pre_vote:
+            self._asked[life.node_id][effect.correlation] = effect.to.node_id
 
     # What is on disk, and what is said
 

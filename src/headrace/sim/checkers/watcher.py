@@ -122,6 +122,8 @@ class Watcher:
 
     def _life_step(self, step: Step) -> None:
         if step.kind is StepKind.STARTED:
+            if step.node.raft is None:  # the start was refused: nothing of the disk was looked at
+                return
             life = self.ghost.start(step.node)
             self._changes(life, step.changes)
             life.disk.was_started = True
@@ -140,7 +142,7 @@ class Watcher:
             self._changes(known, step.changes)
         if step.kind in (StepKind.CRASHED, StepKind.STOPPED):
             self.ghost.end_term(known.node_id)
-            if isinstance(step.event, Crash) and step.event.is_disk_lost:
+            if isinstance(step.event, Crash) and (step.event.is_disk_lost or step.event.is_rotten):
                 known.disk.is_lost = True
             for group in self.groups:
                 group.ended(known, step.kind)
@@ -217,7 +219,7 @@ class Watcher:
         self.ghost.log_start_moved(life.disk, change.to)
 
     def _log_durable(self, life: Life, change: LogDurable) -> None:
-        life.disk.log.durable = change.upto
+        life.disk.log.durable = max(life.disk.log.durable, change.upto)
         self.ghost.count(life)
 
     def _state_durable(self, life: Life, change: QuorumStateDurable) -> None:
