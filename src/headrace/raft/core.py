@@ -235,11 +235,18 @@ class RaftCore:
                 self.on_role_changed(before, role)
         known = (self.leader_id, role.epoch, self.leader_end_points)
         if known != known_before and (known[0] >= 0 or known_before[0] >= 0):
-            self.reveal(
-                LeaderChanged(
-                    leader_id=known[0], epoch=known[1], to=self.leader_destination(), end_points=self.leader_end_points
-                )
+            self.tell_leader()
+
+    def tell_leader(self) -> None:
+        """Let the node know who leads, and where."""
+        self.reveal(
+            LeaderChanged(
+                leader_id=self.leader_id,
+                epoch=self.role.epoch,
+                to=self.leader_destination(),
+                end_points=self.leader_end_points,
             )
+        )
 
     def to_unattached(self, epoch: int, *, leader_id: int = -1) -> None:
         """Follow nobody in a later epoch."""

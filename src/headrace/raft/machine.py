@@ -273,6 +273,7 @@ class RaftNode:
             case Candidate():
                 self._voting.resume_candidacy()
             case Follower():
+                core.tell_leader()
                 self._following.began()
                 self._joining.began()
             case _:
