@@ -275,3 +275,4 @@ class SimCluster:
         """The run ends after this step."""
         if self.broken is None:
             self.broken = broken
+            self.world.is_over = True

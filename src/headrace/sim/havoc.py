@@ -300,7 +300,11 @@ class Havoc:
             return
         self._tampered.add(node.node_id)
         self._destroyed += 1
-        self._down(node, Crash(is_lossy=False, reason="killed to rot"), fault.for_ms)
+        crash = Crash(is_lossy=False, is_rotten=True, reason="killed to rot")
+        was_up = node.is_up
+        node.die(crash)
+        if was_up:
+            self._cluster.start_later(node, fault.for_ms)
         path = f"{METADATA_DIRECTORY}/{names[fault.amount % len(names)]}"
         size = len(node.disk.read_file(path) or b"")
         if size:

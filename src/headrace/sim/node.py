@@ -186,6 +186,8 @@ class SimNode:
 
     def _step(self, kind: StepKind, event: object, do: Callable[[], None], received: Received | None = None) -> None:
         """One step: the event, its effects, and what the world saw of them."""
+        if self.world.is_over:
+            return
         step = self.world.step
         self.world.steps += 1
         step.number = self.world.steps
@@ -313,7 +315,7 @@ class SimNode:
         elif crash.is_lossy:
             self.disk.lose_power(self.world.chance(f"power {self.node_id} {self.run} {self.world.steps}"))
         self.world.network.process_died(self, is_silent=is_dark)
-        if was_up:
+        if was_up or crash.is_disk_lost or crash.is_lossy or crash.is_rotten:
             self.note(StepKind.CRASHED, crash)
         self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
         self._published = None

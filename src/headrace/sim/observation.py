@@ -61,10 +61,15 @@ class StepKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """How a process died. `is_lossy`: by power cut, so unsynced data may be gone; `is_disk_lost`: the disk is empty, the directory id new."""
+    """How a process died, or what was done to the disk of a node that was down.
+
+    `is_lossy`: by power cut, so unsynced data may be gone; `is_disk_lost`: the disk is empty, the directory id new; `is_rotten`: a bit of
+    the metadata directory is another one, so the disk counts as destroyed until it is replaced.
+    """
 
     is_lossy: bool
     is_disk_lost: bool = False
+    is_rotten: bool = False
     reason: str = ""
 
 

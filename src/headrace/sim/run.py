@@ -15,7 +15,7 @@ from headrace.sim.faults import Fault, fault_of_json
 from headrace.sim.observation import InvariantBroken
 from headrace.sim.outcome import Failure, RunKey, RunResult
 from headrace.sim.plan import LEVELS, Plan
-from headrace.sim.report import last_steps
+from headrace.sim.report import last_steps, step_at_hand
 
 STEPS_SHOWN: Final = 200
 
@@ -59,7 +59,7 @@ def _failure(key: RunKey, cluster: SimCluster, what: tuple[str, str], nodes: Seq
         at_us=cluster.now_us,
         nodes=involved,
         faults=cluster.plan.faults,
-        last_steps=tuple(last_steps(cluster, involved, STEPS_SHOWN)),
+        last_steps=(*last_steps(cluster, involved, STEPS_SHOWN), *step_at_hand(cluster)),
     )
 
 

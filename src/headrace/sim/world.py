@@ -26,6 +26,8 @@ class World:
         self.disk_chance = self.chance("disk speed")
         self.step = Step()
         self.steps = 0
+        self.is_over = False
+        """A line of the contract is broken: nobody takes another step, so that the report shows the one that broke it."""
         self.on_step: Callable[[], None] = lambda: None
         """Called when a step is over, with `step` filled."""
         self.on_death: Callable[[int, str], None] = lambda node_id, reason: None
