@@ -12,6 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headrace.controller.derived import Derived
+from headrace.controller.events import BrokerUnreachable
 from headrace.core.ids import Uuid
 from headrace.metadata.image import NO_LEADER, MetadataImage, PartitionRegistration
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -21,10 +23,17 @@ from headrace.wire.messages.alter_partition import (
     RequestPartitionData,
     RequestTopicData,
 )
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.controller import ControllerBench, incarnation, registration
 
 BROKERS = st.integers(1, 4)
@@ -34,9 +43,11 @@ NAMES = st.sampled_from(["a", "b", "c"])
 class Cluster(RuleBasedStateMachine):
     """One controller bench; what a step led to is committed at once, or later, or lost."""
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(slice_size=st.sampled_from([1, 2, 9_990]))
+    def start(self, slice_size: int) -> None:
         self.bench = ControllerBench()
+        self.bench.machine.slice_size = slice_size
+        self.standby = ControllerBench()
         self.bench.gain()
         self.before: MetadataImage = self.bench.machine.image
         self.epochs_seen: set[int] = set()
@@ -149,6 +160,33 @@ class Cluster(RuleBasedStateMachine):
         if broker is not None:
             self._send(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker.broker_epoch))
 
+    # Leaders and replicas
+
+    @rule(name=NAMES, number=st.integers(0, 2), moved_to=st.none() | st.lists(BROKERS, min_size=1, max_size=3))
+    def reassign(self, name: str, number: int, moved_to: list[int] | None) -> None:
+        asked = ReassignablePartition(partition_index=number, replicas=None if moved_to is None else tuple(moved_to))
+        topic = ReassignableTopic(name=name, partitions=(asked,))
+        self._send(AlterPartitionReassignmentsRequest(topics=(topic,)))
+
+    @rule(kind=st.integers(0, 1), name=st.none() | NAMES, numbers=st.lists(st.integers(0, 3), max_size=3))
+    def elect(self, kind: int, name: str | None, numbers: list[int]) -> None:
+        places = None if name is None else (TopicPartitions(topic=name, partitions=tuple(numbers)),)
+        self._send(ElectLeadersRequest(election_type=kind, topic_partitions=places))
+
+    @rule(broker_id=BROKERS)
+    def unregister(self, broker_id: int) -> None:
+        self._send(UnregisterBrokerRequest(broker_id=broker_id))
+
+    @rule(broker_id=BROKERS, is_stale=st.booleans())
+    def refuse_connections(self, broker_id: int, is_stale: bool) -> None:
+        before = self.bench.machine.image
+        broker = before.cluster.brokers.get(broker_id)
+        epoch = (broker.broker_epoch if broker else 0) - (1 if is_stale else 0)
+        event = BrokerUnreachable(broker_id=broker_id, broker_epoch=epoch, now_ms=self.bench.now_ms)
+        self.bench.take(self.bench.machine.step(event))
+        if broker is None or is_stale:
+            assert self.bench.machine.image is before, "C8: an older epoch changed something"
+
     # The quorum
 
     @rule()
@@ -186,9 +224,12 @@ class Cluster(RuleBasedStateMachine):
         assert isr
         assert set(isr) <= set(replicas), "C5"
         assert partition.leader == NO_LEADER or partition.leader in isr, "C5"
+        assert set(partition.adding_replicas) <= set(replicas), "C5"
+        assert set(partition.removing_replicas) <= set(replicas) - set(partition.adding_replicas), "C5"
+        assert len(partition.directories) == len(replicas)
         if partition.leader != NO_LEADER:
-            assert image.cluster.brokers[partition.leader].is_active, "C7: a fenced or stopping broker leads"
-        inactive = [each for each in isr if not image.cluster.brokers[each].is_active]
+            assert _is_active(image, partition.leader), "C7: a fenced or stopping broker leads"
+        inactive = [each for each in isr if not _is_active(image, each)]
         assert not inactive or (len(isr) == 1 and partition.leader == NO_LEADER), (
             "C7: out, or the last member without leading"
         )
@@ -235,14 +276,28 @@ class Cluster(RuleBasedStateMachine):
         """C2: what is derived equals what a walk over everything finds."""
         active = self.bench.machine._active
         assert active is not None
+        self._check_derived(active.derived, active.image)
+        self.standby.follow(self.bench)
+        assert self.standby.machine._derived is not None
+        self._check_derived(self.standby.machine._derived, self.standby.committed_image)
+
+    def _check_derived(self, derived: Derived, image: MetadataImage) -> None:
+        assert derived.image == image
         for broker_id in range(-1, 5):
             expected = sorted(
                 (topic.id, number)
-                for topic in active.image.topics.by_id.values()
+                for topic in image.topics.by_id.values()
                 for number, each in topic.partitions.items()
                 if broker_id in each.isr or (broker_id == NO_LEADER == each.leader)
             )
-            assert list(active.derived.index.partitions_with(broker_id)) == expected
+            assert list(derived.index.partitions_with(broker_id)) == expected
+            led = [each for topic in image.topics.by_id.values() for each in topic.partitions.values()]
+            assert derived.index.leaderships(broker_id) == sum(each.leader == broker_id for each in led)
+
+
+def _is_active(image: MetadataImage, broker_id: int) -> bool:
+    broker = image.cluster.brokers.get(broker_id)
+    return broker is not None and broker.is_active
 
 
 TestControllerInvariants = Cluster.TestCase

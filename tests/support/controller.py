@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.controller.events import (
     Answer,
@@ -22,10 +22,12 @@ from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
-from headrace.metadata.replay import replay_all
+from headrace.metadata.loader import MetadataLoader
+from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import SUPPORTED_FEATURES
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.frame import decode_record
 from headrace.wire.schema import Message
 
@@ -59,6 +61,20 @@ def registration(broker_id: int, /, **changes: Any) -> BrokerRegistrationRequest
     return BrokerRegistrationRequest(**(fields | {"broker_id": broker_id} | changes))
 
 
+class CommittedAppend(NamedTuple):
+    """One append as the loader reads it back; without records it is a control batch of raft's."""
+
+    base_offset: int
+    records: tuple[bytes, ...]
+    epoch: int
+    timestamp: int = 0
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + max(1, len(self.records)) - 1
+
+
 class ControllerBench:
     """The machine and its log of records; `ask` decides, `commit` makes it count."""
 
@@ -75,12 +91,19 @@ class ControllerBench:
         self.now_ms = 1_000
         self.listener = "CONTROLLER"
         self.epoch = 1
-        self.committed_image = image
+        self.loader = MetadataLoader(image)
         self.log: list[Message] = []
         self.start_offset = 0
         self.pending: list[Message] = []
+        self._unwritten: list[CommittedAppend] = []
         self.written_at: dict[int, Message] = {}
+        self.written_bytes: dict[int, bytes] = {}
         self.tokens = count(1)
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        """What is committed and visible."""
+        return self.loader.image
 
     @property
     def next_offset(self) -> int:
@@ -90,6 +113,9 @@ class ControllerBench:
     def gain(self, *, next_offset: int = 1, in_transaction: bool = False) -> list[ControllerEffect]:
         """Become active, and commit what that writes."""
         self.start_offset = next_offset - len(self.log)
+        if in_transaction:
+            begin = VersionedRecord(BeginTransactionRecord(name="cut off"), 0).encode()
+            self.loader.load_batches([CommittedAppend(next_offset - 1, (begin,), self.epoch)])
         event = LeadershipGained(
             epoch=self.epoch,
             next_offset=next_offset,
@@ -97,21 +123,36 @@ class ControllerBench:
             in_transaction=in_transaction,
             now_ms=self.now_ms,
         )
-        effects = self._take(self.machine.step(event))
+        effects = self.take(self.machine.step(event))
         return effects + self.commit()
+
+    def follow(self, leader: ControllerBench) -> list[ControllerEffect]:
+        """As a standby, hear of what another controller has committed since."""
+        start, end = max(1, self.loader.next_offset), leader.start_offset + len(leader.log)
+        found = [(offset, leader.written_bytes.get(offset)) for offset in range(start, end)]
+        if not found:
+            return []
+        batches = [CommittedAppend(offset, () if data is None else (data,), leader.epoch) for offset, data in found]
+        delta = self.loader.load_batches(batches)
+        event = RecordsCommitted(image=self.committed_image, upto=end, delta=delta, now_ms=self.now_ms)
+        return self.take(self.machine.step(event))
 
     def lose(self) -> list[ControllerEffect]:
         """Another node leads; what was not committed is gone."""
+        for offset in range(self.next_offset - len(self.pending), self.next_offset):
+            del self.written_bytes[offset]
         self.pending.clear()
-        return self._take(self.machine.step(LeadershipEnded(image=self.committed_image, now_ms=self.now_ms)))
+        self._unwritten.clear()
+        return self.take(self.machine.step(LeadershipEnded(image=self.committed_image, now_ms=self.now_ms)))
 
     def commit(self) -> list[ControllerEffect]:
         """Everything appended so far is committed."""
-        self.committed_image = replay_all(self.committed_image, self.pending)
+        delta = self.loader.load_batches(self._unwritten)
         self.log += self.pending
         self.pending = []
-        event = RecordsCommitted(image=self.committed_image, upto=self.next_offset, now_ms=self.now_ms)
-        return self._take(self.machine.step(event))
+        self._unwritten = []
+        event = RecordsCommitted(image=self.committed_image, upto=self.next_offset, delta=delta, now_ms=self.now_ms)
+        return self.take(self.machine.step(event))
 
     def send(
         self, request: Any, *, version: int | None = None, deadline_ms: int | None = None
@@ -126,7 +167,7 @@ class ControllerBench:
             now_ms=self.now_ms,
             deadline_ms=self.now_ms + 1_000 if deadline_ms is None else deadline_ms,
         )
-        return self._take(self.machine.step(event))
+        return self.take(self.machine.step(event))
 
     def ask(self, request: Any, *, version: int | None = None) -> Any:
         """The answer to a request, once it is committed."""
@@ -147,7 +188,7 @@ class ControllerBench:
         end = self.now_ms + ms
         while self.now_ms < end:
             self.now_ms = min(self.now_ms + 500, end)
-            effects += self._take(self.machine.step(TimeAdvanced(now_ms=self.now_ms)))
+            effects += self.take(self.machine.step(TimeAdvanced(now_ms=self.now_ms)))
         return effects
 
     def broker(self, broker_id: int, *, unfenced: bool = True, **changes: Any) -> int:
@@ -164,14 +205,17 @@ class ControllerBench:
         fields: dict[str, Any] = {"current_metadata_offset": self.next_offset - 1} | changes
         return self.ask(BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, **fields))
 
-    def _take(self, effects: list[ControllerEffect]) -> list[ControllerEffect]:
+    def take(self, effects: list[ControllerEffect]) -> list[ControllerEffect]:
+        """What the machine appends is in the log, not committed yet."""
         for effect in effects:
             if isinstance(effect, AppendRecords):
                 assert effect.base_offset == self.next_offset
                 assert effect.epoch == self.epoch
+                self._unwritten.append(CommittedAppend(effect.base_offset, effect.records, self.epoch))
                 for data in effect.records:
-                    self.written_at[self.next_offset] = decode_record(data)
-                    self.pending.append(self.written_at[self.next_offset])
+                    offset = self.next_offset
+                    self.written_at[offset], self.written_bytes[offset] = decode_record(data), data
+                    self.pending.append(self.written_at[offset])
         return effects
 
 
