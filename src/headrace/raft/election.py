@@ -27,8 +27,8 @@ def may_grant_vote(
     by a leader and by those whom a leader has served in this epoch (KIP-996).
     """
     if is_pre_vote:
-        is_served = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
-        return is_up_to_date and not is_served
+        is_served = isinstance(role, Follower) and role.has_fetched and role.leader_id != candidate_id
+        return is_up_to_date and not is_served and not isinstance(role, Leader)
     match role:
         case Unattached() | Prospective():
             if role.leader_id >= 0:

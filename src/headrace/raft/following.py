@@ -69,6 +69,8 @@ class Following:
                 self._on_leader_gone()
                 return
             core.wake_at(self._fetch_deadline_ms)
+        elif role.has_fetched:
+            self._watch_as_observer(role)
         if must_flush_first(core):
             core.flush()
             return
@@ -85,6 +87,14 @@ class Following:
         elif not core.outbox.is_busy(Purpose.FETCH, to):
             self._send(Purpose.FETCH, to)
 
+    def _watch_as_observer(self, role: Follower) -> None:
+        """Who is no voter elects nobody, but it may be asked to (KIP-853): it must know when the leader serves it no more."""
+        core = self._core
+        if core.now_ms >= self._fetch_deadline_ms:
+            core.become(replace(role, has_fetched=False))
+        else:
+            core.wake_at(self._fetch_deadline_ms)
+
     def _send(self, purpose: Purpose, to: Destination) -> None:
         core = self._core
         at = fetch_position(core)
@@ -97,6 +107,9 @@ class Following:
     def _find_leader(self) -> None:
         """S4-20, S4-29..S4-34: ask a node that may know, one at a time, at random; again after the backoff."""
         core = self._core
+        if must_flush_first(core):
+            core.flush()
+            return
         choices = leader_finders(core)
         if not choices or any(core.outbox.is_busy(Purpose.FIND_LEADER, each) for each in choices):
             return
@@ -196,8 +209,13 @@ class Following:
     def leader_gone(self) -> None:
         """The leader's process is dead for sure: a voter asks for votes at once."""
         core = self._core
-        if core.config.elect_on_refused and core.is_voter and not core.is_shutting_down:
+        role = core.role
+        if not core.config.elect_on_refused or core.is_shutting_down or not isinstance(role, Follower):
+            return
+        if core.is_voter:
             self._on_leader_gone()
+        elif role.has_fetched:
+            core.become(replace(role, has_fetched=False))
 
     # What leaders tell
 

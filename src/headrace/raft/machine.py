@@ -62,6 +62,7 @@ from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest, Upd
 from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
+    from headrace.core.peers import Destination
     from headrace.core.ports import Rng
     from headrace.log.ports import PartitionLogPort
     from headrace.raft.config import RaftConfig
@@ -138,6 +139,18 @@ class RaftNode:
     def voter_change(self) -> VotersAt | None:
         """The newest voters and where the log names them, while that is not committed."""
         return self._core.history.uncommitted(self._core.log.high_watermark)
+
+    @property
+    def voters_offset(self) -> int:
+        """Where the log names the voters in force; -1 while only the settings do."""
+        return self._core.history.latest.offset
+
+    @property
+    def other_voters(self) -> list[Destination]:
+        """Where the other voters in force are asked, as far as that is known."""
+        core = self._core
+        found = [core.destination(voter.voter_id, voter.end_points) for voter in core.others]
+        return [each for each in found if each is not None]
 
     @property
     def kraft_version(self) -> int:
