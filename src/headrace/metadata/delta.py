@@ -6,13 +6,16 @@ snapshot replaced everything (cost: everything; B-S09). It holds both images, so
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.metadata.image import ConfigResource, MetadataImage, PartitionRegistration, TopicImage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
+
+    from immutables import Map
 
     from headrace.core.ids import Uuid
 
@@ -27,6 +30,24 @@ class PartitionDelta(NamedTuple):
     def is_new_leader_epoch(self) -> bool:
         """The leader was decided anew: the leader must start an epoch and followers must follow again."""
         return self.before is None or self.before.leader_epoch != self.after.leader_epoch
+
+
+class NewPartitions(Mapping[int, PartitionDelta]):
+    """The partitions of a new topic, ascending; each delta is made when it is looked at, not kept."""
+
+    __slots__ = ("_partitions",)
+
+    def __init__(self, partitions: Map[int, PartitionRegistration]) -> None:
+        self._partitions = partitions
+
+    def __getitem__(self, partition: int) -> PartitionDelta:
+        return PartitionDelta(None, self._partitions[partition])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._partitions))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ with AbortTransaction, not at all (KIP-868, C4). A record that is unknown or mak
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from headrace.core.errors import DecodeError
@@ -18,7 +19,7 @@ from headrace.metadata.touched import Touched
 from headrace.wire.metadata_records.frame import decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from headrace.metadata.delta import MetadataDelta
     from headrace.wire.schema import Message
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _BEGIN_TRANSACTION = 23
 _END_TRANSACTION = 24
 _ABORT_TRANSACTION = 25
+_PART = 10_000
+"""Records of a snapshot that are held decoded at a time."""
 _BOUNDS = (_BEGIN_TRANSACTION, _END_TRANSACTION, _ABORT_TRANSACTION)
 
 
@@ -109,9 +112,12 @@ class MetadataLoader:
         self._check()
         self._pending = EMPTY_IMAGE
         self._in_transaction = False
-        for number, data in enumerate(records):
-            where = f"record {number} of the snapshot that ends at {provenance.last_contained_offset + 1}"
-            self._pending = self._replay(self._decoded(data, where), where)
+        source, first = iter(records), 0
+        what = f"of the snapshot that ends at {provenance.last_contained_offset + 1}"
+        while part := list(islice(source, _PART)):
+            decoded = [self._decoded(data, f"record {first + n} {what}") for n, data in enumerate(part)]
+            self._replay_run(decoded, lambda n, first=first: f"record {first + n} {what}")  # type: ignore[misc]
+            first += len(part)
         self._pending = replace(self._pending, provenance=provenance)
         delta = compare_images(self._published, self._pending)
         self.image = self._published = self._pending
@@ -141,11 +147,17 @@ class MetadataLoader:
         touched = self._touched_in_transaction if self._in_transaction else self._touched
         for record in records:
             touched.note(record, self._pending)
+        self._replay_run(records, lambda n: f"the record at offset {base_offset + n}")
+
+    def _replay_run(self, records: Sequence[Message], where: Callable[[int], str]) -> None:
+        """Records without bounds of transactions; `where` names the n-th one."""
+        before = self._pending
         try:
-            self._pending = replay_all(self._pending, records)
+            self._pending = replay_all(before, records)
         except ReplayError:
-            for offset, record in enumerate(records, base_offset):  # one by one, to tell which
-                self._pending = self._replay(record, f"the record at offset {offset}")
+            self._pending = before
+            for number, record in enumerate(records):  # one by one, to tell which
+                self._pending = self._replay(record, where(number))
 
     def _begin(self, offset: int, batch: CommittedBatch) -> None:
         if self._in_transaction:

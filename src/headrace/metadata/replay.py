@@ -7,7 +7,7 @@ a record that does not fit the image (C18: the node stops; nothing is skipped). 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from immutables import Map
 
@@ -33,6 +33,8 @@ from headrace.metadata.shared_values import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from immutables import MapMutation
 
     from headrace.metadata.image import ClusterImage, MetadataImage
     from headrace.wire.metadata_records.access_control_entry_record import AccessControlEntryRecord
@@ -78,23 +80,21 @@ def replay(image: MetadataImage, record: Message) -> MetadataImage:
 def replay_all(image: MetadataImage, records: Iterable[Message]) -> MetadataImage:
     """The image after all `records`, in order; the same as `replay` one by one. Raises ReplayError.
 
-    Partition records of one topic that follow each other are replayed together: a new topic, or a broker that is fenced, then costs
-    one new image and not one a partition.
+    Topics and their partitions are replayed together as long as nothing else comes in between: a thousand partitions of new topics, or
+    of a broker that is fenced, cost one new image and not a thousand.
     """
-    run: _PartitionRun | None = None
+    run: _TopicsRun | None = None
     for record in records:
-        if record.SCHEMA.api_key in _PARTITION_RECORDS:
-            partition_record = cast("PartitionRecord | PartitionChangeRecord", record)
-            if run is not None and run.topic.id != partition_record.topic_id:
-                image, run = run.finish(image), None
+        kind = record.SCHEMA.api_key
+        if kind in _TOPIC_KINDS:
             if run is None:
-                run = _PartitionRun(_topic(image, partition_record))
-            run.add(partition_record)
+                run = _TopicsRun(image.topics)
+            run.add(kind, record)
             continue
         if run is not None:
-            image, run = run.finish(image), None
+            image, run = replace(image, topics=run.finish()), None
         image = replay(image, record)
-    return image if run is None else run.finish(image)
+    return image if run is None else replace(image, topics=run.finish())
 
 
 # Brokers and controllers
@@ -189,59 +189,81 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
 # Topics and partitions
 
 
+_TOPIC, _PARTITION, _PARTITION_CHANGE = 2, 3, 5
+_TOPIC_KINDS: Final = (_TOPIC, _PARTITION, _PARTITION_CHANGE)
+
+
+class _TopicsRun:
+    """Records of topics and partitions, one behind the other, on maps that only become an image at the end."""
+
+    def __init__(self, topics: TopicsImage) -> None:
+        self._by_name = topics.by_name.mutate()
+        self._by_id = topics.by_id.mutate()
+        self._topic: TopicImage | None = None
+        self._partitions: MapMutation[int, PartitionRegistration] | None = None
+
+    def add(self, kind: int, record: Any) -> None:
+        """One record. Raises ReplayError."""
+        topic = self._topic
+        if topic is None or topic.id != record.topic_id:
+            self._close()
+            if kind == _TOPIC:
+                self._create(record)
+                return
+            topic = self._open(record)
+        elif kind == _TOPIC:
+            self._create(record)
+        number = record.partition_id
+        partitions = self._partitions
+        assert partitions is not None
+        if kind == _PARTITION:
+            partitions[number] = _new_partition(record)
+            return
+        before = partitions.get(number)
+        if before is None:
+            raise ReplayError(f"{topic.name} has no partition {number}")
+        partitions[number] = merge(before, record)
+
+    def finish(self) -> TopicsImage:
+        """All topics with them."""
+        self._close()
+        return TopicsImage(by_name=self._by_name.finish(), by_id=self._by_id.finish())
+
+    def _create(self, record: TopicRecord) -> None:
+        if record.name in self._by_name:
+            raise ReplayError(f"topic {record.name} exists already")
+        if record.topic_id in self._by_id:
+            raise ReplayError(f"topic id {record.topic_id} belongs to {self._by_id[record.topic_id].name}")
+        self._keep(TopicImage(name=record.name, id=record.topic_id))
+
+    def _open(self, record: PartitionRecord | PartitionChangeRecord) -> TopicImage:
+        topic = self._by_id.get(record.topic_id)
+        if topic is None:
+            raise ReplayError(f"partition {record.partition_id} of an unknown topic id {record.topic_id}")
+        self._topic, self._partitions = topic, topic.partitions.mutate()
+        return topic
+
+    def _close(self) -> None:
+        if self._topic is not None and self._partitions is not None:
+            self._keep(TopicImage(name=self._topic.name, id=self._topic.id, partitions=self._partitions.finish()))
+        self._topic = self._partitions = None
+
+    def _keep(self, topic: TopicImage) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+
+def _replay_topic(image: MetadataImage, record: Message) -> MetadataImage:
+    run = _TopicsRun(image.topics)
+    run.add(record.SCHEMA.api_key, record)
+    return replace(image, topics=run.finish())
+
+
 def _with_topic(image: MetadataImage, topic: TopicImage) -> MetadataImage:
     topics = TopicsImage(
         by_name=image.topics.by_name.set(topic.name, topic), by_id=image.topics.by_id.set(topic.id, topic)
     )
     return replace(image, topics=topics)
-
-
-def _create_topic(image: MetadataImage, record: TopicRecord) -> MetadataImage:
-    if record.name in image.topics.by_name:
-        raise ReplayError(f"topic {record.name} exists already")
-    if record.topic_id in image.topics.by_id:
-        raise ReplayError(f"topic id {record.topic_id} belongs to {image.topics.by_id[record.topic_id].name}")
-    return _with_topic(image, TopicImage(name=record.name, id=record.topic_id))
-
-
-def _topic(image: MetadataImage, record: PartitionRecord | PartitionChangeRecord) -> TopicImage:
-    topic = image.topics.by_id.get(record.topic_id)
-    if topic is None:
-        raise ReplayError(f"partition {record.partition_id} of an unknown topic id {record.topic_id}")
-    return topic
-
-
-class _PartitionRun:
-    """Partition records of one topic, one behind the other."""
-
-    def __init__(self, topic: TopicImage) -> None:
-        self.topic = topic
-        self._partitions = topic.partitions.mutate()
-
-    def add(self, record: PartitionRecord | PartitionChangeRecord) -> None:
-        """One record. Raises ReplayError."""
-        number = record.partition_id
-        if record.SCHEMA.api_key == _PARTITION:
-            self._partitions[number] = _new_partition(cast("PartitionRecord", record))
-            return
-        before = self._partitions.get(number)
-        if before is None:
-            raise ReplayError(f"{self.topic.name} has no partition {number}")
-        self._partitions[number] = merge(before, cast("PartitionChangeRecord", record))
-
-    def finish(self, image: MetadataImage) -> MetadataImage:
-        """The image with all of them."""
-        return _with_topic(image, replace(self.topic, partitions=self._partitions.finish()))
-
-
-_PARTITION: Final = 3
-_PARTITION_RECORDS: Final = (3, 5)
-
-
-def _replay_partition(image: MetadataImage, record: PartitionRecord | PartitionChangeRecord) -> MetadataImage:
-    run = _PartitionRun(_topic(image, record))
-    run.add(record)
-    return run.finish(image)
 
 
 def _new_partition(record: PartitionRecord) -> PartitionRegistration:
@@ -447,10 +469,10 @@ def _nothing(image: MetadataImage, _record: Message) -> MetadataImage:
 _MEANINGS: Final[dict[int, Callable[[MetadataImage, Any], MetadataImage]]] = {
     0: _register_broker,
     1: _unregister_broker,
-    2: _create_topic,
-    3: _replay_partition,
+    2: _replay_topic,
+    3: _replay_topic,
     4: _set_config,
-    5: _replay_partition,
+    5: _replay_topic,
     7: _fence_broker,
     8: _unfence_broker,
     9: _remove_topic,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.metadata.delta import MetadataDelta, PartitionDelta, TopicDelta
+from headrace.metadata.delta import MetadataDelta, NewPartitions, PartitionDelta, TopicDelta
 from headrace.metadata.image import RESOURCE_TOPIC, ConfigResource, PartitionRegistration, TopicImage
 
 if TYPE_CHECKING:
@@ -79,15 +79,20 @@ class Touched:
 
 def topic_delta(before: TopicImage | None, after: TopicImage, partitions: Iterable[int]) -> TopicDelta | None:
     """What happened to these partitions of a topic; None when nothing did and the topic is not new."""
-    known: Mapping[int, PartitionRegistration] = {} if before is None else before.partitions
-    deltas = {
-        partition: PartitionDelta(known.get(partition), after.partitions[partition])
-        for partition in partitions
-        if partition in after.partitions and known.get(partition) != after.partitions[partition]
-    }
-    if before is not None and not deltas:
-        return None
-    return TopicDelta(before=before, after=after, partitions=deltas)
+    if before is None:
+        return TopicDelta(before=None, after=after, partitions=NewPartitions(after.partitions))
+    known, now = before.partitions, after.partitions
+    deltas: dict[int, PartitionDelta] = {}
+    for partition in partitions:
+        new, old = now.get(partition), known.get(partition)
+        if new is not None and new is not old and (old is None or is_changed(old, new)):
+            deltas[partition] = PartitionDelta(old, new)
+    return TopicDelta(before=before, after=after, partitions=deltas) if deltas else None
+
+
+def is_changed(old: PartitionRegistration, new: PartitionRegistration) -> bool:
+    """Whether they differ; mostly the partition epoch tells."""
+    return old.partition_epoch != new.partition_epoch or old != new
 
 
 def _changed(keys: Iterable[Any], before: Mapping[Any, object], after: Mapping[Any, object]) -> tuple[Any, ...]:

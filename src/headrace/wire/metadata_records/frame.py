@@ -50,9 +50,11 @@ def decode_record(data: Buffer) -> Message:
 def decode_record_with_version(data: Buffer) -> tuple[Message, int]:
     """The record in a frame, and the version in which it was written. Raises DecodeError as `decode_record`."""
     try:
-        frame_version, pos = read_uvarint(data, 0)
-        record_type, pos = read_uvarint(data, pos)
-        version, pos = read_uvarint(data, pos)
+        frame_version, record_type, version, pos = data[0], data[1], data[2], 3
+        if (frame_version | record_type | version) > 0x7F:  # a varint of more than one byte
+            frame_version, pos = read_uvarint(data, 0)
+            record_type, pos = read_uvarint(data, pos)
+            version, pos = read_uvarint(data, pos)
     except IndexError:
         raise DecodeError("the frame of a metadata record is cut off") from None
     if frame_version != FRAME_VERSION:
