@@ -145,6 +145,7 @@ class Chaos:
     def _is_settled(self) -> bool:
         """One more record reached everybody, with one leader all the while."""
         cluster = self.cluster
+        cluster.run_for(1_000)
         leader = cluster.elect(within_ms=60_000)
         end = cluster.offer(leader, b"last")
         cluster.run_until(

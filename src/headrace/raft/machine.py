@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, assert_never
 
+from headrace.core.errors import StorageFault
 from headrace.core.peers import SendFailure
 from headrace.raft.core import RaftCore
 from headrace.raft.events import (
@@ -277,6 +278,7 @@ class RaftNode:
         latest = core.snapshots.latest()
         if latest is not None and latest.offset > core.log.log_end_offset:
             core.start_log_at(latest)
+        self._fit_log_start()
         base = max(core.log.log_start_offset, 0 if latest is None else latest.offset)
         core.log.set_high_watermark(base)
         self._leading.next_offset = core.log.log_end_offset
@@ -291,6 +293,21 @@ class RaftNode:
                 self._joining.began()
             case _:
                 self._start_waiting(role)
+
+    def _fit_log_start(self) -> None:
+        """R15: a log that was cut begins where a snapshot ends. Which offset that was is not on disk, only whole segments are gone."""
+        core = self._core
+        start = core.log.log_start_offset
+        if start == 0:
+            return
+        covering = [each.offset for each in core.snapshots.ids() if each.offset >= start]
+        if not covering:
+            raise StorageFault(
+                f"the metadata log begins at offset {start}, and no snapshot holds what was before it",
+                directory=core.log.directory,
+            )
+        if covering[0] > start:
+            core.log.delete_segments_below(covering[0])
 
     def _start_waiting(self, role: Role) -> None:
         core = self._core
