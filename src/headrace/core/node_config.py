@@ -91,6 +91,7 @@ class NodeConfig:
     metadata_max_idle_interval_ms: int = 500
     metadata_max_retention_bytes: int = 104_857_600
     metadata_max_retention_ms: int = 604_800_000
+    internal_metadata_log_segment_bytes: int | None = None
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
 
     # Network

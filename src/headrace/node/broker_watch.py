@@ -7,7 +7,8 @@ none the session timeout decides, because refusals of localhost, containers and 
 
     unknown -> learning (unfenced, heard)   each listener is probed once; those that answer are eligible
     watched -> probing (connection closed)  first round, then a second one
-    probing -> gone (all refused twice)     or watched again: something answered, or a heartbeat came on another connection
+    probing -> gone (all refused twice)     or watched again: silence, or a heartbeat came on another connection
+    probing -> pausing -> probing           a listener took the connect: a process that dies may close it last; a few times
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from headrace.metadata.image import BrokerRegistration, MetadataImage
 PROBE_TIMEOUT_MS = 1_000
 ROUNDS = 2
 _LEARN_AGAIN_MS = 10_000
+PAUSES_MS = (20, 50, 100, 200, 400, 800)
+"""How long after each connect that was taken the probing begins anew; then the session timeout decides."""
 
 ConnectionName = tuple[str, int]
 """Listener and number of a connection to this node."""
@@ -40,7 +43,7 @@ class Probe:
 
 @dataclass(slots=True)
 class _Watched:
-    """One broker epoch. `waiting` counts probes of the round that is under way; `round` 0 is learning."""
+    """One broker epoch. `waiting` counts probes of the round that is under way; `round` 0 is none. `again_at_ms` ends a pause."""
 
     broker_id: int
     epoch: int
@@ -49,6 +52,8 @@ class _Watched:
     learn_at_ms: int = 0
     round: int = 0
     waiting: int = 0
+    pauses: int = 0
+    again_at_ms: int | None = None
 
 
 class BrokerWatch:
@@ -81,7 +86,8 @@ class BrokerWatch:
             watched = self._watched[broker_id] = _Watched(broker_id, broker_epoch)
         if watched.connection != connection:
             watched.connection = connection
-            watched.round = 0
+            watched.round = watched.pauses = 0
+            watched.again_at_ms = None
         self._learn(watched, registered, now_ms)
 
     def changed(self, broker_ids: Iterable[int], now_ms: int) -> None:
@@ -108,7 +114,19 @@ class BrokerWatch:
             elif watched.eligible:
                 self._begin_round(watched, 1)
 
-    def probed(self, correlation: int, failure: SendFailure | None) -> None:
+    def tick(self, now_ms: int) -> None:
+        """Go on after a pause that is over."""
+        for watched in list(self._watched.values()):
+            if watched.again_at_ms is not None and now_ms >= watched.again_at_ms:
+                watched.again_at_ms = None
+                if self._registered(watched.broker_id, watched.epoch) is not None:
+                    self._begin_round(watched, 1)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return min((at for each in self._watched.values() if (at := each.again_at_ms) is not None), default=None)
+
+    def probed(self, correlation: int, failure: SendFailure | None, now_ms: int) -> None:
         """How a `Probe` ended."""
         asked = self._asked.pop(correlation, None)
         if asked is None:
@@ -120,11 +138,14 @@ class BrokerWatch:
             if failure is None:
                 watched.eligible.add(address)
         elif round_ == watched.round:
-            self._heard_of_round(watched, failure)
+            self._heard_of_round(watched, failure, now_ms)
 
-    def _heard_of_round(self, watched: _Watched, failure: SendFailure | None) -> None:
+    def _heard_of_round(self, watched: _Watched, failure: SendFailure | None, now_ms: int) -> None:
         if failure is not SendFailure.REFUSED:
             watched.round = 0
+            if failure is None and watched.pauses < len(PAUSES_MS):
+                watched.again_at_ms = now_ms + PAUSES_MS[watched.pauses]
+                watched.pauses += 1
             return
         watched.waiting -= 1
         if watched.waiting:

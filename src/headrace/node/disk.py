@@ -349,7 +349,7 @@ def synced_below(files: Files, snapshots: SnapshotFiles) -> int:
 def _metadata_log_config(config: NodeConfig) -> LogConfig:
     """The metadata log keeps everything until a snapshot covers it; `raft` decides what goes."""
     return LogConfig(
-        segment_bytes=config.metadata_log_segment_bytes,
+        segment_bytes=config.internal_metadata_log_segment_bytes or config.metadata_log_segment_bytes,
         segment_ms=config.metadata_log_segment_ms,
         retention_bytes=-1,
         retention_ms=-1,

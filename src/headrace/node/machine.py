@@ -215,7 +215,7 @@ class NodeMachine:
 
     def probed(self, correlation: int, failure: SendFailure | None) -> None:
         """A `Probe` ended: None when the connect was taken."""
-        self._watch.probed(correlation, failure)
+        self._watch.probed(correlation, failure, self._clock.now_ms())
 
     def connection_closed(self, listener: str, connection_id: int) -> None:
         """A connection to one of this node's controller listeners is gone."""
@@ -268,6 +268,7 @@ class NodeMachine:
         now_ms = self._clock.now_ms()
         self._plane.witness.looked_at_clocks(wall_ms=self._clock.wall_ms(), now_ms=now_ms)
         self.controller.tick(now_ms)
+        self._watch.tick(now_ms)
         due = self._plane.next_deadline_ms()
         if due is not None and due <= now_ms:
             self._take(raft_events.TimeAdvanced(now_ms=now_ms))
@@ -284,7 +285,7 @@ class NodeMachine:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; None when nothing waits for time. For drivers that need not tick steadily."""
-        parts = [self._plane.next_deadline_ms(), self.controller.next_deadline_ms()]
+        parts = [self._plane.next_deadline_ms(), self.controller.next_deadline_ms(), self._watch.next_deadline_ms()]
         if self.lifecycle is not None:
             parts.append(self.lifecycle.next_deadline_ms())
         if self.registrar is not None:

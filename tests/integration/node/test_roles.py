@@ -139,7 +139,7 @@ def test_a_new_broker_takes_a_snapshot(tmp_path: Path) -> None:
     properties = {
         "metadata.log.max.record.bytes.between.snapshots": "20000",
         "metadata.max.retention.bytes": "20000",
-        "metadata.log.segment.bytes": "20000",
+        "internal.metadata.log.segment.bytes": "20000",
     }
     with Cluster(controllers=3, brokers=1, properties=properties) as cluster:
         [broker] = cluster.brokers

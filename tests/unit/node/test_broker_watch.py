@@ -9,7 +9,7 @@ from immutables import Map
 from headrace.core.ids import Uuid
 from headrace.core.peers import SendFailure
 from headrace.metadata.image import EMPTY_IMAGE, BrokerRegistration, ClusterImage, EndPoint, MetadataImage
-from headrace.node.broker_watch import BrokerWatch, Probe
+from headrace.node.broker_watch import PAUSES_MS, BrokerWatch, Probe
 
 ONE = ("CONTROLLER", 7)
 TWO = ("CONTROLLER", 8)
@@ -51,7 +51,7 @@ class Bench:
         probes, self.probes[:] = list(self.probes), []
         assert len(probes) == len(failures)
         for each, failure in zip(probes, failures, strict=True):
-            self.watch.probed(each.correlation, failure)
+            self.watch.probed(each.correlation, failure, 100)
 
 
 REFUSED, SILENT = SendFailure.REFUSED, SendFailure.TIMED_OUT
@@ -70,9 +70,33 @@ def test_a_broker_whose_listeners_all_refuse_twice_is_gone() -> None:
     assert bench.probes == []
 
 
-def test_silence_and_an_answer_leave_it_to_the_session_timeout() -> None:
+def test_a_listener_that_dies_last_is_probed_again_a_few_times() -> None:
+    """A killed process closes its connections and listeners one after the other; a broker that stays up is left in peace."""
+    bench = Bench(broker())
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None)
+    bench.watch.closed(ONE)
+    bench.answer(None)
+    assert bench.watch.next_deadline_ms() == 100 + PAUSES_MS[0]
+    bench.watch.tick(100 + PAUSES_MS[0])
+    bench.answer(REFUSED)
+    bench.answer(REFUSED)
+    assert bench.gone == [(3, 5)]
+    alive = Bench(broker())
+    alive.watch.heard(3, 5, ONE, 100)
+    alive.answer(None)
+    alive.watch.closed(ONE)
+    for pause_ms in PAUSES_MS:
+        alive.answer(None)
+        alive.watch.tick(100 + pause_ms)
+    alive.answer(None)
+    assert alive.watch.next_deadline_ms() is None
+    assert alive.gone == []
+
+
+def test_silence_leaves_it_to_the_session_timeout() -> None:
     """C14: a pause or a partition cannot be told apart by a probe."""
-    for second in (SILENT, None, SendFailure.DISCONNECTED):
+    for second in (SILENT, SendFailure.DISCONNECTED):
         bench = Bench(broker())
         bench.watch.heard(3, 5, ONE, 100)
         bench.answer(None)
