@@ -69,6 +69,14 @@ class Network:
             if other != number:
                 self.cut_both(number, other)
 
+    def refuse_port(self, source: int, target: int, port: int) -> None:
+        """From now on what `source` sends to that TCP port of `target` is lost, as behind a firewall; all else passes, both ways."""
+        name, nowhere = self._name(source), f"{self._net}.253"
+        _run("ip", "-n", name, "neigh", "replace", nowhere, "lladdr", _NOWHERE, "dev", "eth0", "nud", "permanent")
+        _run("ip", "-n", name, "route", "replace", "default", "via", nowhere, "dev", "eth0", "table", "100")
+        match = ("to", self.address(target), "ipproto", "tcp", "dport", str(port))
+        _run("ip", "-n", name, "rule", "add", *match, "lookup", "100", "priority", "100")
+
     def heal(self) -> None:
         """Undo every cut."""
         for source in self._numbers:

@@ -12,6 +12,9 @@ from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 STALLED_MS = 5_000
 """When records wait so long to be committed, something is wrong."""
 
+FRESH_MS = 15_000
+"""What happened on a link longer ago says nothing of now: voters that have no reason to ask one another do not."""
+
 LEADER = "Leader"
 CANDIDATES = ("Candidate", "Prospective")
 
@@ -149,15 +152,20 @@ def _news_age(link: NodeLink) -> int:
 
 
 def is_failing(link: NodeLink | None) -> bool:
-    """Requests on this link go unanswered now: the last news is a failure."""
-    if link is None or link.failed_age_ms < 0:
+    """Requests on this link go unanswered now: the last news is a failure, and it is young."""
+    if link is None or not 0 <= link.failed_age_ms <= FRESH_MS:
         return False
     return link.answered_age_ms < 0 or link.failed_age_ms < link.answered_age_ms
 
 
 def is_working(link: NodeLink | None) -> bool:
-    """The last news on this link is an answer."""
-    return link is not None and link.answered_age_ms >= 0 and not is_failing(link)
+    """The last news on this link is an answer, and it is young."""
+    return link is not None and 0 <= link.answered_age_ms <= FRESH_MS and not is_failing(link)
+
+
+def is_heard(link: NodeLink | None) -> bool:
+    """The peer asked us something just now, so it lives."""
+    return link is not None and 0 <= link.heard_age_ms <= FRESH_MS
 
 
 def voter_set(view: NodeView) -> tuple[VoterKey, ...]:

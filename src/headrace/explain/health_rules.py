@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from statistics import median
 
 from headrace.explain.causes import Cause, CauseKind
-from headrace.explain.facts import CANDIDATES, Facts, is_failing, is_working, names, size_of, span
+from headrace.explain.facts import CANDIDATES, Facts, is_failing, is_heard, is_working, names, size_of, span
 from headrace.wire.messages.describe_quorum import NodeView
 
 SLOW_FLUSH_MS = 500
 LOW_DISK_BYTES = 1 << 20
 CLOCK_OFF_MS = 5_000
 FAR_BEHIND_RECORDS = 100
-FRESH_MS = 120_000
-"""What was said or seen longer ago does not describe the present."""
 
 
 def majority_down(facts: Facts) -> Iterator[Cause]:
@@ -51,7 +49,8 @@ def is_gone(facts: Facts, voter_id: int) -> bool:
     """Neither we nor any node that answers reaches it."""
     if facts.is_reached(voter_id):
         return False
-    return not any(is_working(facts.link(view.node_id, voter_id)) for view in facts.views.values())
+    links = [facts.link(view.node_id, voter_id) for view in facts.views.values()]
+    return not any(is_working(link) or is_heard(link) for link in links)
 
 
 def _absence(facts: Facts, voter_id: int) -> list[str]:

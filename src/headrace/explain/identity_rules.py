@@ -163,6 +163,13 @@ def wrong_listener(facts: Facts) -> Iterator[Cause]:
             if found is not None:
                 wrong.setdefault(at, []).append(view.node_id)
                 why[at] = found
+        for voter in view.voters:
+            for point in voter.end_points:
+                said = _client_listener(facts, view, voter.voter_id, point.port)
+                at = (voter.voter_id, f"{point.host}:{point.port}")
+                if said is not None and view.node_id not in wrong.get(at, []):
+                    wrong.setdefault(at, []).append(view.node_id)
+                    why.setdefault(at, said)
     for (peer_id, address), askers in sorted(wrong.items()):
         peer = facts.views.get(peer_id)
         own = (
@@ -193,11 +200,21 @@ def _listener_problem(facts: Facts, view: NodeView, peer_id: int, host: str, por
     peer = facts.views.get(peer_id)
     if peer is None or peer.node_id == view.node_id or not failure or not peer.own_end_points:
         return None
-    for each in peer.own_end_points:
-        if each.port == port and not each.is_for_controllers:
-            return f"that is the listener {each.name} of node {peer_id}, for clients, not for controllers ({failure})"
+    found = _client_listener(facts, view, peer_id, port)
+    if found is not None:
+        return f"{found} ({failure})"
     if all(each.port != port for each in peer.own_end_points):
         return f"node {peer_id} does not listen on port {port} ({failure})"
+    return None
+
+
+def _client_listener(facts: Facts, view: NodeView, peer_id: int, port: int) -> str | None:
+    peer = facts.views.get(peer_id)
+    if peer is None or peer.node_id == view.node_id:
+        return None
+    for each in peer.own_end_points:
+        if each.port == port and not each.is_for_controllers:
+            return f"that is the listener {each.name} of node {peer_id}, for clients, not for controllers"
     return None
 
 
