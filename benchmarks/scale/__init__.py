@@ -1,0 +1,1 @@
+"""What does a cluster of very many partitions cost its controller? See `benchmarks.scale.__main__`."""
