@@ -55,9 +55,18 @@ class NodeDisk:
     metadata_log_class: type[StoredLog] = StoredLog
     """What the metadata log is opened as; the simulation looks on through a subclass."""
 
-    def __init__(self, config: NodeConfig, *, files: Files, clock: Clock, host_name: str = "localhost") -> None:
-        """`host_name` is what others call this machine: it stands for an empty host."""
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        files: Files,
+        clock: Clock,
+        host_name: str = "localhost",
+        stopwatch: Callable[[], float] | None = None,
+    ) -> None:
+        """`host_name` is what others call this machine: it stands for an empty host. `stopwatch` is for the controller's statistics."""
         self.host_name = host_name
+        self._stopwatch = stopwatch
         self._config = config
         self.clock = clock
         self._files = files
@@ -213,7 +222,11 @@ class NodeDisk:
         data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
         records = () if data is None else read_snapshot(data, name="bootstrap.checkpoint").records
         return ControllerMachine(
-            config=self._config, cluster_id=self.cluster_id, rng=rng, bootstrap=read_bootstrap_records(records)
+            config=self._config,
+            cluster_id=self.cluster_id,
+            rng=rng,
+            bootstrap=read_bootstrap_records(records),
+            stopwatch=self._stopwatch,
         )
 
     def recover(self, image: MetadataImage) -> None:

@@ -5,7 +5,8 @@
 STARTING        registers, then heartbeats until the controller says that the metadata is caught up
 RECOVERY        strays are put aside, logs are loaded, listeners open (`recovered` ends it), then it asks to be unfenced
 RUNNING         unfenced; a heartbeat every `broker.heartbeat.interval.ms`
-PENDING_...     asks the controller to move leaders away; ends when that says so or after the shutdown timeout
+PENDING_...     asks the controller to move leaders away; ends when that says so, after the shutdown timeout, or when no
+                controller answered for a session: then it counts as gone anyway
 SHUTTING_DOWN   the driver closes everything
 """
 
@@ -112,6 +113,7 @@ class BrokerLifecycle:
         self._is_ready = False
         self._shutdown_heartbeats = 0
         self._shutdown_at_ms: int | None = None
+        self._unheard_at_ms: int | None = None
 
     # --- the node's calls ---
 
@@ -125,7 +127,7 @@ class BrokerLifecycle:
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
         self._now_ms = now_ms
-        if self._shutdown_at_ms is not None and now_ms >= self._shutdown_at_ms:
+        if any(at is not None and now_ms >= at for at in (self._shutdown_at_ms, self._unheard_at_ms)):
             self._shut_down()
             return
         if self.state is BrokerState.STARTING and now_ms >= self._give_up_at_ms:
@@ -140,7 +142,7 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        parts = [self._next_at_ms, self._shutdown_at_ms]
+        parts = [self._next_at_ms, self._shutdown_at_ms, self._unheard_at_ms]
         if self.state is BrokerState.STARTING:
             parts.append(self._give_up_at_ms)
         return min((at for at in parts if at is not None), default=None)
@@ -173,6 +175,7 @@ class BrokerLifecycle:
             return
         self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
         self._shutdown_at_ms = now_ms + SHUTDOWN_TIMEOUT_MS
+        self._unheard_at_ms = now_ms + self._config.broker_session_timeout_ms
         self._soon(0)
 
     # --- registration (B-K09) ---
@@ -254,6 +257,7 @@ class BrokerLifecycle:
             else:
                 self._soon(_CAUGHT_UP_RETRY_MS if self._is_ready else self._config.broker_heartbeat_interval_ms)
         elif self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self._unheard_at_ms = self._now_ms + self._config.broker_session_timeout_ms
             if response.should_shut_down:
                 self._shut_down()
                 return
@@ -286,7 +290,7 @@ class BrokerLifecycle:
         self._emit(StateChanged(state=state))
 
     def _shut_down(self) -> None:
-        self._shutdown_at_ms = None
+        self._shutdown_at_ms = self._unheard_at_ms = None
         self._next_at_ms = None
         if self.state is not BrokerState.SHUTTING_DOWN:
             self._enter(BrokerState.SHUTTING_DOWN)

@@ -258,6 +258,17 @@ class NodeMachine:
     def _heard_last_words(self, node_id: int, words: str) -> None:
         self._plane.witness.heard_last_words(node_id, words, self._clock.now_ms())
 
+    def quorum_trouble(self) -> str:
+        """What stands between this node and the quorum, for an operator; empty while a leader is known (S4-24)."""
+        if self.leader_id >= 0:
+            return ""
+        failing = sorted(
+            f"{link.host}:{link.port} {SendFailure[link.failure].value}"
+            for link in self._plane.witness.links.values()
+            if link.failing_since_ms >= 0 and link.host
+        )
+        return f"no leader of the metadata quorum is known ({', '.join(failing) or 'every controller that was asked answered'})"
+
     @property
     def is_resigning(self) -> bool:
         """Other voters have not been told yet that this node does not lead any more."""

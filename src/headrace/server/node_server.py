@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import socket
@@ -41,6 +42,7 @@ _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
 _MAINTAIN_S = 1.0
 _WARN_AGAIN_S = 60.0
+_LEADERLESS_S = 5.0
 _THREADS = 4
 _LAST_WORDS_S = 0.3
 """So long a node that stops for a fault stays, for its last words to leave."""
@@ -65,7 +67,9 @@ class NodeServer:
         self._rng = random.SystemRandom()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
         self._files = OsFiles()
-        self._disk = NodeDisk(config, files=self._files, clock=self._clock, host_name=socket.gethostname())
+        self._disk = NodeDisk(
+            config, files=self._files, clock=self._clock, host_name=socket.gethostname(), stopwatch=time.perf_counter
+        )
         self._journal = JournalFile(config)
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
@@ -86,6 +90,7 @@ class NodeServer:
         self._jobs: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._maintain_at = 0.0
+        self._leaderless_since = math.inf
         self._is_compacting = False
         self._warn_again_at: dict[str, float] = {}
 
@@ -112,6 +117,7 @@ class NodeServer:
             self._compose()
             await self._open_controller_listeners()
             self.machine.start()
+            self._leaderless_since = asyncio.get_running_loop().time()
             self._tick()
         except (OperatorError, StorageFault):
             await self._close_everything(is_clean=False)
@@ -263,9 +269,18 @@ class NodeServer:
             if not self.config.is_broker and self._knows_its_quorum:
                 self._is_ready.set()
         now = loop.time()
+        self._watch_quorum(now)
         if now >= self._maintain_at and self._disk.is_loaded and self._closing is None:
             self._maintain_at = now + _MAINTAIN_S
             self._guarded(self._maintain)
+
+    def _watch_quorum(self, now: float) -> None:
+        """Tell the operator of a quorum without a leader, once it lasts (S4-24)."""
+        if self.machine.leader_id >= 0 or self._closing is not None:
+            self._leaderless_since = now
+        elif now - self._leaderless_since >= _LEADERLESS_S:
+            self._leaderless_since += _WARN_AGAIN_S
+            _LOG.warning("%s", self.machine.quorum_trouble())
 
     def _maintain(self) -> None:
         """Once a second: retention, flushes, checkpoints, compaction."""

@@ -179,3 +179,14 @@ def test_everybody_is_killed_and_comes_back_in_any_order() -> None:
         cluster.start()
         until(lambda: "kept" in topics_of(broker))
         assert create(broker, "new") == [0]
+
+
+def test_a_node_without_a_quorum_waits_says_so_and_stops() -> None:
+    """S4-24, B-K03: it keeps trying and tells whom it asked; a broker and a controller stop when they are told to."""
+    with Cluster(controllers=2, brokers=1, properties={"broker.session.timeout.ms": "2000"}) as cluster:
+        one, two = cluster.controllers
+        [broker] = cluster.brokers
+        two.kill()
+        until(lambda: "no leader of the metadata quorum is known" in one.log_tail())
+        assert f"127.0.0.1:{two.controller_port} refused" in one.log_tail()
+        assert (broker.stop(), one.stop()) == (0, 0)

@@ -177,13 +177,35 @@ def test_a_shutdown_asks_at_once_then_after_50_ms_then_at_the_interval() -> None
 
 
 def test_a_shutdown_ends_without_any_controller() -> None:
-    """B-K03: bounded by the shutdown timeout."""
+    """B-K03: with all controllers dead it still ends: after a session without an answer it counts as gone anyway."""
     setting = Setting()
     setting.run_up()
     setting.machine.begin_shutdown(1000)
     setting.machine.tick(1000)
+    setting.machine.tick(9999)
+    assert setting.machine.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    setting.machine.tick(10_000)
+    assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
+
+
+def test_a_shutdown_ends_at_its_timeout() -> None:
+    """B-K03: also when the controller answers, and never lets the broker go."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.begin_shutdown(1000)
+    for now_ms in range(1000, 1000 + SHUTDOWN_TIMEOUT_MS, 5_000):
+        setting.heartbeat(now_ms=now_ms, is_caught_up=True)
+    assert setting.machine.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
     setting.machine.tick(1000 + SHUTDOWN_TIMEOUT_MS)
     assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
+
+
+def test_another_controller_hears_of_the_broker_at_once() -> None:
+    """B-K11: a new active controller knows no heartbeat times yet."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.controller_changed(1000)
+    assert setting.machine.next_deadline_ms() == 1000
 
 
 def test_without_controlled_shutdown_it_stops_at_once() -> None:
