@@ -43,13 +43,17 @@ FOLLOWS_FROM: dict[CauseKind, frozenset[CauseKind]] = {
 }  # fmt: skip
 """A cause is left out when all its nodes have one of these, which explains it."""
 
+WEAK = frozenset({CauseKind.ELECTIONS_FAIL, CauseKind.VOTER_DOWN, CauseKind.LAGGING, CauseKind.CLOCK_JUMP})
+"""What alone does not keep a quorum from electing a leader."""
+
 
 def diagnose(seen: Iterable[Seen]) -> Diagnosis:
     """What is wrong with the quorum, most likely root first."""
     facts = Facts(seen)
     found = [cause for rule in RULES for cause in rule(facts)]
     roots = [cause for cause in found if not _is_explained(cause, found)]
-    roots = [cause for cause in roots if cause.kind is not CauseKind.ELECTIONS_FAIL or not _has_blocking(roots)]
+    if any(cause.kind not in WEAK for cause in roots):
+        roots = [cause for cause in roots if cause.kind is not CauseKind.ELECTIONS_FAIL]
     roots.sort(key=lambda cause: (-cause.rank, cause.nodes))
     state = _state(facts, roots)
     return Diagnosis(
@@ -63,10 +67,6 @@ def _is_explained(cause: Cause, found: list[Cause]) -> bool:
     if cause.kind in (CauseKind.CUT_LINK, CauseKind.ONE_WAY_CUT):
         return any(other.kind in by and set(cause.nodes) <= set(other.nodes) for other in found)
     return bool(cause.nodes) and set(cause.nodes) <= covered
-
-
-def _has_blocking(causes: list[Cause]) -> bool:
-    return any(cause.is_blocking and cause.kind is not CauseKind.ELECTIONS_FAIL for cause in causes)
 
 
 def _state(facts: Facts, causes: list[Cause]) -> State:
