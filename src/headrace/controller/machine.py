@@ -85,6 +85,7 @@ class ControllerMachine:
         self._bootstrap = tuple(bootstrap)
         self._kraft_version = kraft_version
         self._active: Active | None = None
+        self._is_stepping = False
         self._derived: Derived | None = Derived.of(EMPTY_IMAGE)
         """Of the committed image on a standby, of everything decided when active; None when it lost the thread."""
         self.statistics = ControllerStatistics(stopwatch)
@@ -108,10 +109,15 @@ class ControllerMachine:
 
     def step(self, event: ControllerEvent) -> list[ControllerEffect]:
         """Take one event; what must be done, in order."""
-        began = self.statistics.start()
-        self._note_stall(event.now_ms)
-        name, effects = self._take(event)
-        self.statistics.end(name, began, event.now_ms)
+        assert not self._is_stepping, "an event of the controller began inside another one (S2-12)"
+        self._is_stepping = True
+        try:
+            began = self.statistics.start()
+            self._note_stall(event.now_ms)
+            name, effects = self._take(event)
+            self.statistics.end(name, began, event.now_ms)
+        finally:
+            self._is_stepping = False
         return effects
 
     def _take(self, event: ControllerEvent) -> tuple[str, list[ControllerEffect]]:

@@ -23,7 +23,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), st.none() | PARTITIONS), m
 def test_the_index_of_isrs_is_that_of_the_partitions(
     changes: list[tuple[TopicIdPartition, PartitionRegistration | None]],
 ) -> None:
-    """B-C24: who is in which ISR, who leads, what has no leader: as a walk over all partitions finds it."""
+    """S2-01, B-C24: who is in which ISR, who leads, what has no leader: as a walk over all partitions finds it."""
     index = IsrIndex()
     present: dict[TopicIdPartition, PartitionRegistration] = {}
     for place, after in changes:
