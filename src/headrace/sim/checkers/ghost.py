@@ -39,18 +39,23 @@ class Disk:
     is_lost: bool = False
     batches: dict[int, LogAppended] = field(default_factory=dict)
     """By base offset: those of `log`."""
-    was_started: bool = False
+    was_durable: tuple[int, int | None] = (0, None)
+    """(durable end, chain there) of the log that the last process left."""
 
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One run of one process, as the checkers know it; `role` and `high_watermark` are those after its last step."""
+    """One run of one process, as the checkers know it; `role` and `high_watermark` are those after its last step.
+
+    `role_before` is the role that the step at hand began with.
+    """
 
     node_id: int
     disk: Disk
     run: int
     is_controller: bool
     role: Role | None = None
+    role_before: Role | None = None
     high_watermark: int = -1
     applied: int = 0
     """The offset its loader goes on with."""
@@ -97,10 +102,18 @@ class Ghost:
         if disk is None:
             disk = self.disks[key] = Disk(key=key, log=GhostLog())
         disk.snapshots.clear()
+        disk.was_durable = (disk.log.durable, disk.log.chain_at(disk.log.durable))
         life = Life(node_id=node.node_id, disk=disk, run=node.run, is_controller=node.is_controller)
         self.end_term(node.node_id)
         self.lives[node.node_id] = life
         return life
+
+    def found(self, life: Life) -> None:
+        """All that is on the disk of a new process is told: what was synced before still is, whatever the node itself can know."""
+        durable, chain = life.disk.was_durable
+        log = life.disk.log
+        if chain is not None and log.durable < durable and log.chain_at(durable) == chain:
+            log.durable = durable
 
     def end_term(self, node_id: int) -> None:
         """The node does not lead any more, if it did."""

@@ -25,8 +25,6 @@ class Replication(Group):
         super().__init__(scene)
         self._fetches: dict[int, dict[int, int]] = {}
         """Node -> correlation of a fetch that is under way -> the epoch it was sent in."""
-        self._was_durable: dict[int, tuple[int, int | None]] = {}
-        """Node -> (durable end, chain there) of the log that its last process left."""
 
     def before_changes(self) -> Mapping[type, Handler]:
         """What grows or shrinks is compared with what was."""
@@ -43,39 +41,30 @@ class Replication(Group):
     def began(self, life: Life) -> None:
         """What was durable must be there again, unless the disk is another one."""
         self._fetches[life.node_id] = {}
-        known = self._was_durable.pop(life.node_id, None)
+        durable, chain = life.disk.was_durable
         log = life.disk.log
-        if known is None or known[0] <= log.start:
+        if life.disk.is_lost or chain is None or durable <= log.start:
             return
-        durable, chain = known
         if log.end < durable or log.chain_at(durable) != chain:
             raise self.broken(
                 "D5", f"node {life.node_id} had its log on disk up to {durable}, after a restart it has not", life
             )
-
-    def ended(self, life: Life, kind: StepKind) -> None:
-        """Remember what the disk held."""
-        if life.disk.is_lost:
-            self._was_durable.pop(life.node_id, None)
-            return
-        log = life.disk.log
-        self._was_durable[life.node_id] = (log.durable, log.chain_at(log.durable))
 
     # R5 R11
 
     def _appended(self, life: Life, batch: LogAppended) -> None:
         if self.scene.step.kind is not StepKind.EVENT:
             return
-        role = life.role
         log = life.disk.log
         if batch.base_offset != log.end:
             raise self.broken(
                 "R20", f"node {life.node_id} appended at {batch.base_offset}, its log ended at {log.end}", life
             )
-        if isinstance(role, Leader):
-            if batch.epoch != role.epoch:
+        led = [role.epoch for role in (life.role_before, life.role) if isinstance(role, Leader)]
+        if led:
+            if batch.epoch not in led:
                 raise self.broken(
-                    "R5", f"leader {life.node_id} of epoch {role.epoch} appended a batch of epoch {batch.epoch}", life
+                    "R5", f"leader {life.node_id} of epoch {led[0]} appended a batch of epoch {batch.epoch}", life
                 )
         else:
             self._follower_appended(life, batch)

@@ -27,6 +27,7 @@ class _Heard:
     """What one active controller heard of the brokers, by its own clock."""
 
     last_ms: int
+    began_ms: int
     contact: dict[int, int] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
@@ -41,9 +42,10 @@ class Sessions(Judge):
 
     def gained(self, reign: Reign) -> None:
         """Sessions begin anew with each controller."""
-        heard = _Heard(last_ms=reign.began_ms)
+        now_ms = self._now_ms(reign.life.node_id)
+        heard = _Heard(last_ms=now_ms, began_ms=now_ms)
         for broker_id in reign.image.cluster.brokers:
-            heard.contact[broker_id] = reign.began_ms
+            heard.contact[broker_id] = now_ms
         self._heard[reign.life.node_id] = heard
 
     def decided(self, decided: Decided) -> None:
@@ -52,7 +54,7 @@ class Sessions(Judge):
         if heard is None:
             return
         event = decided.event
-        now_ms = event.now_ms
+        now_ms = self._now_ms(decided.life.node_id)
         gap = now_ms - heard.last_ms
         if gap > STALL_MS:
             for broker_id in heard.contact:
@@ -76,13 +78,13 @@ class Sessions(Judge):
             old = decided.before.cluster.brokers.get(broker_id)
             if old is None or old.fenced or not broker.fenced:
                 continue
-            silent = event.now_ms - heard.contact.get(broker_id, -timeout)
+            silent = heard.last_ms - heard.contact.get(broker_id, -timeout)
             if silent < timeout:
                 raise self.group.broken(
                     "C14", f"broker {broker_id} was fenced after {silent} ms, its session is {timeout} ms", decided.life
                 )
             self.group.hit("broker fenced by time")
-            if heard.contact.get(broker_id) == decided.reign.began_ms:
+            if heard.contact.get(broker_id) == heard.began_ms:
                 self.group.hit("broker fenced after controller failover")
 
     def _overdue(self, decided: Decided, heard: _Heard, now_ms: int) -> None:
@@ -98,6 +100,12 @@ class Sessions(Judge):
                     "C14", f"broker {broker_id} was silent for {now_ms - at} ms and is not fenced", decided.life
                 )
 
+    def _now_ms(self, node_id: int) -> int:
+        """The node's monotonic clock, read here: what the machine was told may be another one (K24)."""
+        cluster = self.group.scene.cluster
+        assert cluster is not None
+        return cluster.local_ms(node_id)
+
     def _timeout_ms(self) -> int:
         cluster = self.group.scene.cluster
         assert cluster is not None
@@ -110,11 +118,11 @@ class Sessions(Judge):
         if isinstance(request, BrokerHeartbeatRequest):
             broker = decided.before.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
-                heard.contact[request.broker_id] = event.now_ms
+                heard.contact[request.broker_id] = heard.last_ms
                 heard.offsets[request.broker_id] = request.current_metadata_offset
                 self._unfenced(decided, request)
         elif isinstance(request, BrokerRegistrationRequest) and decided.records:
-            heard.contact[request.broker_id] = event.now_ms
+            heard.contact[request.broker_id] = heard.last_ms
             heard.offsets.pop(request.broker_id, None)
             heard.moved.pop(request.broker_id, None)
             self._left_isr(decided, request)

@@ -150,9 +150,11 @@ class CheckQuorum(Group):
             return
         if isinstance(before, Leader) and before.epoch == after.epoch:
             return
-        cluster = self.scene.cluster
-        assert cluster is not None
-        self._watches[life.node_id] = _Watch(since_ms=cluster.local_ms(life.node_id))
+        self._watches[life.node_id] = _Watch(since_ms=self._now_ms(life))
+
+    def _now_ms(self, life: Life) -> int:
+        assert self.scene.cluster is not None
+        return self.scene.cluster.local_ms(life.node_id)
 
     def _asked(self, life: Life, step: MachineStep) -> None:
         watch = self._watches.get(life.node_id)
@@ -169,15 +171,13 @@ class CheckQuorum(Group):
                 key = (request.replica_state.replica_id, part.replica_directory_id)
             else:
                 key = (request.replica_id, part.replica_directory_id)
-            watch.heard[key] = event.now_ms
-        self._judge(life, watch, event.now_ms)
+            watch.heard[key] = self._now_ms(life)
+        self._judge(life, watch, self._now_ms(life))
 
     def _time(self, life: Life, step: MachineStep) -> None:
         watch = self._watches.get(life.node_id)
         if watch is not None:
-            event = step.event
-            assert isinstance(event, TimeAdvanced)
-            self._judge(life, watch, event.now_ms)
+            self._judge(life, watch, self._now_ms(life))
 
     def _judge(self, life: Life, watch: _Watch, now_ms: int) -> None:
         term = self.ghost.leads(life)

@@ -92,6 +92,7 @@ class Watcher:
         if kind is StepKind.EVENT:
             life = self.ghost.lives[step.node.node_id]
             raft = step.node.raft
+            life.role_before = life.role
             if raft is not None and raft.role is not life.role:
                 self._role_changed(life, raft.role)
             if step.changes:
@@ -126,7 +127,7 @@ class Watcher:
                 return
             life = self.ghost.start(step.node)
             self._changes(life, step.changes)
-            life.disk.was_started = True
+            self.ghost.found(life)
             raft = step.node.raft
             if raft is not None:
                 life.high_watermark = raft.high_watermark

@@ -1,0 +1,129 @@
+"""Which mistakes can the controller make?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from headrace.controller import alter_partition, broker_states, machine, producer_ids, requests
+from headrace.controller.decision import Decision, Moves, check_broker_epoch
+from headrace.controller.events import Answer, AppendRecords, RequestArrived
+from headrace.controller.machine import ControllerMachine
+from headrace.core.error_code import ErrorCode
+from headrace.node.machine import NodeMachine
+from headrace.node.metadata_plane import MetadataPlane
+from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tools.mutants.planting import Defect, Planting
+
+if TYPE_CHECKING:
+    from headrace.controller.decision import Situation
+
+
+def takes_old_partition_epochs(planting: Planting) -> None:
+    """K20."""
+    honest = alter_partition.epoch_error
+
+    def epoch_error(broker_id: int, partition: Any, asked: Any) -> ErrorCode:
+        error = honest(broker_id, partition, asked)
+        return ErrorCode.NONE if error is ErrorCode.INVALID_UPDATE_VERSION else error
+
+    planting.replace(alter_partition, "epoch_error", epoch_error)
+
+
+def fenced_broker_stays_leader(planting: Planting) -> None:
+    """K23."""
+    honest = broker_states.fence_moves
+
+    def fence_moves(situation: Situation, broker: Any) -> Moves:
+        return replace(honest(situation, broker), places=())
+
+    planting.replace_everywhere(honest, fence_moves, broker_states, machine)
+
+
+def fences_by_the_wall_clock(planting: Planting) -> None:
+    """K24: the controller is told the wall clock's time in place of the monotonic one's."""
+    clocks: WeakKeyDictionary[MetadataPlane, tuple[Any, int]] = WeakKeyDictionary()
+    honest_init = NodeMachine.__init__
+    honest_step = MetadataPlane.__dict__["_step_controller"]
+
+    def init(self: NodeMachine, *, plane: MetadataPlane, clock: Any, **rest: Any) -> None:
+        clocks[plane] = (clock, clock.wall_ms() - clock.now_ms())
+        honest_init(self, plane=plane, clock=clock, **rest)
+
+    def step(self: MetadataPlane, event: Any) -> None:
+        clock, offset = clocks[self]
+        honest_step(self, replace(event, now_ms=max(0, clock.wall_ms() - offset)))
+
+    planting.replace(NodeMachine, "__init__", init)
+    planting.replace(MetadataPlane, "_step_controller", step)
+
+
+def fences_after_a_failover(planting: Planting) -> None:
+    """K25: a new controller takes brokers that it has not heard of for silent."""
+    honest = ControllerMachine.__dict__["_fresh_sessions"]
+
+    def fresh_sessions(self: Any, event: Any) -> Any:
+        long_ago = event.now_ms - self._config.broker_session_timeout_ms - 1
+        return honest(self, replace(event, now_ms=long_ago))
+
+    planting.replace(ControllerMachine, "_fresh_sessions", fresh_sessions)
+
+
+def answers_before_the_commit(planting: Planting) -> None:
+    """K26."""
+    honest = ControllerMachine.__dict__["_answer_when_committed"]
+
+    def at_once(self: Any, active: Any, asked: Any, response: Any, now_ms: int) -> list[Any]:
+        honest(self, active, asked, response, now_ms)
+        if active.waiting and active.waiting[-1].asked is asked:
+            active.waiting.pop()
+        return [Answer(token=asked.token, response=response)]
+
+    planting.replace(ControllerMachine, "_answer_when_committed", at_once)
+
+
+def splits_operations(planting: Planting) -> None:
+    """K27: what was decided together is appended in two batches."""
+    honest = ControllerMachine.__dict__["step"]
+
+    def step(self: Any, event: Any) -> list[Any]:
+        effects: list[Any] = []
+        for effect in honest(self, event):
+            if isinstance(effect, AppendRecords) and len(effect.records) > 1 and isinstance(event, RequestArrived):
+                first = effect.records[:1]
+                effects.append(replace(effect, records=first))
+                effects.append(replace(effect, records=effect.records[1:], base_offset=effect.base_offset + 1))
+            else:
+                effects.append(effect)
+        return effects
+
+    planting.replace(ControllerMachine, "step", step)
+
+
+def reuses_producer_ids(planting: Planting) -> None:
+    """K28: the next block is remembered by the controller, not written."""
+    known: dict[tuple[int, int], int] = {}
+
+    def decide_allocation(situation: Situation, request: AllocateProducerIdsRequest) -> Decision:
+        check_broker_epoch(situation, request.broker_id, request.broker_epoch)
+        key = (situation.config.node_id, id(situation.index))
+        start = known.get(key, situation.image.next_producer_id)
+        known[key] = start + producer_ids.BLOCK_SIZE
+        return Decision(
+            response=AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=producer_ids.BLOCK_SIZE)
+        )
+
+    table: dict[type, Any] = {**vars(requests)["_PLAIN"], AllocateProducerIdsRequest: decide_allocation}
+    planting.replace(requests, "_PLAIN", table)
+
+
+DEFECTS = (
+    Defect(id="K20", what="an ISR change with an old partition epoch is accepted", plant=takes_old_partition_epochs),
+    Defect(id="K23", what="a fenced broker goes on leading", plant=fenced_broker_stays_leader),
+    Defect(id="K24", what="brokers are fenced by the wall clock", plant=fences_by_the_wall_clock),
+    Defect(id="K25", what="brokers are fenced right after a failover", plant=fences_after_a_failover),
+    Defect(id="K26", what="an answer leaves before its records are committed", plant=answers_before_the_commit),
+    Defect(id="K27", what="the records of an operation are appended in two batches", plant=splits_operations),
+    Defect(id="K28", what="a block of producer ids is given out again after a failover", plant=reuses_producer_ids),
+)
