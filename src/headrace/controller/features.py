@@ -153,15 +153,3 @@ def _check_metadata_version(current: int, level: int, *, is_unsafe: bool) -> Non
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
         )
-
-
-def unsupported_level(levels: Mapping[str, int]) -> str | None:
-    """B-U03: what a finalized feature needs that this version of Headrace does not have, and how to lower it; None if nothing."""
-    for name in sorted(levels):
-        low, high = SUPPORTED_FEATURES.get(name, _OFF)
-        if not low <= levels[name] <= high and name != KRAFT_VERSION:
-            return (
-                f"feature {name} is finalized at level {levels[name]}, but this version works with {low} to {high}; lower it "
-                f"with: kafka-features --bootstrap-server HOST:PORT downgrade --feature {name}={high}"
-            )
-    return None

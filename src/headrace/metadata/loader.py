@@ -16,6 +16,7 @@ from headrace.metadata.compare import compare_images
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, MetadataProvenance
 from headrace.metadata.replay import ReplayError, replay, replay_all
 from headrace.metadata.touched import Touched
+from headrace.metadata.versions import unsupported_level
 from headrace.wire.metadata_records.frame import decode_record
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class MetadataLoader:
         if self.image is self._published:
             return None
         delta = self._touched.delta(self._published, self.image)
+        self._check_levels(delta)
         self._touched = Touched()
         self._published = self.image
         return delta
@@ -120,9 +122,16 @@ class MetadataLoader:
             first += len(part)
         self._pending = replace(self._pending, provenance=provenance)
         delta = compare_images(self._published, self._pending)
+        self._check_levels(delta)
         self.image = self._published = self._pending
         self._touched = Touched()
         return delta
+
+    def _check_levels(self, delta: MetadataDelta) -> None:
+        """B-U03: a cluster at a level that this version does not know is not to be guessed at. Raises MetadataFault."""
+        reason = unsupported_level(delta.image.features.levels) if delta.changed_features else None
+        if reason is not None:
+            self._fail(reason)
 
     def _load_batch(self, batch: CommittedBatch) -> None:
         """The records of a batch: runs between the bounds of transactions."""

@@ -5,9 +5,12 @@ The numbers are those of Apache Kafka 4.3.1 (`MetadataVersion` of server-common)
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.metadata.image import METADATA_VERSION, FeatureRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MINIMUM_METADATA_VERSION: Final = 7
 LATEST_METADATA_VERSION: Final = 30
@@ -60,6 +63,18 @@ SUPPORTED_FEATURES: Final = {
 def metadata_version_name(level: int) -> str:
     """Kafka's name of a level, such as `4.3-IV0`; the number itself when it has none."""
     return METADATA_VERSION_NAMES.get(level, str(level))
+
+
+def unsupported_level(levels: Mapping[str, int]) -> str | None:
+    """B-U03: what a finalized feature needs that this version of Headrace does not have, and how to lower it; None if nothing."""
+    for name in sorted(levels):
+        low, high = SUPPORTED_FEATURES.get(name, FeatureRange(0, 0))
+        if not low <= levels[name] <= high and name != KRAFT_VERSION:
+            return (
+                f"feature {name} is finalized at level {levels[name]}, but this version works with {low} to {high}; lower it "
+                f"with: kafka-features --bootstrap-server HOST:PORT downgrade --feature {name}={high}"
+            )
+    return None
 
 
 def has_metadata_transactions(metadata_version: int) -> bool:

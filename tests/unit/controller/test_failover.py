@@ -16,7 +16,7 @@ from headrace.controller.moving import SLICE
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.delta import MetadataDelta
-from headrace.metadata.image import NO_LEADER, MetadataImage
+from headrace.metadata.image import NO_LEADER, MetadataImage, ScramCredential
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -291,16 +291,21 @@ def test_a_term_and_its_successor_share_no_state() -> None:
 
 def test_large_bootstrap_records_are_one_transaction() -> None:
     """B-S10, B-C18, inv:C4: more than a batch holds is written in several, visible together."""
-    features = {f"feature.{number}": 1 for number in range(30)}
+    users = [
+        ScramCredential(
+            name=f"user-{number}", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4_096
+        )
+        for number in range(30)
+    ]
     bench = ControllerBench(internal_metadata_max_batch_size_in_bytes=400)
-    bench.machine._bootstrap = read_bootstrap_records(bootstrap_records(features=features))
+    bench.machine._bootstrap = read_bootstrap_records(bootstrap_records(scram=users))
     event = LeadershipGained(epoch=1, next_offset=1, image=bench.committed_image, now_ms=bench.now_ms)
     bench.start_offset = 1
     effects = bench.take(bench.machine.step(event))
     assert len([each for each in effects if isinstance(each, AppendRecords)]) > 1
     assert type(bench.pending[0]).__name__ == "BeginTransactionRecord"
     assert type(bench.pending[-1]).__name__ == "EndTransactionRecord"
-    assert len(bench.committed_image.features.levels) == 0
+    assert len(bench.committed_image.scram) == 0
     bench.commit()
-    assert len(bench.committed_image.features.levels) == 31
+    assert len(bench.committed_image.scram) == 30
     assert active().machine.is_active

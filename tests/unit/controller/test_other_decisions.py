@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from headrace.controller.features import unsupported_level
+from headrace.controller.events import Answer, AppendRecords, KRaftVersionAnswered, OffsetsTaken, RequestKRaftVersion
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
-from headrace.wire.messages import alter_configs, incremental_alter_configs
+from headrace.metadata.loader import MetadataFault, MetadataLoader
+from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import unsupported_level
+from headrace.wire.messages import alter_configs, controller_registration, incremental_alter_configs
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -18,13 +21,14 @@ from headrace.wire.messages.alter_partition import (
     RequestTopicData,
 )
 from headrace.wire.messages.broker_registration import Feature
+from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.producer_ids_record import ProducerIdsRecord
-from tests.support.controller import ControllerBench, active
+from tests.support.controller import CommittedAppend, ControllerBench, active, incarnation
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -215,6 +219,63 @@ def test_every_broker_must_support_the_level(bench: ControllerBench) -> None:
     assert "Broker 4 only supports version 30" in answer.error_message
 
 
+def register_controller(number: int, *supported: tuple[str, int, int]) -> ControllerRegistrationRequest:
+    """Another controller registers with what it supports."""
+    return ControllerRegistrationRequest(
+        controller_id=number,
+        incarnation_id=incarnation(number),
+        features=tuple(
+            controller_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in supported
+        ),
+    )
+
+
+def test_every_controller_must_support_the_level(bench: ControllerBench) -> None:
+    """B-U02, B-C19: also one that is not active; a registration is written anew by each incarnation."""
+    [record] = bench.written(register_controller(7, ("metadata.version", 7, 29), ("kraft.version", 0, 0)))
+    assert record.SCHEMA.api_key == 27
+    answer = bench.ask(features(("metadata.version", 30, 1)))
+    assert "Controller 7 only supports versions 7-29" in answer.error_message
+    answer = bench.ask(features(("kraft.version", 1, 1)))
+    assert (answer.error_code, "Controller 7 does not support" in answer.error_message) == (95, True)
+
+
+def test_kraft_version_is_raised_by_raft() -> None:
+    """B-U02, KIP-853: raft is asked once everybody supports it; other features follow when it has taken the level."""
+    bench = active()
+    asked = features(("kraft.version", 1, 1), ("metadata.version", 30, 1))
+    [order] = bench.send(asked)
+    assert order == RequestKRaftVersion(token=1, epoch=1, level=1, validate_only=False)
+    bench.start_offset += 2
+    bench.machine.step(OffsetsTaken(epoch=1, next_offset=bench.next_offset, now_ms=bench.now_ms))
+    taken = KRaftVersionAnswered(token=1, error=ErrorCode.NONE, message=None, now_ms=bench.now_ms)
+    [append] = bench.take(bench.machine.step(taken))
+    assert isinstance(append, AppendRecords)
+    assert bench.pending == [FeatureLevelRecord(name="metadata.version", feature_level=30)]
+    assert bench.take(bench.machine.step(taken)) == []
+    bench.commit()
+    refused = bench.ask(features(("kraft.version", 0, 2)))
+    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_raft_may_refuse_a_kraft_version() -> None:
+    """B-U02: the whole request fails with its reason, and nothing is written; who still waits at the end of the term is told."""
+    bench = active()
+    bench.send(features(("kraft.version", 1, 1)))
+    refusal = KRaftVersionAnswered(
+        token=1, error=ErrorCode.INVALID_UPDATE_VERSION, message="voter 3 is too old", now_ms=bench.now_ms
+    )
+    [answer] = bench.machine.step(refusal)
+    assert isinstance(answer, Answer)
+    assert answer.response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert answer.response.error_message == "voter 3 is too old"
+    bench.send(features(("kraft.version", 1, 1)))
+    [left] = bench.lose()
+    assert isinstance(left, Answer)
+    assert left.response.error_code == ErrorCode.NOT_CONTROLLER
+
+
 def test_a_level_that_this_version_cannot_work_with_is_named() -> None:
     """B-U03: with the command that lowers it."""
     assert unsupported_level({"metadata.version": 30, "kraft.version": 1}) is None
@@ -223,6 +284,10 @@ def test_a_level_that_this_version_cannot_work_with_is_named() -> None:
     assert "transaction.version is finalized at level 2" in found
     assert "downgrade --feature transaction.version=0" in found
     assert unsupported_level({"metadata.version": 31}) is not None
+    loader = MetadataLoader()
+    record = VersionedRecord(FeatureLevelRecord(name="share.version", feature_level=1), 0).encode()
+    with pytest.raises(MetadataFault, match=r"share\.version is finalized at level 1"):
+        loader.load_batches([CommittedAppend(0, (record,), 1)])
 
 
 def test_blocks_of_producer_ids_never_overlap(bench: ControllerBench) -> None:
