@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from headrace.raft.events import RaftRequestArrived
     from headrace.raft.snapshot_download import SnapshotDownload
 
+MAX_SEARCH_WAIT_MS = 250
+"""A node that follows nobody asks somebody at least so often who leads."""
+
 
 class Following:
     """The follower's and the unattached node's side. Driven by `RaftNode`."""
@@ -44,11 +47,15 @@ class Following:
         self._on_leader_gone = on_leader_gone
         self._fetch_deadline_ms = 0
         self._is_told_to_stand = False
+        self._searches = 0
+        self._search_at_ms = 0
 
     def began(self) -> None:
         """A new leader, or the same one found again: it has the fetch timeout to answer."""
         self._fetch_deadline_ms = self._core.now_ms + self._core.config.fetch_timeout_ms
         self._is_told_to_stand = False
+        self._searches = 0
+        self._search_at_ms = 0
 
     def poll(self) -> None:
         """Fetch, unless something must come first."""
@@ -113,11 +120,21 @@ class Following:
         choices = leader_finders(core)
         if not choices or any(core.outbox.is_busy(Purpose.FIND_LEADER, each) for each in choices):
             return
+        if core.now_ms < self._search_at_ms:
+            core.wake_at(self._search_at_ms)
+            return
         ready = [each for each in choices if core.outbox.ready_at(each) <= core.now_ms]
         if ready:
             self._send(Purpose.FIND_LEADER, ready[core.rng.randrange(0, len(ready))])
         else:
             core.wake_at(min(core.outbox.ready_at(each) for each in choices))
+
+    def _search_later(self) -> None:
+        """Who was asked knows nobody: ask the next one after retry.backoff.ms, doubled each time up to a quarter of a second."""
+        core = self._core
+        wait = min(core.config.retry_backoff_ms << min(self._searches, 8), MAX_SEARCH_WAIT_MS)
+        self._search_at_ms = core.now_ms + int(wait * (0.8 + 0.4 * core.rng.random()))
+        self._searches += 1
 
     # Answers
 
@@ -134,7 +151,7 @@ class Following:
         core.heed(leader.leader_epoch, leader.leader_id, end_points)
         if not is_answer_current(flight, core.role):
             if flight.purpose is Purpose.FIND_LEADER:
-                core.outbox.leave_alone(flight.to, core.now_ms)
+                self._search_later()
             return
         if partition.error_code != ErrorCode.NONE:
             core.outbox.leave_alone(flight.to, core.now_ms)
