@@ -292,7 +292,9 @@ class VoterChanges:
         if core.now_ms < ready:
             core.wake_at(ready)
             return
-        core.reveal(core.outbox.send(Purpose.ASK_VERSIONS, to, ApiVersionsRequest(), epoch=core.role.epoch))
+        # Nameless software is refused with INVALID_REQUEST (KIP-511).
+        request = ApiVersionsRequest(client_software_name="headrace", client_software_version="0.1.0")
+        core.reveal(core.outbox.send(Purpose.ASK_VERSIONS, to, request, epoch=core.role.epoch))
 
     def versions_answered(self, flight: Flight, response: ApiVersionsResponse) -> None:
         """The new voter said what it can work with; it must know the level that is in force."""
