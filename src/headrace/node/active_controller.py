@@ -19,8 +19,8 @@ from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
 from headrace.core.peers import Destination, SendFailure
+from headrace.node.answers import has_error
 from headrace.node.controller_channel import LocalController
-from headrace.node.envelope import enclose, has_error, opened_response
 from headrace.node.outbound import Outbound, Outcome, Purpose
 from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -145,6 +145,8 @@ class ActiveController:
         elif context.is_internal:
             purpose = Purpose.REPLICATION
         else:
+            from headrace.node.envelope import enclose  # a node alone forwards nothing
+
             request = enclose(request, context)
         self._outbound.send(
             to,
@@ -175,6 +177,8 @@ class ActiveController:
             told = error if error is ErrorCode.UNSUPPORTED_VERSION else ErrorCode.UNKNOWN_SERVER_ERROR
             self._refuse(question, told, f"The active controller refused the forwarded request: {error.name}.")
             return
+        from headrace.node.envelope import opened_response  # as in `_ask_there`
+
         context = question.context
         try:
             inner = opened_response(

@@ -23,7 +23,6 @@ from headrace.node.directories import refuse_unsupported_features
 from headrace.node.lifecycle import BrokerIdentity, RecoverLogs
 from headrace.node.machine import NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.node.self_view import SelfView
 from headrace.raft.events import (
     FinishSnapshot,
     FlushLog,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.core.ports import Rng
     from headrace.node.controller_side import ControllerSide
     from headrace.node.disk import NodeDisk
+    from headrace.wire.messages.describe_quorum import NodeView
 
 
 class Lane(Enum):
@@ -155,18 +155,24 @@ def compose_node(
         machine.add_broker(identity=identity, logs=disk.logs)
     if config.is_controller:
         machine.add_registrar(incarnation_id=random_uuid(rng), end_points=disk.controller_end_points(bound))
-    self_view = SelfView(
-        config=config,
-        cluster_id=disk.cluster_id,
-        raft=plane.raft,
-        log=disk.metadata_log,
-        witness=plane.witness,
-        clock=disk.clock,
-        bound=bound,
-        disk_space=disk.metadata_space,
-        started_ms=disk.clock.now_ms(),
-    )
-    side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound, view=self_view.view)
+    started_ms = disk.clock.now_ms()
+
+    def view() -> NodeView:
+        from headrace.node.self_view import SelfView  # a hundredth of the start-up time, and rarely asked for
+
+        return SelfView(
+            config=config,
+            cluster_id=disk.cluster_id,
+            raft=plane.raft,
+            log=disk.metadata_log,
+            witness=plane.witness,
+            clock=disk.clock,
+            bound=bound,
+            disk_space=disk.metadata_space,
+            started_ms=started_ms,
+        ).view()
+
+    side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound, view=view)
     return ComposedNode(machine=machine, disk=disk, side=side)
 
 

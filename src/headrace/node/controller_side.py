@@ -23,6 +23,7 @@ class ControllerSide:
     local: LocalController
     image: Callable[[], MetadataImage]
     leader_id: Callable[[], int]
+    kraft_version: Callable[[], int]
     heard_broker: Callable[[int, int, RequestContext], None]
     bound_listeners: tuple[Listener, ...]
     log_levels: Callable[[], LogLevels]

@@ -15,7 +15,7 @@ from headrace.wire.codec import decode, encode, encode_into
 from headrace.wire.headers import parse_response_header, request_header, response_header
 from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.protocols.default_principal_data import DefaultPrincipalData
-from headrace.wire.schema import Message, Struct
+from headrace.wire.schema import Message
 
 FORWARDABLE = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81})
 """The APIs that Kafka 4.3.1 lets a broker pass on; any other inner request is refused with INVALID_REQUEST."""
@@ -81,15 +81,3 @@ def decode_host(data: bytes) -> str:
         return str(ip_address(data))
     except ValueError:
         raise DecodeError(f"an Envelope's client address has {len(data)} bytes") from None
-
-
-def has_error(message: object, code: int) -> bool:
-    """Whether a response says `code` anywhere: for the whole request, or for one of its items."""
-    if getattr(message, "error_code", 0) == code:
-        return True
-    for name in getattr(type(message), "__facts__", ()):
-        value = getattr(message, name)
-        parts = value if isinstance(value, tuple | list) else (value,)
-        if parts and isinstance(parts[0], Struct) and any(has_error(each, code) for each in parts):
-            return True
-    return False

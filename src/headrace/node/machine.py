@@ -150,6 +150,7 @@ class NodeMachine:
             rng=self._rng,
         )
         broker.on_storage_fault = self._storage_fault
+        broker.kraft_version = lambda: self._plane.raft.kraft_version
         self.broker = broker
         self._publisher = PartitionPublisher(broker)
         self.lifecycle = BrokerLifecycle(
@@ -184,6 +185,7 @@ class NodeMachine:
             local=self.local,
             image=lambda: self.image,
             leader_id=lambda: self.leader_id,
+            kraft_version=lambda: self._plane.raft.kraft_version,
             heard_broker=self._heard_broker,
             bound_listeners=bound,  # type: ignore[arg-type]
             log_levels=lambda: self.log_levels,

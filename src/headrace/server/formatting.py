@@ -98,6 +98,16 @@ def format_directories(config: NodeConfig, order: FormatOrder, *, files: Files, 
     return lines
 
 
+def found_standalone(config: NodeConfig, *, files: Files) -> None:
+    """Make a formatted controller without voters the founder of a quorum of its own, as `--standalone` does (S4-19). Raises OperatorError."""
+    properties = read_meta_properties(files, config.metadata_log_dir)
+    if properties is None or properties.directory_id is None:
+        raise OperatorError(f"{config.metadata_log_dir} has no directory id: format it with `headrace storage format`")
+    order = FormatOrder(cluster_id=properties.cluster_id or "", is_standalone=True)
+    voters = _first_voters(config, order, properties.directory_id)
+    write_zero_checkpoint(files, config.metadata_log_dir, _voter_snapshot(voters, int(time() * 1000)))
+
+
 def _make(files: Files, directory: str) -> None:
     try:
         files.mkdir(directory)

@@ -12,15 +12,13 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import Listener
 from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
-from headrace.net.dialling import probe
-from headrace.net.outbound import OutboundLinks, link_settings
 from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
@@ -31,12 +29,16 @@ from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
-from headrace.server.journal_file import JournalFile
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 from headrace.storage.os_files import OsFiles
 from headrace.wire.schema import Message
+
+if TYPE_CHECKING:
+    from headrace.core.ports import Rng
+    from headrace.net.outbound import OutboundLinks
+    from headrace.server.journal_file import JournalFile
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
@@ -70,17 +72,11 @@ class NodeServer:
         self._disk = NodeDisk(
             config, files=self._files, clock=self._clock, host_name=socket.gethostname(), stopwatch=time.perf_counter
         )
-        self._journal = JournalFile(config)
+        self._journal: JournalFile | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
-        self._links = OutboundLinks(
-            link_settings(
-                client_id=f"headrace-{config.node_id}",
-                connect_timeout_ms=config.socket_connection_setup_timeout_ms,
-                max_frame_bytes=config.socket_request_max_bytes,
-            )
-        )
+        self._links: OutboundLinks | None = None
         self._bound: tuple[Listener, ...] = ()
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
@@ -149,9 +145,7 @@ class NodeServer:
         await self._is_stopped.wait()
 
     def _compose(self) -> None:
-        metadata_rng = self._journal.begin(
-            bound=self._bound, host_name=self._disk.host_name, wall_ms=self._clock.wall_ms(), files=self._files
-        )
+        metadata_rng = self._begin_journal()
         node = compose_node(
             self.config,
             disk=self._disk,
@@ -161,7 +155,8 @@ class NodeServer:
             metadata_rng=metadata_rng,
         )
         self._node = node
-        self._journal.watch(self._disk.plane)
+        if self._journal is not None:
+            self._journal.watch(self._disk.plane)
         self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
         broker = node.machine.broker
@@ -170,6 +165,17 @@ class NodeServer:
             broker.on_settings = self._listeners.follow
             broker.on_warning = self._warn
             broker.absolute_path = os.path.abspath
+
+    def _begin_journal(self) -> Rng | None:
+        """The chance that the metadata side must be given when a journal of it is written."""
+        if not self.config.headrace_journal_file:
+            return None
+        from headrace.server.journal_file import JournalFile  # only who wants one pays for it
+
+        self._journal = JournalFile(self.config)
+        return self._journal.begin(
+            bound=self._bound, host_name=self._disk.host_name, wall_ms=self._clock.wall_ms(), files=self._files
+        )
 
     async def _open_controller_listeners(self) -> None:
         assert self._node is not None, "composed before"
@@ -208,9 +214,24 @@ class NodeServer:
                 self.machine.answered(effect.correlation, outcome)
 
         target = (effect.to.host, effect.to.port, effect.purpose)
+        if self._links is None:
+            from headrace.net import outbound  # a node alone has nobody to ask; a tenth of the start-up time
+
+            settings = outbound.link_settings(
+                client_id=f"headrace-{self.config.node_id}",
+                connect_timeout_ms=self.config.socket_connection_setup_timeout_ms,
+                max_frame_bytes=self.config.socket_request_max_bytes,
+            )
+            self._links = outbound.OutboundLinks(settings)
         self._links.ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
 
+    def _close_links(self) -> None:
+        if self._links is not None:
+            self._links.close()
+
     async def _probe(self, effect: Probe) -> None:
+        from headrace.net.dialling import probe  # as in `_ask_peer`
+
         failure = await probe(effect.host, effect.port, timeout_s=effect.timeout_ms / 1000)
         self.machine.probed(effect.correlation, failure)
 
@@ -400,7 +421,7 @@ class NodeServer:
             await self._listeners.close(self._listeners.names())
             if self._ticker is not None:
                 self._ticker.cancel()
-            self._links.close()
+            self._close_links()
             await self._jobs_done()
             await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
             _LOG.info("the quorum node is closed")
@@ -409,9 +430,10 @@ class NodeServer:
         finally:
             if self._ticker is not None:
                 self._ticker.cancel()
-            self._links.close()
+            self._close_links()
             self._disk.unlock()
-            self._journal.close()
+            if self._journal is not None:
+                self._journal.close()
             self._threads.shutdown(wait=False)
             self._is_ready.set()
             self._is_stopped.set()

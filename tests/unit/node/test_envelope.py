@@ -12,6 +12,7 @@ from headrace.broker.context import RequestContext
 from headrace.broker.reply import Deferred, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError
+from headrace.node.answers import has_error
 from headrace.node.controller_apis import CONTROLLER_APIS
 from headrace.node.envelope import (
     FORWARDABLE,
@@ -20,7 +21,6 @@ from headrace.node.envelope import (
     enclose,
     encode_host,
     encode_principal,
-    has_error,
     opened_response,
 )
 from headrace.wire.headers import request_header

@@ -12,4 +12,7 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 def handle(request: ApiVersionsRequest, context: RequestContext, side: ControllerSide) -> Reply:
     """The rows of this listener and the cluster's features."""
-    return Reply(api_versions(request, context, rows=CONTROLLER_APIS, image=side.image()))
+    answer = api_versions(
+        request, context, rows=CONTROLLER_APIS, image=side.image(), kraft_version=side.kraft_version()
+    )
+    return Reply(answer)
