@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import OperatorError, StorageFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from headrace.core.listener import HostPort
     from headrace.core.node_config import NodeConfig
+    from headrace.server.founding import Others
     from headrace.server.run import ReadyInfo
 
 USAGE = "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--override key=value]..."
@@ -29,7 +31,8 @@ Runs one node. Without a file: broker and controller in one on 127.0.0.1:9092 (c
 formatted with `headrace storage format`.
 
   -daemon, --daemon        run in the background; returns when the node is ready
-  --bootstrap              format unformatted directories first: found the quorum that the file describes
+  --bootstrap              found the quorum, if this controller is the first of the file's list and there is none;
+                           format unformatted directories first
   --override key=value     a setting that wins over the file; may stand several times
   --log-level LEVEL        debug, info, warning or error; default warning
   --version                print the version and exit
@@ -171,8 +174,10 @@ def run_node(config: NodeConfig, options: StartOptions, on_ready: Callable[[Read
     )
     for line in remarks(config):
         print(f"headrace: {line}", file=sys.stderr, flush=True)
-    if options.file is None or options.is_bootstrap:
+    if options.file is None:
         _format_if_new(config)
+    elif options.is_bootstrap:
+        _bootstrap(config)
     return run(config, started_at=process_started_at(), on_ready=on_ready)
 
 
@@ -197,6 +202,33 @@ def _format_if_new(config: NodeConfig) -> None:
             cluster_id=random_cluster_id(RANDOM), is_standalone=config.is_controller and not config.has_static_voters
         )
         format_directories(config, order, files=files, rng=RANDOM, date=date_line())
+
+
+def _bootstrap(config: NodeConfig) -> None:
+    """Let the configured list found a quorum, if there is none (S4-19)."""
+    from headrace.cli.clock import RANDOM, date_line
+    from headrace.server.founding import bootstrap
+    from headrace.storage.os_files import OsFiles
+
+    for line in bootstrap(config, _ask_others, files=OsFiles(), rng=RANDOM, date=date_line()):
+        print(f"headrace: {line}", file=sys.stderr, flush=True)
+
+
+def _ask_others(addresses: Sequence[HostPort]) -> Others:
+    """What other controllers of the list say of the quorum; those that do not answer say nothing."""
+    from headrace.client.blocking import BlockingClient
+    from headrace.explain.collect import collect
+    from headrace.server.founding import Others
+
+    patience = {"socket.connection.setup.timeout.ms": "2000", "request.timeout.ms": "2000"}
+    with BlockingClient(map(str, addresses), properties=patience, is_controller=True) as client:
+        seen = client.run(collect, timeout_ms=2_000)
+    views = [each.view for each in seen if each.view is not None]
+    return Others(
+        cluster_id=next((view.cluster_id for view in views), None),
+        has_quorum=any(view.voters or view.leader_id >= 0 for view in views)
+        or any(each.leader_id >= 0 for each in seen),
+    )
 
 
 def ready_line(ready: ReadyInfo) -> str:
