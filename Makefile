@@ -8,7 +8,7 @@ N ?= 200
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test demo integration spark transcripts crash fuzz bench bench-spark chaos profile lock clean
+.PHONY: help setup fmt check check-static test demo integration spark transcripts sim sim-deep mutants crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,15 @@ spark: setup ## the data source and the pipelines on a local Spark
 transcripts: setup ## rewrite the transcripts; read the diff line by line
 	HEADRACE_REWRITE_TRANSCRIPTS=1 $(PYTEST) tests/transcripts -p no:randomly
 
+sim: setup ## seeded clusters under faults, as CI runs them: make sim SEED=7
+	$(PY) -m headrace sim --suite ci --seed $(SEED)
+
+sim-deep: setup ## 10,000 quorums and more, by hand: make sim-deep SEED=7
+	$(PY) -m headrace sim --suite deep --seed $(SEED)
+
+mutants: setup ## planted defects, and the seed at which each is found
+	$(PY) -m tools.mutants
+
 crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
 	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) $(PYTEST) tests/crash -s
 
@@ -63,6 +72,12 @@ bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 
 bench-spark: setup ## our Spark source beside the JVM connector
 	$(PY) -m benchmarks.spark.run
+
+bench-scale: setup ## the controller with 10 k to 1 M partitions
+	$(PY) -m benchmarks.scale
+
+bench-failover: setup ## a killed and a paused controller: how long until changes are acknowledged again
+	$(PY) -m benchmarks.failover
 
 profile: setup ## profile one load: make profile WHAT=produce
 	$(PY) -m benchmarks.profile_node $(WHAT)
