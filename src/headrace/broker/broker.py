@@ -56,6 +56,8 @@ class Broker:
         self.node_id = config.node_id
         self.quorum_view: Callable[[], NodeView] | None = None
         """What this node knows of the metadata quorum, for `headrace quorum explain`."""
+        self.kraft_version: Callable[[], int] = _oldest_quorum
+        """The level of the quorum itself, which is not in the image (KIP-853)."""
         self.cluster_id = cluster_id
         self.logs = logs
         self.controller = controller
@@ -310,6 +312,11 @@ class Broker:
 
 def _not_needed(config: NodeConfig) -> None:
     """Nobody beside the broker follows its settings."""
+
+
+def _oldest_quorum() -> int:
+    """A quorum of before KIP-853, or one that nobody told of."""
+    return 0
 
 
 def _unheard(warning: str) -> None:

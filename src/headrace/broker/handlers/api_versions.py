@@ -10,7 +10,7 @@ from headrace.broker.context import RequestContext
 from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import MetadataImage
-from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.metadata.versions import KRAFT_VERSION, SUPPORTED_FEATURES
 from headrace.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -24,11 +24,18 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker) -> Reply:
     """Answer for a broker listener."""
-    return Reply(api_versions(request, context, rows=BROKER_APIS, image=broker.image))
+    return Reply(
+        api_versions(request, context, rows=BROKER_APIS, image=broker.image, kraft_version=broker.kraft_version())
+    )
 
 
 def api_versions(
-    request: ApiVersionsRequest, context: RequestContext, *, rows: tuple[ApiRow, ...], image: MetadataImage
+    request: ApiVersionsRequest,
+    context: RequestContext,
+    *,
+    rows: tuple[ApiRow, ...],
+    image: MetadataImage,
+    kraft_version: int,
 ) -> ApiVersionsResponse:
     """The answer for a listener that serves `rows`. `context.api_version` -1 means: a version that we do not know."""
     keys = tuple(
@@ -40,7 +47,7 @@ def api_versions(
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    levels = image.features.levels
+    levels = {**image.features.levels, KRAFT_VERSION: kraft_version}
     return ApiVersionsResponse(
         api_keys=keys,
         supported_features=_supported(context.api_version),
