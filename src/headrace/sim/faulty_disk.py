@@ -33,7 +33,8 @@ class SimDisk(LossyFiles):
         self.fail_syncs = 0
         """So many syncs fail from now on; what they were to make durable may be lost though later syncs succeed (S58)."""
         self.is_full = False
-        self.is_watched = False
+        self.refusals = 0
+        """How many calls failed so far because a fault said so."""
         self.on_name: Callable[[str, str, str], None] = lambda kind, name, target: None
         """Told of each rename and removal of a name."""
 
@@ -47,11 +48,14 @@ class SimDisk(LossyFiles):
         if kind == "write":
             if self.fail_writes > 0:
                 self.fail_writes -= 1
+                self.refusals += 1
                 raise StorageFault("cannot write: Input/output error")
             if self.is_full:
+                self.refusals += 1
                 raise DiskFull("cannot write: No space left on device")
         elif kind == "sync" and self.fail_syncs > 0:
             self.fail_syncs -= 1
+            self.refusals += 1
             self._durable.pending.pop(op.node, None)
             raise StorageFault("cannot sync: Input/output error")
         self._durable.take(op)

@@ -40,8 +40,8 @@ class Havoc:
             self._world.schedule.at(fault.at_ms * 1_000, self._begin, fault)
 
     def may_refuse(self, node: SimNode) -> bool:
-        """The node's disk was tampered with in a way that a start may refuse."""
-        return node.node_id in self._tampered
+        """The node's disk rotted, or failed a call of this very start."""
+        return node.node_id in self._tampered or node.disk.refusals > node.refusals_at_start
 
     def stop(self) -> None:
         """No more faults; everything that was broken works again."""

@@ -45,7 +45,7 @@ def draw_limits(chance: random.Random) -> Limits:
         controller_quorum_append_linger_ms=chance.choice((0, 1, 5, 25)),
         controller_quorum_fetch_max_bytes=chance.choice((300, 1_000, 8_192, 1_048_576)),
         metadata_log_segment_bytes=chance.choice((400, 1_500, 8_192, 1_073_741_824)),
-        metadata_log_max_record_bytes_between_snapshots=chance.choice((200, 800, 3_000, 20_971_520)),
+        metadata_log_max_record_bytes_between_snapshots=chance.choice((400, 1_500, 6_000, 20_971_520)),
         metadata_log_max_snapshot_interval_ms=chance.choice((3_000, 20_000, 3_600_000)),
         metadata_max_retention_bytes=chance.choice((500, 2_000, 10_000, 104_857_600)),
         metadata_max_idle_interval_ms=chance.choice((100, 500, 2_000)),

@@ -154,6 +154,7 @@ class SimNode:
         self.history: deque[tuple[int, int, StepKind, object, tuple[object, ...]]] = deque(maxlen=200)
         self.effects: list[object] = []
         self.start_refused = ""
+        self.refusals_at_start = 0
         self.composed: ComposedNode | None = None
         self.log: ObservedLog | None = None
         self.plane: MetadataPlane | None = None
@@ -237,6 +238,7 @@ class SimNode:
         self.is_up = True
         self.is_paused = self.is_dark = self.is_stopping = False
         self.start_refused = ""
+        self.refusals_at_start = self.disk.refusals
         self._inbox.clear()
         self._lanes = {lane: deque() for lane in Lane}
         self._wakes_at_us = -1
