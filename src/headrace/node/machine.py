@@ -15,7 +15,7 @@ from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
-from headrace.core.peers import SendFailure
+from headrace.core.peers import Destination, SendFailure
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
@@ -358,6 +358,9 @@ class NodeMachine:
     def _ask_peer(self, effect: raft_events.SendRaftRequest) -> None:
         """A request of the quorum node to another one; fetches, which wait for news, have a connection of their own."""
         is_fetch = isinstance(effect.request, FetchRequest | FetchSnapshotRequest)
+        purpose = Purpose.FETCHING if is_fetch else Purpose.VOTING
+        if self._may_stand_for_several(effect.to):
+            purpose = Purpose.ASKING_ROUND
 
         def came_back(outcome: Outcome) -> None:
             now_ms, correlation = self._clock.now_ms(), effect.correlation
@@ -375,11 +378,20 @@ class NodeMachine:
 
         self._outbound.send(
             effect.to,
-            Purpose.FETCHING if is_fetch else Purpose.VOTING,
+            purpose,
             effect.request,
             timeout_ms=effect.timeout_ms,
             then=came_back,
         )
+
+    def _may_stand_for_several(self, to: Destination) -> bool:
+        """Whether it is a bootstrap server that is no voter's own address: a balancer, perhaps."""
+        if to.node_id < 0:
+            return True
+        if to[1:] not in self._config.controller_quorum_bootstrap_servers:
+            return False
+        voters = self._plane.raft.voters.voters
+        return all((to.host, to.port) != (each.host, each.port) for voter in voters for each in voter.end_points)
 
     def _heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
         """A broker heartbeats over the network: it is watched, where that is wanted."""
