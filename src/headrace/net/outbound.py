@@ -53,6 +53,7 @@ class OutboundLinks:
         """`settings` say the client id, the longest wait for a connect and the biggest answer."""
         self._settings = settings
         self._links: dict[Target, _Link] = {}
+        self._passing: set[_Link] = set()
         self._is_closed = False
 
     def ask(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
@@ -65,11 +66,27 @@ class OutboundLinks:
             link = self._links[target] = _Link(target, self._settings)
         link.ask(request, timeout_ms, done)
 
+    def ask_once(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
+        """The same on a connection of its own, which ends with the answer: the next one may reach another node."""
+        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            loop.call_soon(done, SendFailure.DISCONNECTED)
+            return
+        link = _Link(target, self._settings)
+        self._passing.add(link)
+
+        def ended(outcome: Message | SendFailure) -> None:
+            self._passing.discard(link)
+            loop.call_soon(link.drop, SendFailure.DISCONNECTED, "asked once")
+            done(outcome)
+
+        link.ask(request, timeout_ms, ended)
+
     def close(self) -> None:
         """Close every connection."""
         self._is_closed = True
-        links, self._links = self._links, {}
-        for link in links.values():
+        links, self._links = [*self._links.values(), *self._passing], {}
+        for link in links:
             link.drop(SendFailure.DISCONNECTED, "the node stops")
 
 

@@ -24,6 +24,8 @@ class Purpose(Enum):
     """Clients' requests on their way to the active controller."""
     REPLICATION = "replication"
     """What a broker itself asks of the active controller: ISR changes, blocks of producer ids."""
+    ASKING_ROUND = "asking round"
+    """Questions of the quorum to an address that may stand for several nodes: the connection ends with the answer (S4-01, S4-17)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

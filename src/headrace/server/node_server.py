@@ -26,7 +26,7 @@ from headrace.node.disk import NodeDisk
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.node.outbound import SendRequest
+from headrace.node.outbound import Purpose, SendRequest
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
 from headrace.server.listeners import NodeListeners
@@ -223,7 +223,8 @@ class NodeServer:
                 max_frame_bytes=self.config.socket_request_max_bytes,
             )
             self._links = outbound.OutboundLinks(settings)
-        self._links.ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
+        ask = self._links.ask_once if effect.purpose is Purpose.ASKING_ROUND else self._links.ask
+        ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
 
     def _close_links(self) -> None:
         if self._links is not None:
