@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from headrace.sim.checkers import all_checkers
@@ -41,10 +42,16 @@ def run(seed: int, level: str, defect: Defect | None) -> Found | None:
     return None
 
 
+@cache
+def is_clean(seed: int, level: str) -> bool:
+    """Nothing is found at this seed without a defect."""
+    return run(seed, level, None) is None
+
+
 def hunt(defect: Defect, seeds: Iterable[int]) -> Found | None:
     """The first of the seeds at which the defect is found, and at which nothing is found without it."""
     for seed in seeds:
         found = run(seed, defect.level, defect)
-        if found is not None and run(seed, defect.level, None) is None:
+        if found is not None and is_clean(seed, defect.level):
             return found
     return None

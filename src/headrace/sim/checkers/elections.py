@@ -115,7 +115,7 @@ class Elections(Group):
     def _must_be_voter(self, life: Life, what: str) -> None:
         node_id, directory_id = life.disk.key
         voters = life.disk.log.voters
-        if voters.voters and not voters.has(node_id, directory_id):
+        if voters.voters and not voters.is_voter(node_id, directory_id):
             raise self.broken("R19", f"node {node_id} is {what} and no voter", life)
 
     # What R22 counts
