@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, Producer
+
 from headrace.testing.asking import ask, ask_quorum
 from headrace.testing.cluster import Cluster
 from headrace.wire.messages.metadata import MetadataRequest
@@ -145,3 +147,38 @@ def test_a_node_without_a_quorum_waits_says_so_and_stops() -> None:
         until(lambda: "no leader of the metadata quorum is known" in one.log_tail())
         assert f"127.0.0.1:{two.controller_port} refused" in one.log_tail()
         assert (broker.stop(), one.stop()) == (0, 0)
+
+
+def test_clients_work_while_controllers_come_and_go() -> None:
+    """B-C28, B-K11: an idempotent producer and a group on brokers without a controller of their own; every controller is killed once."""
+    with Cluster(controllers=3, brokers=2) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+        sent = 0
+        for member in cluster.controllers:
+            for number in range(sent, sent + 50):
+                producer.produce("flights", str(number).encode())
+            sent += 50
+            assert producer.flush(60) == 0
+            member.kill()
+            cluster.start(member.node_id)
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        )
+        try:
+            consumer.subscribe(["flights"])
+            values: list[int] = []
+
+            def all_read() -> bool:
+                values.extend(_values(consumer))
+                return len(values) >= sent
+
+            until(all_read)
+            assert values == list(range(sent))
+            consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+
+
+def _values(consumer: Consumer) -> list[int]:
+    found = consumer.consume(100, timeout=1.0)
+    return [int(each.value() or b"") for each in found if each.error() is None]
