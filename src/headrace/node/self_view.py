@@ -171,9 +171,10 @@ def epoch_history(log: PartitionLogPort) -> list[wire.EpochStart]:
     epoch = log.latest_epoch
     while epoch is not None and len(found) < _MAX_EPOCHS:
         before = log.end_offset_for_epoch(epoch - 1)
-        start = log.log_start_offset if before is None else before.offset
+        is_first = before is None or before.offset <= log.log_start_offset
+        start = log.log_start_offset if before is None or is_first else before.offset
         found.append(wire.EpochStart(epoch=epoch, start_offset=start))
-        epoch = None if before is None or before.epoch >= epoch or before.epoch < 0 else before.epoch
+        epoch = None if before is None or is_first or not 0 <= before.epoch < epoch else before.epoch
     return found[::-1]
 
 
