@@ -27,7 +27,6 @@ class RaftConfig:
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     is_controller: bool = True
     auto_join: bool = False
-    write_voters: bool = False
     min_kraft_version: int = SUPPORTED_KRAFT_VERSION[0]
     max_kraft_version: int = SUPPORTED_KRAFT_VERSION[1]
     append_linger_ms: int = 25

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headrace.core.errors import OperatorError, PeerError, StorageFault
-from headrace.core.ids import Uuid
+from headrace.core.errors import PeerError, StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.replication import SnapshotsPort
@@ -164,31 +163,4 @@ def _check_level(level: int) -> None:
     if level > SUPPORTED_KRAFT_VERSION[1]:
         raise StorageFault(
             f"the metadata log is of kraft.version {level}; this node knows {SUPPORTED_KRAFT_VERSION[1]}"
-        )
-
-
-class FoundVoters(NamedTuple):
-    """The voters, and whether only the local 0-0 snapshot names them, so that the first leader must write them."""
-
-    voters: VoterSet
-    only_in_zero_snapshot: bool
-
-
-def find_voters(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterSet) -> FoundVoters:
-    """The newest voters that snapshot and log name, or the static ones. Raises StorageFault for damage."""
-    latest = read_history(log, snapshots, static).latest
-    return FoundVoters(latest.voters, latest.offset == NOT_IN_LOG and latest.voters.kraft_version > 0)
-
-
-def check_single_voter(voters: VoterSet, *, node_id: int, directory_id: Uuid) -> None:
-    """The voters must be this replica alone. Raises OperatorError."""
-    if voters.ids != (node_id,):
-        raise OperatorError(
-            f"the metadata quorum has the voters {list(voters.ids)}; this version runs a quorum of one voter, node.id "
-            f"{node_id} itself: set controller.quorum.voters={node_id}@host:port, or format with --standalone"
-        )
-    if not voters.has(node_id, directory_id):
-        raise OperatorError(
-            f"voter {node_id} of the metadata quorum has another directory.id than this directory ({directory_id}): "
-            "the directory was formatted anew or belongs to another node"
         )

@@ -93,13 +93,6 @@ class VoterSet:
         theirs = {(each.voter_id, each.directory_id) for each in other.voters}
         return len(ours - theirs) <= 1 and len(theirs - ours) <= 1 and len(ours ^ theirs) <= 1
 
-    def has(self, voter_id: int, directory_id: Uuid) -> bool:
-        """Whether this very replica is a voter; a zero directory id on either side fits any (KIP-853)."""
-        voter = self.find(voter_id)
-        if voter is None:
-            return False
-        return ZERO_UUID in (voter.directory_id, directory_id) or voter.directory_id == directory_id
-
 
 def static_voters(addresses: dict[int, tuple[str, int]], listener: str) -> VoterSet:
     """The voters of `controller.quorum.voters`: id -> (host, port)."""

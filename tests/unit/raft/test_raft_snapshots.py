@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.raft.history import check_single_voter, find_voters
+from headrace.raft.history import NOT_IN_LOG, VoterHistory, VotersAt, read_history
 from headrace.raft.snapshots import (
     StoredSnapshot,
     build_snapshot,
@@ -19,7 +21,7 @@ from headrace.raft.snapshots import (
 from headrace.raft.voters import Voter, VoterEndPoint, VoterSet, decode_voters, encode_voters
 from headrace.records.record import read_all_records
 from tests.support.memory_log import MemoryLog, MemorySnapshots
-from tests.support.raft import DIRECTORY_ID, OTHER_DIRECTORY_ID, STATIC, RaftBench
+from tests.support.raft import CONFIG, DIRECTORY_ID, OTHER_DIRECTORY_ID, STATIC, RaftBench
 
 DYNAMIC = VoterSet(
     voters=(Voter(voter_id=1, directory_id=DIRECTORY_ID, end_points=(VoterEndPoint("CONTROLLER", "h", 9093),)),),
@@ -137,27 +139,75 @@ def test_the_log_is_cut_only_below_a_snapshot_that_stays() -> None:
 def test_voters_are_read_back() -> None:
     """KIP-853: the VotersRecord."""
     assert decode_voters(encode_voters(DYNAMIC)) == DYNAMIC
-    assert DYNAMIC.has(1, DIRECTORY_ID)
-    assert not DYNAMIC.has(1, OTHER_DIRECTORY_ID)
-    assert not DYNAMIC.has(2, DIRECTORY_ID)
-    assert STATIC.has(1, OTHER_DIRECTORY_ID)
+    assert DYNAMIC.is_voter(1, DIRECTORY_ID)
+    assert not DYNAMIC.is_voter(1, OTHER_DIRECTORY_ID)
+    assert not DYNAMIC.is_voter(2, DIRECTORY_ID)
+    assert STATIC.is_voter(1, OTHER_DIRECTORY_ID)
 
 
 def test_where_the_voters_of_a_node_come_from() -> None:
-    """B-S10, KIP-853: configured, else the 0-0 snapshot, else the log, which is newer."""
+    """S4-02, S4-25, S4-26, B-S10: configured, else the 0-0 snapshot, else the log, which is newer; a new node knows nobody."""
     log, snapshots = MemoryLog(), MemorySnapshots()
-    assert find_voters(log.as_port(), snapshots, STATIC) == (STATIC, False)
+
+    def latest(static: VoterSet) -> VotersAt:
+        return read_history(log.as_port(), snapshots, static).latest
+
+    assert latest(VoterSet()) == (NOT_IN_LOG, VoterSet())
+    assert latest(STATIC) == (NOT_IN_LOG, STATIC)
     snapshots.put(OffsetAndEpoch(0, 0), snapshot(at=OffsetAndEpoch(0, 0), voters=DYNAMIC))
-    assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, True)
-    bench = RaftBench(log=log, snapshots=snapshots, voters=DYNAMIC)
+    assert latest(STATIC) == (NOT_IN_LOG, DYNAMIC)
+    bench = RaftBench(log=log, snapshots=snapshots, voters=VoterSet())
     bench.start()
-    assert find_voters(log.as_port(), snapshots, VoterSet()) == (DYNAMIC, False)
+    at_home = DYNAMIC.with_voter(replace(DYNAMIC.voters[0], end_points=CONFIG.end_points))
+    assert latest(STATIC) == (2, at_home)  # S4-15: a leader writes its own address
+    snapshots.put(OffsetAndEpoch(3, 1), snapshot(at=OffsetAndEpoch(3, 1), voters=DYNAMIC))
+    assert latest(VoterSet()) == (2, at_home)
 
 
-def test_other_voters_are_the_operators_matter() -> None:
-    """One voter, this node, in this directory; the message says what to change."""
-    check_single_voter(DYNAMIC, node_id=1, directory_id=DIRECTORY_ID)
-    with pytest.raises(OperatorError, match=r"voters \[1\]; .*node.id 2 itself"):
-        check_single_voter(DYNAMIC, node_id=2, directory_id=DIRECTORY_ID)
-    with pytest.raises(OperatorError, match=r"another directory\.id"):
-        check_single_voter(DYNAMIC, node_id=1, directory_id=OTHER_DIRECTORY_ID)
+def history(*named: tuple[int, VoterSet]) -> VoterHistory:
+    """Static voters, then what records name."""
+    found = VoterHistory(STATIC)
+    for offset, voters in named:
+        found.named(offset, voters)
+    return found
+
+
+OTHER = DYNAMIC.with_voter(Voter(voter_id=2, directory_id=OTHER_DIRECTORY_ID))
+
+
+def test_a_truncation_takes_voters_back() -> None:
+    """B-R24, inv:R17: voters that an uncommitted record named are in force, and are not any more once it is cut."""
+    found = history((2, DYNAMIC), (9, OTHER))
+    assert found.latest == (9, OTHER)
+    assert found.uncommitted(9) == (9, OTHER)
+    assert found.uncommitted(10) is None
+    assert not found.truncated(10)
+    assert found.truncated(9)
+    assert found.latest == (2, DYNAMIC)
+    assert found.truncated(0)
+    assert found.latest == (NOT_IN_LOG, STATIC)
+    assert not found.truncated(0)
+
+
+def test_the_voters_of_an_offset_are_those_named_below_it() -> None:
+    """KIP-853, inv:R15: a snapshot that ends at an offset carries the voters of the records below."""
+    found = history((2, DYNAMIC), (9, OTHER))
+    assert [found.at(end) for end in (0, 2, 3, 9, 10)] == [STATIC, STATIC, DYNAMIC, DYNAMIC, OTHER]
+    found.forget_below(5)
+    assert found.at(5) == DYNAMIC
+    found.loaded(OffsetAndEpoch(9, 1), DYNAMIC)
+    assert (found.at(9), found.latest) == (DYNAMIC, (9, OTHER))
+    found.loaded(OffsetAndEpoch(20, 1), OTHER)
+    assert found.latest == (19, OTHER)
+    found.loaded(OffsetAndEpoch(30, 1), None)
+    assert found.latest == (19, OTHER)
+
+
+def test_one_replica_at_a_time() -> None:
+    """inv:R17: sets differ by one (id, directory id); the same id on another disk is another replica."""
+    moved = DYNAMIC.with_voter(Voter(voter_id=1, directory_id=OTHER_DIRECTORY_ID))
+    assert DYNAMIC.differs_by_one(OTHER)
+    assert OTHER.differs_by_one(DYNAMIC)
+    assert DYNAMIC.differs_by_one(DYNAMIC)
+    assert not DYNAMIC.differs_by_one(moved)
+    assert not OTHER.without(1).differs_by_one(DYNAMIC)
