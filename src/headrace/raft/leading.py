@@ -22,7 +22,7 @@ from headrace.raft.events import (
     RecordsOffered,
 )
 from headrace.raft.history import NOT_IN_LOG
-from headrace.raft.messages import begin_epoch_request, end_epoch_request
+from headrace.raft.messages import begin_epoch_request, end_epoch_request, own_voter
 from headrace.raft.outbox import Purpose
 from headrace.raft.quorum import next_high_watermark
 from headrace.raft.replicas import Replicas
@@ -68,18 +68,26 @@ class Leading:
         self._told.clear()
         self._check_at_ms = 0
         core.become(Leader(epoch=candidate.epoch, epoch_start_offset=start, granting_voters=granting))
+        voters = self._voters_with_own_address()
         is_unwritten = core.voters.kraft_version > 0 and core.history.latest.offset == NOT_IN_LOG
         batch = epoch_start_batch(
             leader_id=core.config.node_id,
             granting=granting,
-            voters=core.voters,
-            write_voters=is_unwritten,
+            voters=voters,
+            write_voters=is_unwritten or voters != core.voters,
             placement=Placement(base_offset=start, leader_epoch=candidate.epoch),
             now_ms=core.now_ms,
         )
         self._enqueue(batch)
         self._write_pending()
         self.poll()
+
+    def _voters_with_own_address(self) -> VoterSet:
+        """S4-15: a leader that listens elsewhere than the log says has nobody to tell but the log."""
+        core = self._core
+        if core.voters.kraft_version == 0 or not core.is_voter or not core.config.end_points:
+            return core.voters
+        return core.voters.with_voter(own_voter(core.config))
 
     def resign(self, *, election_deadline_ms: int | None) -> None:
         """Give leadership up, and say goodbye to the voters (B-R08)."""
