@@ -107,11 +107,13 @@ class ActiveController:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
+        if not self._questions:
+            return None
         due = [
             each.deadline_ms if each.is_asked else min(each.deadline_ms, each.again_at_ms)
             for each in self._questions.values()
         ]
-        return min(due, default=None)
+        return min(due)
 
     # --- attempts ---
 

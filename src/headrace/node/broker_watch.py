@@ -124,6 +124,8 @@ class BrokerWatch:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
+        if not self._watched:
+            return None
         return min((at for each in self._watched.values() if (at := each.again_at_ms) is not None), default=None)
 
     def probed(self, correlation: int, failure: SendFailure | None, now_ms: int) -> None:

@@ -42,6 +42,7 @@ from headrace.node.metadata_plane import (
     PlaneEvent,
     Publish,
     WriteSnapshot,
+    sooner,
 )
 from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
 from headrace.raft import events as raft_events
@@ -131,6 +132,10 @@ class NodeMachine:
         self._watch = BrokerWatch(
             image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._broker_is_gone
         )
+        self._timed: list[Callable[[], int | None]] = [
+            self.controller.next_deadline_ms,
+            self._watch.next_deadline_ms,
+        ]
 
     @property
     def is_controller_active(self) -> bool:
@@ -161,17 +166,19 @@ class NodeMachine:
             metadata_offset=lambda: self.image.provenance.last_contained_offset,
             emit=self._lifecycle_effect,
         )
+        self._timed += [broker.next_deadline_ms, self.lifecycle.next_deadline_ms]
         return broker
 
     def add_registrar(self, *, incarnation_id: Uuid, end_points: tuple[EndPoint, ...]) -> None:
         """This process is a controller, which registers with the active one (KIP-919)."""
-        self.registrar = ControllerRegistrar(
+        registrar = self.registrar = ControllerRegistrar(
             node_id=self._config.node_id,
             incarnation_id=incarnation_id,
             end_points=end_points,
             controller=self.controller,
             rng=self._rng,
         )
+        self._timed.append(registrar.next_deadline_ms)
 
     def controller_side(
         self, *, cluster_id: str, bound: tuple[object, ...], view: Callable[[], NodeView]
@@ -298,14 +305,10 @@ class NodeMachine:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; None when nothing waits for time. For drivers that need not tick steadily."""
-        parts = [self._plane.next_deadline_ms(), self.controller.next_deadline_ms(), self._watch.next_deadline_ms()]
-        if self.lifecycle is not None:
-            parts.append(self.lifecycle.next_deadline_ms())
-        if self.registrar is not None:
-            parts.append(self.registrar.next_deadline_ms())
-        if self.broker is not None:
-            parts += [self.broker.next_deadline_ms(), self._shrink_at_ms]
-        return min((at for at in parts if at is not None), default=None)
+        due = self._plane.next_deadline_ms()
+        for part in self._timed:
+            due = sooner(due, part())
+        return due if self.broker is None else sooner(due, self._shrink_at_ms)
 
     # --- routing ---
 

@@ -135,6 +135,13 @@ class PlaneConfig:
     snapshot_max_interval_ms: int = 3_600_000
 
 
+def sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    """The earlier of two moments; None is never."""
+    if one_ms is None or (other_ms is not None and other_ms < one_ms):
+        return other_ms
+    return one_ms
+
+
 class MetadataPlane:
     """The metadata side of one node. One call at a time; `step` gives what the driver must do."""
 
@@ -187,12 +194,14 @@ class MetadataPlane:
 
     def next_deadline_ms(self) -> int | None:
         """When `step(TimeAdvanced(now_ms))` is due."""
-        deadlines = [self.raft.next_deadline_ms()]
+        due = self.raft.next_deadline_ms()
         if self.controller is not None:
-            deadlines.append(self.controller.next_deadline_ms())
-        if self._has_new_records and not self._is_writing_snapshot and self._config.snapshot_max_interval_ms > 0:
-            deadlines.append(self._snapshot_since_ms + self._config.snapshot_max_interval_ms)
-        return min((each for each in deadlines if each is not None), default=None)
+            due = sooner(due, self.controller.next_deadline_ms())
+        interval_ms = self._config.snapshot_max_interval_ms
+        may_write = not self._is_writing_snapshot and interval_ms > 0
+        if may_write and self._has_new_records and not self.loader.in_transaction:
+            due = sooner(due, self._snapshot_since_ms + interval_ms)
+        return due
 
     def step(self, event: PlaneEvent) -> list[PlaneEffect]:
         """Take one event; what the driver must do, in order. Raises StorageFault, MetadataFault."""
