@@ -78,7 +78,8 @@ class Life:
     effects: deque[PlaneEffect] = field(default_factory=deque)
     states: list[State] = field(default_factory=list)
     promises: list[Promise] = field(default_factory=list)
-    votes: list[tuple[int, int]] = field(default_factory=list)
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    """(calls of the disk, epoch) of each leadership that was stored."""
     waiting: dict[int, int] = field(default_factory=dict)
     tokens: count[int] = field(default_factory=lambda: count(1))
 
@@ -138,7 +139,8 @@ class Life:
             case StoreQuorumState(state=state):
                 data = encode_quorum_state(state, kraft_version=0, voter_ids=(1,))
                 write_quorum_state(self.files, DIRECTORY, data)
-                self.votes.append((len(self.files.ops), state.leader_epoch))
+                if state.leader_id == 1:
+                    self.terms.append((len(self.files.ops), state.leader_epoch))
                 self._take(self.plane.step(QuorumStateStored(state=state, now_ms=NOW_MS)))
             case FlushLog():
                 job = self.log.prepare_flush()

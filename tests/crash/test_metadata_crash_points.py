@@ -31,24 +31,24 @@ def judge(workload: MetadataWorkload, count: int, chance: int) -> list[str]:
     """What is wrong after a crash behind `count` calls, and after another crash inside that recovery."""
     wrong: list[str] = []
     promised = max((each.state for each in workload.promises if each.calls <= count), default=0)
-    voted = max((epoch for calls, epoch in workload.votes if calls <= count), default=0)
+    led = max((epoch for calls, epoch in workload.terms if calls <= count), default=0)
     files = crashed(workload.files.ops, count, random.Random(chance))
     before = Disk.over(crashed(workload.files.ops, count, random.Random(chance)))
     life, fault = recovered(files, chance)
     if fault is not None:
         return [fault]
     wrong += _check(workload, state_of(life.plane.image), promised)
-    if life.votes[0][1] <= voted:
-        wrong.append(f"epoch {life.votes[0][1]} was voted in before the crash, which came to {voted}")
+    if life.terms[0][1] <= led:
+        wrong.append(f"epoch {life.terms[0][1]} is led again after the crash, which came to {led}")
     again = random.Random(chance + 1).randrange(len(files.ops) + 1)
     for op in files.ops[:again]:
         before.take(op)
     second, fault = recovered(before.crash(random.Random(chance + 2)), chance)
     if fault is not None:
         return [*wrong, f"after a crash in the recovery, {fault}"]
-    voted = max([voted, *(epoch for calls, epoch in life.votes if calls <= again)])
-    if second.votes[0][1] <= voted:
-        wrong.append("a vote was given twice after a crash in the recovery")
+    led = max([led, *(epoch for calls, epoch in life.terms if calls <= again)])
+    if second.terms[0][1] <= led:
+        wrong.append("an epoch is led again after a crash in the recovery")
     return wrong + _check(workload, state_of(second.plane.image), promised)
 
 
@@ -66,7 +66,7 @@ _NOTHING = state_of(MetadataWorkload(0).run(0).plane.image)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_crash_point_loses_an_answer_or_votes_twice(seed: int) -> None:
+def test_no_crash_point_loses_an_answer_or_leads_twice(seed: int) -> None:
     """B-R03, B-R14, B-C22, C3, C4, C13, B-S02, B-S04, inv:D1: acknowledged is durable, atomic, in order; epochs only rise."""
     workload = ran(seed)
     chance = random.Random(seed)
