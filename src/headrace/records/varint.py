@@ -20,6 +20,9 @@ def read_varlong(data: BytesLike, position: int) -> tuple[int, int]:
 def _read(data: BytesLike, position: int, max_bytes: int, bits: int) -> tuple[int, int]:
     value = shift = 0
     try:
+        byte = data[position]
+        if byte < 0x80:  # most numbers in a record have one byte
+            return (byte >> 1) ^ -(byte & 1), position + 1
         for _ in range(max_bytes):
             byte = data[position]
             position += 1
@@ -36,6 +39,9 @@ def _read(data: BytesLike, position: int, max_bytes: int, bits: int) -> tuple[in
 
 def write_varint(out: bytearray, value: int) -> None:
     """Append a signed number as a zigzag varint; -1 becomes one byte."""
+    if 0 <= value < 64:
+        out.append(value << 1)
+        return
     zigzag = (value << 1) ^ (value >> 63)
     while zigzag > 0x7F:
         out.append((zigzag & 0x7F) | 0x80)
