@@ -415,7 +415,7 @@ def config(node_id: int, voters: VoterSet, **changes: object) -> RaftConfig:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def static_cluster(*node_ids: int, seed: int = 1, **changes: object) -> RaftCluster:
+def static_cluster(*node_ids: int, seed: int = 1, **changes: Any) -> RaftCluster:
     """Nodes of a static quorum, all voters."""
     voters = static(*node_ids)
     return RaftCluster(*(config(each, voters, **changes) for each in node_ids), seed=seed)

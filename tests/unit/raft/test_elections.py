@@ -29,7 +29,7 @@ NAME = "__cluster_metadata"
 WHERE = (end_point(2),)
 
 
-def alone(node_id: int = 1, **changes: object) -> RaftCluster:
+def alone(node_id: int = 1, **changes: Any) -> RaftCluster:
     """Voter 1 of three; the others are down."""
     cluster = static_cluster(1, 2, 3, **changes)
     for other in (1, 2, 3):
@@ -285,7 +285,8 @@ def test_a_peer_without_pre_vote_is_taken_to_agree() -> None:
     node = static_cluster(1, 2, 3, elect_at_start=False).members[1].raft
     node.step(TimeAdvanced(now_ms=1_000_000))
     effects = node.step(TimeAdvanced(now_ms=1_000_001))
-    assert isinstance(node.role, Prospective)
+    before: Role = node.role
+    assert isinstance(before, Prospective)
     effects += node.step(RaftRequestFailed(correlation=2, failure=SendFailure.UNSUPPORTED_VERSION, now_ms=1_000_002))
     assert isinstance(node.role, Candidate)
     assert [each.state for each in effects if isinstance(each, StoreQuorumState)] == [

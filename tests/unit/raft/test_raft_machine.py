@@ -121,7 +121,7 @@ def test_nothing_is_committed_before_it_is_flushed() -> None:
 
 
 def test_appends_during_a_flush_share_the_next_one() -> None:
-    """B-R14, group commit: one flush in flight; what is offered meanwhile is flushed together."""
+    """B-R14, B-R17, group commit: one flush in flight; what is offered meanwhile is flushed together."""
     bench = RaftBench()
     bench.start()
     assert bench.step(offer(bench, b"a")) == [FlushLog()]
@@ -134,7 +134,7 @@ def test_appends_during_a_flush_share_the_next_one() -> None:
 
 
 def test_waiting_records_are_written_when_the_linger_time_is_over() -> None:
-    """B-R01: with a flush in flight records wait at most the linger time; they are not flushed twice at once."""
+    """B-R17: with a flush in flight records wait at most the linger time; they are not flushed twice at once."""
     bench = RaftBench(append_linger_ms=25)
     bench.start()
     bench.step(offer(bench, b"a"))

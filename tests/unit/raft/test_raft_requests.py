@@ -13,6 +13,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RecordsOffered, ShutdownBegan, TimeAdvanced
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
 from tests.support.raft import CLUSTER_ID, OTHER_DIRECTORY_ID, RaftBench
+from tests.support.raft_cluster import static_cluster
 
 if TYPE_CHECKING:
     from headrace.raft.events import RaftRequest
@@ -79,7 +80,7 @@ def a_snapshot_fetch(
 
 
 def test_another_cluster_id_is_refused_by_every_rpc(bench: RaftBench) -> None:
-    """S1-28: INCONSISTENT_CLUSTER_ID(104) from Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot."""
+    """S1-28, B-R21: INCONSISTENT_CLUSTER_ID(104) from Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot."""
     other = "AAAAAAAAAAAAAAAAAAAAAg"
     requests: list[tuple[RaftRequest, int]] = [
         (a_vote(cluster_id=other), 2),
@@ -172,7 +173,7 @@ def test_an_observer_reads_the_log(bench: RaftBench) -> None:
     ],
 )
 def test_bad_fetches_are_refused(bench: RaftBench, changes: dict[str, int], error: ErrorCode) -> None:
-    """B23, KIP-595."""
+    """B-R10, input:B23: unknown and fenced epochs, negative values, a last epoch above the current one."""
     answer = ask(bench, a_fetch(**changes), 17)
     assert answer.responses[0].partitions[0].error_code == error
 
@@ -268,7 +269,7 @@ def describe(name: str = NAME) -> describe_quorum.DescribeQuorumRequest:
 
 
 def test_the_leader_describes_voters_and_observers(bench: RaftBench) -> None:
-    """S1-30: every broker that fetches is among the observers, with how far it is."""
+    """S1-30, S4-41, S4-42, S4-43, S4-44, S4-45, S4-46, S4-48, S4-49: every broker that fetches is among the observers, with how far it is."""
     ask(bench, a_fetch(1, replica_directory_id=OTHER_DIRECTORY_ID), 17)
     answer = ask(bench, describe(), 2)
     [partition] = answer.topics[0].partitions
@@ -290,14 +291,14 @@ def test_the_leader_describes_voters_and_observers(bench: RaftBench) -> None:
 
 
 def test_an_observer_that_fell_silent_is_forgotten(bench: RaftBench) -> None:
-    """Observers are told of for five minutes."""
+    """S4-48: observers are told of for five minutes."""
     ask(bench, a_fetch(1), 17)
     bench.now_ms += 300_000
     assert ask(bench, describe(), 2).topics[0].partitions[0].observers == ()
 
 
 def test_only_a_leader_describes_and_only_its_own_quorum(bench: RaftBench) -> None:
-    """B28, B27."""
+    """S4-51, input:B28, input:B27: NOT_LEADER_OR_FOLLOWER(6), UNKNOWN_TOPIC_OR_PARTITION(3)."""
     error = ask(bench, describe("other"), 2).topics[0].partitions[0].error_code
     assert error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     bench.step(ShutdownBegan(now_ms=2_000))
@@ -306,7 +307,7 @@ def test_only_a_leader_describes_and_only_its_own_quorum(bench: RaftBench) -> No
 
 
 def test_a_stopping_node_says_so(bench: RaftBench) -> None:
-    """B28: waiting fetches are answered at once, new requests get BROKER_NOT_AVAILABLE."""
+    """B-R10, input:B28: waiting fetches are answered at once, new ones get BROKER_NOT_AVAILABLE(8); a vote may still be had."""
     assert ask(bench, a_fetch(2, max_wait_ms=500), 17) is None
     effects = bench.step(ShutdownBegan(now_ms=1_100))
     [waiting] = [effect.response for effect in effects if isinstance(effect, AnswerRaftRequest)]
@@ -320,3 +321,41 @@ def test_a_stopping_node_says_so(bench: RaftBench) -> None:
 def test_the_metadata_topic_has_a_fixed_id() -> None:
     """B-R01: uuid one."""
     assert Uuid.parse("AAAAAAAAAAAAAAAAAAAAAQ") == METADATA_TOPIC_ID
+
+
+def test_a_tool_that_fetches_leaves_no_state(bench: RaftBench) -> None:
+    """B-R19: replica id -1 reads, and is no observer."""
+    answer = ask(bench, a_fetch(1, replica=-1), 17)
+    assert bytes(answer.responses[0].partitions[0].records) == bench.log.batches[1][3]
+    assert ask(bench, describe(), 2).topics[0].partitions[0].observers == ()
+
+
+def test_older_versions_say_less_of_the_quorum(bench: RaftBench) -> None:
+    """S4-49, S4-50: directory ids and nodes from version 2 on; times the codec leaves out of version 0."""
+    ask(bench, a_fetch(1, replica_directory_id=OTHER_DIRECTORY_ID), 17)
+    answer = ask(bench, describe(), 1)
+    [partition] = answer.topics[0].partitions
+    assert answer.nodes == ()
+    assert [each.replica_directory_id for each in partition.observers] == [ZERO_UUID]
+
+
+def test_what_followers_reached_is_told() -> None:
+    """S4-46, S4-49, S4-53: each voter's log end and when it last fetched; -1 while it never did."""
+    cluster = static_cluster(1, 2, 3)
+    leader = cluster.elect()
+    silent = next(each for each in (1, 2, 3) if each != leader)
+    cluster.stop(silent)
+    [partition] = cluster.answer(leader, describe()).topics[0].partitions
+    others = {each.replica_id: each for each in partition.current_voters}
+    assert sorted(others) == [1, 2, 3]
+    before = others[silent]
+    end = cluster.offer(leader, b"a", b"b")
+    awake = next(each for each in (1, 2, 3) if each not in (leader, silent))
+    cluster.run_committed(end, awake)
+    cluster.run_for(600)
+    [partition] = cluster.answer(leader, describe()).topics[0].partitions
+    after = {each.replica_id: each for each in partition.current_voters}
+    assert after[silent] == before
+    assert after[awake].log_end_offset == end
+    assert after[awake].last_caught_up_timestamp >= after[silent].last_caught_up_timestamp
+    assert after[awake].last_fetch_timestamp >= cluster.now_ms - 600
