@@ -176,25 +176,7 @@ class _Loader:
         for segment in segments:
             if segment.base_offset >= self._scanned_from:
                 segment.rebuild_indexes(self._config.index_interval_bytes)
-        self._write_again(segments)
         return end
-
-    def _write_again(self, segments: list[Segment]) -> None:
-        """Write what may be unsynced once more, so that the next sync is about it (S58, K31).
-
-        A sync may have failed before the process ended. Then the bytes are still read from the page cache, a later sync succeeds, and they
-        are not on the disk. Only where the recovery point is not kept: elsewhere a failed sync sets the directory aside.
-        """
-        left = self._hints.max_unsynced_bytes or 0
-        for segment in reversed(segments):
-            start = max(0, segment.size - left)
-            while start < segment.size:
-                data = segment.log.pread(min(RECOVERY_SCAN_BYTES, segment.size - start), start)
-                segment.log.pwrite(data, start)
-                start += len(data)
-            left -= segment.size
-            if left <= 0:
-                break
 
     def _start_over(self, segments: list[Segment]) -> int:
         """Everything that is left was deleted before: begin anew at the log start; the new end."""
