@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.raft.roles import Role
+    from headrace.raft.voters import VoterSet
     from headrace.sim.checkers.ghost import Disk, Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView
@@ -148,25 +149,30 @@ class Commitment(Group):
     # R18
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """Every committed record is on the disks of a majority of the voters, but for those that faults destroyed."""
-        prefix = self.ghost.committed
-        voters = prefix.log.voters.voters
-        if not voters or prefix.end == 0:
+        """Every committed record is on the disks of a majority of the voters, but for those that faults destroyed.
+
+        The voters are those that the committed prefix sets, or those that the leader's log sets: with them it may have been committed.
+        """
+        prefix, term = self.ghost.committed, self.ghost.term
+        sets = [prefix.log.voters, *([] if term is None else [term.life.disk.log.voters])]
+        if prefix.end == 0 or any(self._is_held(voters) for voters in sets):
             return
-        holding = 0
-        for voter in voters:
-            disks = [
-                disk
+        holders = sorted(disk.key[0] for disk in self.ghost.disks.values() if self._holds(disk))
+        raise self.broken(
+            "R18", f"the committed prefix up to {prefix.end} is on the disks of {holders}, the voters are {sets[0].ids}"
+        )
+
+    def _is_held(self, voters: VoterSet) -> bool:
+        holding = sum(
+            1
+            for voter in voters.voters
+            if any(
+                disk.is_lost or self._holds(disk)
                 for key, disk in self.ghost.disks.items()
-                if (key[0] == voter.voter_id and ZERO_UUID in (voter.directory_id, key[1]))
-                or key == (voter.voter_id, voter.directory_id)
-            ]
-            if any(disk.is_lost or self._holds(disk) for disk in disks):
-                holding += 1
-        if holding < majority_of(len(voters)):
-            raise self.broken(
-                "R18", f"the committed prefix up to {prefix.end} is on {holding} of {len(voters)} voters' disks"
+                if key[0] == voter.voter_id and voter.directory_id in (ZERO_UUID, key[1])
             )
+        )
+        return holding >= majority_of(len(voters.voters))
 
     def _holds(self, disk: Disk) -> bool:
         prefix, log = self.ghost.committed, disk.log

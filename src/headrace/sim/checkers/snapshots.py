@@ -38,7 +38,7 @@ class Snapshots(Group):
 
     def _appeared(self, life: Life, change: SnapshotAppeared) -> None:
         snapshot_id = change.snapshot_id
-        if snapshot_id.offset == 0:
+        if snapshot_id.offset == 0 or life.disk.is_lost:  # rot may have hit it
             return
         if not change.is_durable:
             raise self.broken("R15", f"node {life.node_id} shows the snapshot {snapshot_id} before it is on disk", life)
@@ -89,6 +89,8 @@ class Snapshots(Group):
 
     def _start_is_covered(self, life: Life, change: object) -> None:
         disk = life.disk
+        if disk.is_lost:
+            return
         if self.scene.step.kind is StepKind.STARTED and change is not None:
             return
         if disk.log.start > 0 and disk.log.start not in disk.snapshots:
