@@ -9,6 +9,7 @@ from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid, random_uuid
+from headrace.metadata.shared_values import quick_value
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Moves:
     """Told the offset of the last record, once it is decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Situation:
     """What a decision may look at. `image` holds everything decided so far, committed or not; `next_offset` is the first free one."""
 

@@ -70,19 +70,25 @@ class _Session:
 
 
 class Heartbeats:
-    """The sessions of the registered brokers. Times in monotonic ms."""
+    """The sessions of the registered brokers. Times in monotonic ms.
+
+    The unfenced ones are kept in the order of their last contact, so that the next one to run out is the first.
+    """
 
     def __init__(self, *, session_timeout_ms: int) -> None:
         self._session_timeout_ms = session_timeout_ms
         self._sessions: dict[int, _Session] = {}
+        self._unfenced: dict[int, _Session] = {}
 
     def register(self, broker_id: int, *, is_fenced: bool, now_ms: int) -> None:
         """A broker registered, or a controller became active and knows of it: its session begins."""
         self._sessions[broker_id] = _Session(last_contact_ms=now_ms, is_fenced=is_fenced)
+        self._sort_in(broker_id)
 
     def remove(self, broker_id: int) -> None:
         """The broker is registered no more."""
         self._sessions.pop(broker_id, None)
+        self._unfenced.pop(broker_id, None)
 
     def touch(self, broker_id: int, *, is_fenced: bool, metadata_offset: int, now_ms: int) -> None:
         """The broker was heard from; a fenced one leaves controlled shutdown."""
@@ -92,6 +98,7 @@ class Heartbeats:
         session.is_fenced = is_fenced
         if is_fenced:
             session.controlled_shutdown_offset = -1
+        self._sort_in(broker_id)
 
     def fenced(self, broker_id: int) -> None:
         """The controller fenced the broker."""
@@ -99,6 +106,14 @@ class Heartbeats:
         if session is not None:
             session.is_fenced = True
             session.controlled_shutdown_offset = -1
+            self._unfenced.pop(broker_id, None)
+
+    def _sort_in(self, broker_id: int) -> None:
+        """The broker was heard from last of all."""
+        self._unfenced.pop(broker_id, None)
+        session = self._sessions[broker_id]
+        if not session.is_fenced:
+            self._unfenced[broker_id] = session
 
     def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
         """The broker's leaderships were moved by records up to `offset`; only the first time counts."""
@@ -122,31 +137,29 @@ class Heartbeats:
 
     def others_have_caught_up(self, broker_id: int) -> bool:
         """S2-20: every active broker has read past the records that moved this broker's leaderships."""
-        session = self._sessions[broker_id]
-        active = [
-            each.metadata_offset
-            for each in self._sessions.values()
-            if not each.is_fenced and each.controlled_shutdown_offset < 0
-        ]
-        return session.controlled_shutdown_offset <= min(active, default=session.controlled_shutdown_offset)
+        offset = self._sessions[broker_id].controlled_shutdown_offset
+        return all(
+            offset <= each.metadata_offset for each in self._unfenced.values() if each.controlled_shutdown_offset < 0
+        )
 
     def has_valid_session(self, broker_id: int, now_ms: int) -> bool:
         """S1-29: unfenced and heard from within the session timeout."""
-        session = self._sessions.get(broker_id)
-        return session is not None and not session.is_fenced and now_ms <= self._deadline(session)
+        session = self._unfenced.get(broker_id)
+        return session is not None and now_ms <= self._deadline(session)
 
     def next_expiry_ms(self) -> int | None:
         """When the oldest session runs out; None when no broker is unfenced."""
-        deadlines = [self._deadline(each) + 1 for each in self._sessions.values() if not each.is_fenced]
-        return min(deadlines, default=None)
+        for session in self._unfenced.values():
+            return self._deadline(session) + 1
+        return None
 
     def expired(self, now_ms: int) -> list[int]:
         """The brokers whose session has run out, the longest silent first."""
-        late = [
-            (session.last_contact_ms, broker_id)
-            for broker_id, session in self._sessions.items()
-            if not session.is_fenced and now_ms > self._deadline(session)
-        ]
+        late = []
+        for broker_id, session in self._unfenced.items():
+            if now_ms <= self._deadline(session):
+                break
+            late.append((session.last_contact_ms, broker_id))
         return [broker_id for _, broker_id in sorted(late)]
 
     def _deadline(self, session: _Session) -> int:
