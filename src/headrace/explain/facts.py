@@ -12,8 +12,10 @@ from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 STALLED_MS = 5_000
 """When records wait so long to be committed, something is wrong."""
 
-FRESH_MS = 15_000
-"""What happened on a link longer ago says nothing of now: voters that have no reason to ask one another do not."""
+FAILING_MS = 6_000
+"""A link whose last failure is older is not in use, or works again: who needs it tries again within a few seconds."""
+ALIVE_MS = 4_000
+"""Who was heard, or answered, so short a time ago lives. A follower asks its leader twice a second at least."""
 
 LEADER = "Leader"
 CANDIDATES = ("Candidate", "Prospective")
@@ -153,19 +155,21 @@ def _news_age(link: NodeLink) -> int:
 
 def is_failing(link: NodeLink | None) -> bool:
     """Requests on this link go unanswered now: the last news is a failure, and it is young."""
-    if link is None or not 0 <= link.failed_age_ms <= FRESH_MS:
+    if link is None or not 0 <= link.failed_age_ms <= FAILING_MS:
         return False
     return link.answered_age_ms < 0 or link.failed_age_ms < link.answered_age_ms
 
 
 def is_working(link: NodeLink | None) -> bool:
     """The last news on this link is an answer, and it is young."""
-    return link is not None and 0 <= link.answered_age_ms <= FRESH_MS and not is_failing(link)
+    return link is not None and 0 <= link.answered_age_ms <= ALIVE_MS and not is_failing(link)
 
 
 def is_heard(link: NodeLink | None) -> bool:
-    """The peer asked us something just now, so it lives."""
-    return link is not None and 0 <= link.heard_age_ms <= FRESH_MS
+    """The peer asked us something just now, and no request of ours to it failed since: it lives."""
+    if link is None or not 0 <= link.heard_age_ms <= ALIVE_MS:
+        return False
+    return not 0 <= link.failed_age_ms < link.heard_age_ms
 
 
 def voter_set(view: NodeView) -> tuple[VoterKey, ...]:
