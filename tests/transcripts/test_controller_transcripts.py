@@ -1,7 +1,8 @@
 """The controller, event by event, as text.
 
 Commands: `gain [epoch=N]`, `lose`, `commit`, `register ID [incarnation=N]`, `heartbeat ID [offset=N] [fence] [stop]`, `create NAME [partitions=N]
-[replicas=1,2;2,1]`, `delete NAME`, `ids ID`, `isr NAME ISR epoch=N from=ID`, `time +MS`, `state`.
+[replicas=1,2;2,1]`, `delete NAME`, `ids ID`, `isr NAME ISR epoch=N from=ID`, `time +MS`, `state`,
+`slice N`, `refuse ID`, `strike-off ID`, `reassign NAME TARGET|cancel`, `elect NAME preferred|unclean`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from headrace.controller.events import Answer, AppendRecords, ControllerEffect, Resign
+from headrace.controller.events import (
+    Answer,
+    AppendRecords,
+    BrokerUnreachable,
+    ControllerEffect,
+    RequestKRaftVersion,
+    Resign,
+)
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from headrace.wire.messages.alter_partition import (
@@ -20,9 +28,16 @@ from headrace.wire.messages.alter_partition import (
     RequestPartitionData,
     RequestTopicData,
 )
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.frame import decode_record
 from headrace.wire.schema import Message
 from tests.support.controller import ControllerBench, incarnation, registration
@@ -41,12 +56,35 @@ class ControllerTranscript:
         name, plain, options = words(command)
         if name == "state":
             return self.state()
-        effects: list[ControllerEffect] = getattr(self, f"do_{name}")(*plain, **options)
+        effects: list[ControllerEffect] = getattr(self, f"do_{name.replace('-', '_')}")(*plain, **options)
         return [line for effect in effects for line in self.shown(effect)] or ["  (nothing)"]
 
     def do_gain(self, epoch: str = "1") -> list[ControllerEffect]:
         self.bench.epoch = int(epoch)
         return self.bench.gain(next_offset=self.bench.next_offset + 1)
+
+    def do_slice(self, size: str) -> list[ControllerEffect]:
+        self.bench.machine.slice_size = int(size)
+        return []
+
+    def do_refuse(self, broker_id: str) -> list[ControllerEffect]:
+        broker = self.bench.machine.image.cluster.brokers[int(broker_id)]
+        event = BrokerUnreachable(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, now_ms=self.bench.now_ms
+        )
+        return self.bench.take(self.bench.machine.step(event))
+
+    def do_strike_off(self, broker_id: str) -> list[ControllerEffect]:
+        return self.bench.send(UnregisterBrokerRequest(broker_id=int(broker_id)))
+
+    def do_reassign(self, name: str, target: str) -> list[ControllerEffect]:
+        replicas = None if target == "cancel" else tuple(int(each) for each in target.split(","))
+        topic = ReassignableTopic(name=name, partitions=(ReassignablePartition(replicas=replicas),))
+        return self.bench.send(AlterPartitionReassignmentsRequest(topics=(topic,)))
+
+    def do_elect(self, name: str, kind: str) -> list[ControllerEffect]:
+        topic = TopicPartitions(topic=name, partitions=(0,))
+        return self.bench.send(ElectLeadersRequest(election_type=int(kind == "unclean"), topic_partitions=(topic,)))
 
     def do_lose(self) -> list[ControllerEffect]:
         return self.bench.lose()
@@ -132,6 +170,8 @@ class ControllerTranscript:
                 return [f"  answer {effect.token}: {self.fields(effect.response)}"]
             case Resign():
                 return [f"  resign {effect.epoch}: {effect.reason}"]
+            case RequestKRaftVersion():
+                return [f"  ask raft for kraft.version {effect.level}"]
 
     def record(self, record: Message) -> str:
         """The record's fields that are not at their default; ids as the names they belong to."""
