@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
 from headrace.testing.asking import ask
+from headrace.testing.member import Member
 from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from headrace.wire.schema import Message
-
-if TYPE_CHECKING:
-    from headrace.testing.cluster import Cluster
 
 _TRANSIENT: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER)
 _TIMEOUT_MS = 10_000
 _PAUSE_S = 0.1
 
 
-def add_voter(cluster: Cluster, node_id: int, *, timeout_s: float = 60.0) -> None:
+class Quorum(Protocol):
+    """What is asked of a cluster here."""
+
+    cluster_id: str
+
+    def leader(self) -> Member:
+        """Wait for the leader."""
+
+    def __getitem__(self, node_id: int) -> Member:
+        """The node of an id."""
+
+
+def add_voter(cluster: Quorum, node_id: int, *, timeout_s: float = 60.0) -> None:
     """Make a running controller a voter. Raises OperatorError: the leader refuses, or no leader did it in time."""
     member = cluster[node_id]
     end_point = Listener(name="CONTROLLER", host=member.place.host, port=member.controller_port)
@@ -39,7 +49,7 @@ def add_voter(cluster: Cluster, node_id: int, *, timeout_s: float = 60.0) -> Non
     _change(cluster, request, version=1, done=ErrorCode.DUPLICATE_VOTER, timeout_s=timeout_s)
 
 
-def remove_voter(cluster: Cluster, node_id: int, *, timeout_s: float = 60.0) -> None:
+def remove_voter(cluster: Quorum, node_id: int, *, timeout_s: float = 60.0) -> None:
     """Make a voter an observer. Raises OperatorError: the leader refuses, or no leader did it in time."""
     directory_id = Uuid.parse(cluster[node_id].directory_id)
 
@@ -50,7 +60,7 @@ def remove_voter(cluster: Cluster, node_id: int, *, timeout_s: float = 60.0) -> 
 
 
 def _change(
-    cluster: Cluster, request: Callable[[], Message], *, version: int, done: ErrorCode, timeout_s: float
+    cluster: Quorum, request: Callable[[], Message], *, version: int, done: ErrorCode, timeout_s: float
 ) -> None:
     """Ask the leader until it is done; `done` is the refusal that says a try before has done it."""
     deadline = time.monotonic() + timeout_s
