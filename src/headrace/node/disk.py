@@ -143,6 +143,9 @@ class NodeDisk:
             files.fsync_dir(config.metadata_log_dir)
         snapshots = SnapshotFiles(files, directory)
         snapshots.delete_leftovers()
+        files.fsync_dir(
+            directory
+        )  # names that the process before gave and may not have synced: quorum-state above all (R4)
         log = self._metadata = self.metadata_log_class.open(
             files,
             _METADATA,

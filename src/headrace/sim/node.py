@@ -48,7 +48,7 @@ from headrace.sim.observation import (
     StepKind,
 )
 from headrace.sim.observed_log import ObservedLog
-from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, parse_snapshot_name, read_quorum_state
+from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, QUORUM_STATE_FILE_NAME, parse_snapshot_name
 
 if TYPE_CHECKING:
     from headrace.controller.machine import ControllerMachine
@@ -277,8 +277,8 @@ class SimNode:
         for name in self.disk.listdir(METADATA_DIRECTORY):
             self._snapshot_appeared(name)
         self.quorum_state = None
-        stored = read_quorum_state(self.disk, METADATA_DIRECTORY)
-        if stored is not None:
+        stored = self.disk.durable_bytes(f"{METADATA_DIRECTORY}/{QUORUM_STATE_FILE_NAME}")
+        if stored:
             self.quorum_state = decode_quorum_state(stored, path="quorum-state")
             changes.append(QuorumStateDurable(self.quorum_state))
 

@@ -74,7 +74,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     )
 
 
-_OLDER: Final = {1: (12, 16, 17), 52: (0, 1), 53: (0,), 54: (0,), 59: (0,)}
+_OLDER: Final = {1: (15, 16, 17), 52: (0, 1), 53: (0,), 54: (0,), 59: (0,)}
 """Api -> newest versions of older releases: Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot."""
 
 

@@ -50,6 +50,7 @@ from headrace.storage.layout import (
     partition_directory,
 )
 from headrace.storage.recovery import LoadHints, load
+from headrace.storage.renewal import renew_unsynced
 from headrace.storage.room import make_room
 from headrace.storage.segment_file import Segment
 from headrace.storage.trimming import TrimmableLog
@@ -96,7 +97,11 @@ class StoredLog(TrimmableLog):
             max_unsynced_bytes=MAX_UNSYNCED_METADATA_BYTES if is_metadata else None,
         )
         topic_id = METADATA_TOPIC_ID if is_metadata else ZERO_UUID
-        return cls(files, partition, load(files, path, config, hints), directory=directory, topic_id=topic_id)
+        loaded = load(files, path, config, hints)
+        durable_end = loaded.state.durable_end_offset
+        if is_metadata and durable_end < loaded.state.log_end_offset:
+            renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=MAX_UNSYNCED_METADATA_BYTES)
+        return cls(files, partition, loaded, directory=directory, topic_id=topic_id)
 
     def append_as_leader(
         self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
