@@ -131,7 +131,7 @@ class MadeUpNode:
         self.plane: Any = MadeUpPlane()
         self.controller: Any = object() if is_controller else None
         self.machine = None
-        self.log = None
+        self.log: Any = None
         self.image: MetadataImage = EMPTY_IMAGE
         self.quorum_state: QuorumState | None = None
 

@@ -279,6 +279,10 @@ class LogView(Protocol):
     def high_watermark(self) -> int:
         """First offset that is not committed."""
 
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last epoch in its table; None when that is empty."""
+
 
 class NodeView(Protocol):
     """One node of the simulated cluster, to be read only. The parts are None while the node is down."""

@@ -1,4 +1,4 @@
-"""Do the logs grow and shrink only as they may, and is only what a disk holds counted?  R5 R11 R12 R20 (R6 and R13: `ghost`)"""
+"""Do the logs grow and shrink only as they may, and is only what a disk holds counted?  R5 R11 R12 R20 P11 (R6 and R13: `ghost`)"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Replication(Group):
 
     def after_changes(self) -> Mapping[type, Handler]:
         """What is said about the log."""
-        return {RequestSent: self._request_sent, LogDurable: self._durable}
+        return {RequestSent: self._request_sent, LogDurable: self._durable, LogTruncated: self._epochs_follow}
 
     def machine_effects(self) -> Mapping[type, Handler]:
         """In which epoch a fetch is sent."""
@@ -85,6 +85,19 @@ class Replication(Group):
         if change.to < newest:
             raise self.broken("R11", f"node {life.node_id} truncated to {change.to}, below its snapshot {newest}", life)
         self._mark_divergence(life, change.to)
+
+    def _epochs_follow(self, life: Life, change: LogTruncated) -> None:
+        """P11: the table of epochs ends with the log, also when it is cut to where an epoch began (K13)."""
+        step, ours = self.scene.step, life.disk.log
+        if step.node.log is None or not ours.ends or isinstance(step.changes[-1], LogAppended):
+            return
+        known = step.node.log.latest_epoch
+        if known != ours.last_epoch:
+            raise self.broken(
+                "P11",
+                f"node {life.node_id} cut its log to {change.to}, epoch {ours.last_epoch}, and knows {known}",
+                life,
+            )
 
     def _reset(self, life: Life, change: LogReset) -> None:
         if self.scene.step.kind is not StepKind.EVENT:

@@ -145,6 +145,29 @@ def test_a_log_that_begins_anew_below_the_high_watermark_is_flagged() -> None:
         story.step(2, LogReset(1))
 
 
+# P11
+
+
+class _Table:
+    """A log, of which the checkers read the last epoch only."""
+
+    def __init__(self, latest_epoch: int) -> None:
+        self.latest_epoch = latest_epoch
+
+
+def test_an_epoch_that_stays_in_the_table_after_a_cut_is_flagged() -> None:
+    """inv:P11, defect:K13: the log is cut to where that epoch began."""
+    for knows, is_wrong in ((1, False), (2, True)):
+        story = _story()
+        node = story.start(2, leader_change(0, 1), leader_change(1, 2))
+        node.log = _Table(knows)
+        if is_wrong:
+            with breaks("P11"):
+                story.step(2, LogTruncated(1))
+        else:
+            story.step(2, LogTruncated(1))
+
+
 # R12
 
 
