@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from headrace.controller.eligibility import NOBODY, Eligible
@@ -80,10 +80,16 @@ class Situation:
     cause: RequestCause
     leaving: Collection[int] = ()
     """Brokers whose leaderships are just being moved away."""
+    looked_up: list[Eligible] = field(default_factory=list)
+    """Who may lead as things are, once somebody asked."""
 
     def eligible(self, *, without: int = NOBODY, plus: int = NOBODY) -> Eligible:
-        """Who may lead; `without` counts as gone, `plus` as unfenced."""
-        return Eligible(self.image.cluster, leaving=self.leaving, without=without, plus=plus)
+        """Who may lead; `without` counts as gone, `plus` as unfenced. Looked up once for a decision as things are."""
+        if without != NOBODY or plus != NOBODY:
+            return Eligible(self.image.cluster, leaving=self.leaving, without=without, plus=plus)
+        if not self.looked_up:
+            self.looked_up.append(Eligible(self.image.cluster, leaving=self.leaving))
+        return self.looked_up[0]
 
     @property
     def metadata_version(self) -> int:

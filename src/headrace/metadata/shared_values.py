@@ -6,7 +6,7 @@ without the cost of `frozen`: an `__init__` that goes through `object.__setattr_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def shared(value: TupleT) -> TupleT:
     return value
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def quick_value(cls: type[T]) -> type[T]:
     """A dataclass with slots that is immutable to the type checker only."""
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)

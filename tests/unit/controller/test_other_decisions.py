@@ -386,3 +386,17 @@ def test_a_stale_broker_changes_no_isr(bench: ControllerBench) -> None:
     """C8."""
     answer = bench.ask(AlterPartitionRequest(broker_id=1, broker_epoch=0))
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_partition_is_changed_once_by_a_request(bench: ControllerBench) -> None:
+    """C9, B24: the second change of one request was proposed on an epoch that the first one ended."""
+    topic = bench.committed_image.topics.by_name["t"].id
+    asked = [RequestPartitionData(new_isr_with_epochs=(BrokerState(broker_id=1),)) for _ in range(2)]
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=bench.committed_image.cluster.brokers[1].broker_epoch,
+        topics=(RequestTopicData(topic_id=topic, partitions=tuple(asked)),),
+    )
+    answer = bench.ask(request).topics[0]
+    assert [each.error_code for each in answer.partitions] == [0, ErrorCode.INVALID_UPDATE_VERSION]
+    assert bench.committed_image.topics.by_name["t"].partitions[0].partition_epoch == 1
