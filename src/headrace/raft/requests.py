@@ -98,19 +98,26 @@ class RequestDesk:
         is_invalid = min(request.max_wait_ms, asked.fetch_offset, asked.last_fetched_epoch) < 0
         if is_invalid or asked.last_fetched_epoch > asked.current_leader_epoch:
             return serving.fetch_answer(FetchOutcome(error=ErrorCode.INVALID_REQUEST), hint, version=event.api_version)
-        outcome = self._outcome(asked, request)
-        if outcome.error is ErrorCode.NONE and isinstance(outcome.position, ValidPosition):
-            self._note_progress(asked, request, event.api_version)
-            outcome = self._outcome(asked, request, outcome.position)
+        replica_id = request.replica_state.replica_id if event.api_version >= 15 else request.replica_id
+        position: Position | None = None
+        if isinstance(core.role, Leader) and asked.current_leader_epoch == core.role.epoch:
+            at = OffsetAndEpoch(asked.fetch_offset, asked.last_fetched_epoch)
+            position = check_position(core.log, core.snapshots, at)
+            if isinstance(position, ValidPosition):
+                self._note_progress(asked, replica_id)
+        outcome = self._outcome(asked, request, position)
+        if outcome.error is ErrorCode.NONE and isinstance(position, ValidPosition):
             is_told = asked.high_watermark >= outcome.high_watermark
             can_wait = request.max_wait_ms > 0 and len(self._waiting) < MAX_WAITING_FETCHES
-            if not outcome.records and is_told and can_wait and isinstance(core.role, Leader):
+            if not outcome.records and is_told and can_wait:
                 deadline = event.now_ms + request.max_wait_ms
                 self._waiting[event.token] = _WaitingFetch(
                     event=event, request=request, partition=asked, deadline_ms=deadline
                 )
                 return None
-        return serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)
+        answer = serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)
+        self._heed(asked.current_leader_epoch, replica_id)
+        return answer
 
     def _request_error(self, request: FetchRequest, version: int) -> ErrorCode:
         if request.cluster_id is not None and request.cluster_id != self._core.config.cluster_id:
@@ -148,10 +155,15 @@ class RequestDesk:
             log_start_offset=log.log_start_offset,
         )
 
-    def _note_progress(self, asked: FetchPartition, request: FetchRequest, version: int) -> None:
+    def _heed(self, epoch: int, replica_id: int) -> None:
+        """B-R20: a replica knows a later epoch than the one this node leads: it steps down, or that replica would never follow."""
+        core = self._core
+        if epoch > core.role.epoch and replica_id >= 0 and isinstance(core.role, Leader):
+            core.to_unattached(epoch)
+
+    def _note_progress(self, asked: FetchPartition, replica_id: int) -> None:
         """B-R19: who fetches with an id holds what is below; a tool (-1) leaves no state."""
         core = self._core
-        replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
         if replica_id >= 0 and replica_id != core.config.node_id:
             core.outbox.heard_from(replica_id)
             self._leading.fetched(replica_id, asked.replica_directory_id, asked.fetch_offset)
@@ -170,7 +182,9 @@ class RequestDesk:
             piece = SnapshotPiece(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             piece = self._snapshot_piece(request, asked)
-        return serving.fetch_snapshot_answer(piece, core.hint(event.listener), version=event.api_version)
+        answer = serving.fetch_snapshot_answer(piece, core.hint(event.listener), version=event.api_version)
+        self._heed(asked.current_leader_epoch, request.replica_id)
+        return answer
 
     def _snapshot_piece(self, request: FetchSnapshotRequest, asked: RequestPartitionSnapshot) -> SnapshotPiece:
         core = self._core

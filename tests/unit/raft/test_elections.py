@@ -23,7 +23,7 @@ from headrace.raft.events import (
 from headrace.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from headrace.wire.messages import begin_quorum_epoch, end_quorum_epoch, vote
 from tests.support.raft import CLUSTER_ID
-from tests.support.raft_cluster import RaftCluster, directory_id, end_point, static_cluster
+from tests.support.raft_cluster import RaftCluster, config, directory_id, end_point, static, static_cluster
 
 NAME = "__cluster_metadata"
 WHERE = (end_point(2),)
@@ -363,3 +363,18 @@ def test_a_controller_with_a_fault_gives_leadership_away() -> None:
     assert next_leader != leader
     cluster.run_committed(cluster.offer(next_leader, b"y"))
     assert isinstance(cluster.members[leader].raft.role, Follower)
+
+
+def test_a_follower_with_a_later_epoch_makes_the_leader_step_down() -> None:
+    """B-R20: told UNKNOWN_LEADER_EPOCH(75) it could never follow; a tool without an id changes nothing."""
+    cluster = static_cluster(1, 2, 3)
+    leader = cluster.elect()
+    cluster.run_committed(cluster.offer(leader, b"x"))
+    epoch = cluster.members[leader].raft.epoch
+    cluster.add(config(9, static(1, 2, 3), is_controller=False))
+    cluster.stop(9)
+    cluster.members[9].state = QuorumState(leader_epoch=epoch + 3)
+    cluster.start(9)
+    cluster.run_until(lambda: cluster.members[9].raft.leader_id >= 0, within_ms=10_000)
+    assert cluster.members[9].raft.epoch > epoch + 3
+    cluster.run_committed(cluster.offer(cluster.elect(), b"y"))
