@@ -93,6 +93,8 @@ class Following:
             self._download.poll(to)
         elif not core.outbox.is_busy(Purpose.FETCH, to):
             self._send(Purpose.FETCH, to)
+        if ready > 0 and not core.is_voter:
+            self._find_leader()  # a leader that was silent may be so again, and nobody tells an observer of the next one
 
     def _watch_as_observer(self, role: Follower) -> None:
         """Who is no voter elects nobody, but it may be asked to (KIP-853): it must know when the leader serves it no more."""
@@ -118,6 +120,8 @@ class Following:
             core.flush()
             return
         choices = leader_finders(core)
+        silent = core.leader_destination()
+        choices = [each for each in choices if silent is None or each[1:] != silent[1:]] or choices
         if not choices or any(core.outbox.is_busy(Purpose.FIND_LEADER, each) for each in choices):
             return
         if core.now_ms < self._search_at_ms:
