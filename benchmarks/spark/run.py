@@ -1,8 +1,8 @@
 """How fast does Spark read and write topics through our source, beside Spark's own connector? Rows a second and CPU seconds a row.
 
-``make bench-spark``, or ``python -m benchmarks.spark.run [--rounds 5] [--rows 2000000] [--broker headrace|kafka]``. One Spark session, both
-sources in turn against one broker, rounds warm (one of each before that does not count). CPU seconds are those of Spark's Java process and all
-its Python workers. The result goes to ``benchmarks/results/`` with the commit and the versions.
+``make bench-spark``, or ``python -m benchmarks.spark.run [--rounds 5] [--warm-up 8] [--rows 2000000] [--broker headrace|kafka]``. One Spark session,
+both sources in turn against one broker, rounds warm: the first ones do not count, because Java compiles meanwhile (a third and more of all CPU time in
+the first five rounds, for both sources). CPU seconds are those of Spark's Java process and all its Python workers. The result goes to ``benchmarks/results/`` with the commit and the versions.
 """
 
 from __future__ import annotations
@@ -134,10 +134,12 @@ def measure(options: argparse.Namespace, system: peers.System, console: Console)
     loads["sink"] = sink_load(spark, system.bootstrap, "bench-sink", options.rows)
     samples: dict[str, dict[str, list[Sample]]] = {load: {source: [] for source in FORMATS} for load in loads}
     try:
-        for number in range(-1, options.rounds):
+        for number in range(-options.warm_up, options.rounds):
             console.print(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}", style="dim")
             order = FORMATS if number % 2 else FORMATS[::-1]
             for load, work in loads.items():
+                if load == "sink" and number < -1:
+                    continue
                 for source in order:
                     sample = timed(work(source), java_pid)
                     if number >= 0:
@@ -189,6 +191,7 @@ def main(arguments: Sequence[str]) -> None:
     """Parse, measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=8, help="rounds that do not count")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--broker", choices=["headrace", "kafka"], default="headrace")
     options = parser.parse_args(arguments)

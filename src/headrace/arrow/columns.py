@@ -19,7 +19,7 @@ from headrace.arrow.frames import Frames
 from headrace.arrow.gather import gather_binary
 from headrace.arrow.hops import record_ends
 from headrace.arrow.schema import TIMESTAMP_TYPE
-from headrace.arrow.varints import MAX_INT_BYTES, Bytes, Ints, read_ints, read_longs, read_unsigned
+from headrace.arrow.varints import Bytes, Ints, read_ints, read_longs
 
 _US_PER_MS: Final = 1000
 _MAX_TIMESTAMP_MS: Final = (1 << 63) // _US_PER_MS - 1
@@ -82,8 +82,8 @@ def _after_lengths(frames: Frames, buffer: Bytes, counts: Ints, ends: Ints) -> I
     starts = np.empty_like(ends)
     starts[1:] = ends[:-1]
     starts[np.cumsum(counts) - counts] = frames.starts
-    lengths, at = read_unsigned(buffer, starts, MAX_INT_BYTES)
-    if (lengths & 1).any() or (at + (lengths >> 1) != ends).any():
+    lengths, at = read_ints(buffer, starts)
+    if lengths.min() < 0 or (at + lengths != ends).any():
         raise CorruptRecords("record lengths do not lead from one record to the next")
     return at
 
@@ -92,7 +92,9 @@ def _read_slices(buffer: Bytes, at: Ints, ends: Ints) -> tuple[Slices, Ints]:
     """A length-prefixed nullable field; its bytes must lie within the record."""
     lengths, starts = read_ints(buffer, at)
     smallest = lengths.min()
-    after = starts + (lengths if smallest >= 0 else np.maximum(lengths, 0))
+    after = starts
+    if lengths.max() > 0:
+        after = starts + (lengths if smallest >= 0 else np.maximum(lengths, 0))
     if smallest < -1 or (after > ends).any():
         raise CorruptRecords("a key or value does not lie within its record")
     return Slices(starts=starts, lengths=lengths), after

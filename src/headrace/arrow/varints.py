@@ -17,6 +17,12 @@ Ints: TypeAlias = NDArray[np.int64]
 
 MAX_INT_BYTES: Final = 5
 MAX_LONG_BYTES: Final = 10
+_MORE: Final = np.uint8(0x80)
+_SEVEN_BITS: Final = np.uint8(0x7F)
+_SEVEN: Final = np.uint16(7)
+_ONE: Final = np.uint16(1)
+_SIGNED: Final[Ints] = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(128)], dtype=np.int64)
+"""What the zigzag varints of one byte mean."""
 
 
 def read_unsigned(buffer: Bytes, positions: Ints, max_bytes: int) -> tuple[Ints, Ints]:
@@ -69,8 +75,29 @@ def unzigzag(values: Ints) -> Ints:
     return ((values >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(values & 1)
 
 
+def _read_short(buffer: Bytes, positions: Ints) -> tuple[Ints, Ints] | None:
+    """Signed varints of one or two bytes, which nearly all are, in few passes over narrow integers; None where any is longer, or the buffer ends."""
+    try:
+        first = buffer.take(positions)
+        if not first.size or first.max() < _MORE:
+            return _SIGNED.take(first), positions + 1
+        second = buffer.take(positions + 1)
+    except IndexError:
+        return None
+    has_two = first >= _MORE
+    second *= has_two
+    if second.max() >= _MORE:
+        return None
+    raw = (first & _SEVEN_BITS) | (second.astype(np.uint16) << _SEVEN)
+    signed = (raw >> _ONE) ^ -(raw & _ONE)
+    return signed.view(np.int16).astype(np.int64), positions + 1 + has_two
+
+
 def read_ints(buffer: Bytes, positions: Ints) -> tuple[Ints, Ints]:
     """Signed 32-bit varints; one that does not fit 32 bits is refused (B9)."""
+    found = _read_short(buffer, positions)
+    if found is not None:
+        return found
     raw, after = read_unsigned(buffer, positions, MAX_INT_BYTES)
     if raw.size and raw.max() > 0xFFFF_FFFF:
         raise CorruptRecords("a varint does not fit 32 bits")
@@ -79,6 +106,9 @@ def read_ints(buffer: Bytes, positions: Ints) -> tuple[Ints, Ints]:
 
 def read_longs(buffer: Bytes, positions: Ints) -> tuple[Ints, Ints]:
     """Signed 64-bit varints."""
+    found = _read_short(buffer, positions)
+    if found is not None:
+        return found
     raw, after = read_unsigned(buffer, positions, MAX_LONG_BYTES)
     return unzigzag(raw), after
 

@@ -17,6 +17,7 @@ from headrace.spark.cluster import open_client
 from headrace.spark.data_loss import report_loss
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.options import EARLIEST, LATEST, ReadOptions
+from headrace.spark.worker_memory import keep_freed_memory
 
 DEFAULT_FETCH_BYTES: Final = 2 << 20
 
@@ -26,6 +27,7 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
 
     Offsets that the log does not hold any more are an error, or with `failOnDataLoss=false` a warning and left out.
     """
+    keep_freed_memory()
     decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, include_headers=options.include_headers)
     with open_client(_without_crc_check(options)) as client:
         kept = _kept_part(client, options, piece)

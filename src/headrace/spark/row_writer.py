@@ -18,6 +18,7 @@ from headrace.client.blocking import BlockingClient, BlockingProducer
 from headrace.client.routing import refresh
 from headrace.core.errors import OperatorError
 from headrace.spark.cluster import open_client
+from headrace.spark.worker_memory import keep_freed_memory
 from headrace.spark.write_options import WriteOptions
 
 _SMALLEST_STICKY_ROWS: Final = 100
@@ -37,6 +38,7 @@ def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, task
 
     `task` is any number that differs from task to task and from batch to batch: with it they begin keyless rows at different partitions.
     """
+    keep_freed_memory()
     with open_client(options.properties) as client:
         producer = client.producer(
             acks=options.acks, is_idempotent=options.is_idempotent, max_in_flight=options.max_in_flight

@@ -40,6 +40,7 @@ _QUIET: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
+    "spark.python.unix.domain.socket.enabled": "true",  # between Java and Python at a third of the CPU time of TCP
 }
 
 
