@@ -39,19 +39,28 @@ def parse_snapshot_name(name: str) -> tuple[OffsetAndEpoch, str] | None:
 
 
 class SnapshotFiles:
-    """The snapshots in one metadata partition directory. Calls may block; writing is for a thread."""
+    """The snapshots in one metadata partition directory. Calls may block; writing is for a thread.
+
+    The directory is listed once: the quorum asks which snapshots there are with every fetch that it serves.
+    """
 
     def __init__(self, files: Files, directory: str) -> None:
         """`directory` is that of `__cluster_metadata-0`."""
         self._files = files
         self.directory = directory
+        self._version = object()
+        self._listed: tuple[object, list[OffsetAndEpoch]] = (None, [])
 
     def ids(self) -> list[OffsetAndEpoch]:
-        """The whole snapshots, oldest first."""
-        if not self._files.exists(self.directory):
-            return []
-        found = [parsed for name in self._files.listdir(self.directory) if (parsed := parse_snapshot_name(name))]
-        return sorted(snapshot_id for snapshot_id, rest in found if not rest)
+        """The whole snapshots, oldest first. Not to be changed by the caller."""
+        version, ids = self._listed
+        if (
+            version is not self._version
+        ):  # a thread may finish a snapshot while the directory is listed: then it is listed again
+            version = self._version
+            ids = self._list()
+            self._listed = (version, ids)
+        return ids
 
     def latest(self) -> OffsetAndEpoch | None:
         """The newest whole snapshot."""
@@ -86,8 +95,7 @@ class SnapshotFiles:
         present = self.size(snapshot_id)
         if present is not None:
             return present
-        part = f"{self._path(snapshot_id)}.part"
-        file = self._files.open(part, create=True, truncate=True)
+        file = self._files.open(self._part(snapshot_id), create=True, truncate=True)
         position = 0
         try:
             for batch in batches:
@@ -96,8 +104,7 @@ class SnapshotFiles:
             file.fsync()
         finally:
             file.close()
-        self._files.rename(part, self._path(snapshot_id))
-        self._files.fsync_dir(self.directory)
+        self._complete(snapshot_id)
         return position
 
     def part_size(self, snapshot_id: OffsetAndEpoch) -> int:
@@ -128,8 +135,7 @@ class SnapshotFiles:
             file.fsync()
         finally:
             file.close()
-        self._files.rename(self._part(snapshot_id), self._path(snapshot_id))
-        self._files.fsync_dir(self.directory)
+        self._complete(snapshot_id)
 
     def drop_part(self, snapshot_id: OffsetAndEpoch) -> None:
         """Remove the part, if there is one."""
@@ -149,6 +155,7 @@ class SnapshotFiles:
         """Remove a snapshot: renamed first, so that a crash leaves no half file under a valid name."""
         going = f"{self._path(snapshot_id)}.deleted"
         self._files.rename(self._path(snapshot_id), going)
+        self._version = object()
         self._files.unlink(going)
 
     def delete_below(self, end_offset: int) -> int:
@@ -157,6 +164,18 @@ class SnapshotFiles:
         for each in going:
             self.delete(each)
         return len(going)
+
+    def _list(self) -> list[OffsetAndEpoch]:
+        if not self._files.exists(self.directory):
+            return []
+        found = [parsed for name in self._files.listdir(self.directory) if (parsed := parse_snapshot_name(name))]
+        return sorted(snapshot_id for snapshot_id, rest in found if not rest)
+
+    def _complete(self, snapshot_id: OffsetAndEpoch) -> None:
+        """The part is synced: it gets its name, durably, and is counted from then on."""
+        self._files.rename(self._part(snapshot_id), self._path(snapshot_id))
+        self._files.fsync_dir(self.directory)
+        self._version = object()
 
     def _part(self, snapshot_id: OffsetAndEpoch) -> str:
         """While it grows. `write` never makes one of the same name: what is fetched lies past what this node has committed."""
