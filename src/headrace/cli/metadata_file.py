@@ -29,7 +29,7 @@ class FileBatch(NamedTuple):
 def image_in(path: str) -> MetadataImage:
     """The image after the last record of a `.checkpoint` or `.log` file. Raises OperatorError: it cannot be read or understood."""
     data = _map(path)
-    loader = MetadataLoader()
+    loader = MetadataLoader(is_any_level_read=True)
     try:
         loader.load_batches(batches(data))
     except (MetadataFault, PeerError) as error:

@@ -29,7 +29,7 @@ class QuorumFollower:
             )
         self._client = BlockingClient(addresses(servers), properties=properties, is_controller=True)
         self._reader = metadata_log.MetadataLogReader()
-        self._loader = MetadataLoader()
+        self._loader = MetadataLoader(is_any_level_read=True)
         self._offset = 0
         self._epoch = 0
 
@@ -62,7 +62,7 @@ class QuorumFollower:
         name = needed.snapshot_id
         data = self._client.run(self._reader.read_snapshot, name)
         snapshot = read_snapshot(data, name=f"the quorum's snapshot {name.offset}-{name.epoch}")
-        self._loader = MetadataLoader(EMPTY_IMAGE)
+        self._loader = MetadataLoader(EMPTY_IMAGE, is_any_level_read=True)
         provenance = MetadataProvenance(
             last_contained_offset=name.offset - 1,
             last_contained_epoch=name.epoch,

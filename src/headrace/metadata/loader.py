@@ -64,7 +64,9 @@ class MetadataFault(Exception):
 class MetadataLoader:
     """Holds the image of everything committed that it was fed. Driven by the node; owns no publishers itself."""
 
-    def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
+    def __init__(self, image: MetadataImage = EMPTY_IMAGE, *, is_any_level_read: bool = False) -> None:
+        """`is_any_level_read`: a tool looks at metadata of features that a node of this version could not work with."""
+        self._is_any_level_read = is_any_level_read
         self.image = image
         """The visible image: without the records of an open transaction."""
         self._pending = image
@@ -129,7 +131,9 @@ class MetadataLoader:
 
     def _check_levels(self, delta: MetadataDelta) -> None:
         """B-U03: a cluster at a level that this version does not know is not to be guessed at. Raises MetadataFault."""
-        reason = unsupported_level(delta.image.features.levels) if delta.changed_features else None
+        reason = None
+        if delta.changed_features and not self._is_any_level_read:
+            reason = unsupported_level(delta.image.features.levels)
         if reason is not None:
             self._fail(reason)
 

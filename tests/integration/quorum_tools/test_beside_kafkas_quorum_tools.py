@@ -144,6 +144,13 @@ def test_the_metadata_shell_shows_the_same_tree(dynamic: kafka.Kafka, tmp_path: 
         assert ours.code == (1 if words in (["ls", "/nope"], ["cat", "/image"], ["pwd"]) else 0)
 
 
+def test_the_metadata_shell_reads_a_checkpoint_as_kafkas(dynamic: kafka.Kafka) -> None:
+    """B-T10, B-S10: the first records of a cluster, as they were formatted."""
+    checkpoint = str(dynamic.data / "bootstrap.checkpoint")
+    ours = headrace("metadata-shell", "--snapshot", checkpoint, "tree", "/image")
+    assert ours.out == from_kafkas_shell(ours.out, "--snapshot", checkpoint, "tree", "/image")
+
+
 def test_the_interactive_shells_answer_alike(dynamic: kafka.Kafka, tmp_path: Path) -> None:
     """B-T10: a session of every command, typed into both; only the name of the shell differs."""
     segment = shutil.copy(dynamic.data / "__cluster_metadata-0/00000000000000000000.log", tmp_path)

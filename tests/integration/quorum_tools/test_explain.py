@@ -159,7 +159,7 @@ def test_wrong_cluster_id() -> None:
 
 
 def test_full_disk(tmp_path: Path) -> None:
-    """fault:D3: somebody else's file takes the rest of a voter's disk."""
+    """fault:D3: somebody else's file takes the rest of a voter's disk; also after it stopped, which it told the others."""
     needs(staging.missing_mounts(tmp_path))
     expected = Expected(CauseKind.FULL_DISK, {2}, ("degraded", "stalled", "leaderless"))
     disk = tmp_path / "disk"
@@ -184,7 +184,10 @@ def test_full_disk(tmp_path: Path) -> None:
                 if not cluster[2].is_running:
                     break
             found = must_say(cluster, expected)
-            assert "free" in found["causes"][0]["evidence"][0] or "No space left" in str(found["causes"][0]["evidence"])
+            cluster[2].wait_until_ended()
+            found = must_say(cluster, expected)
+            assert "before it stopped" in str(found["causes"][0]["evidence"])
+            assert "No space left" in str(found["causes"][0]["evidence"])
 
 
 def test_slow_fsync(shimmed: staging.ShimmedCluster) -> None:
