@@ -62,6 +62,8 @@ class RaftCore:
         self.is_flushing = False
         self.on_role_changed: Callable[[Role, Role], None] | None = None
         self.wake_ms: int | None = None
+        self._leader_found: Destination | None = None
+        self._leader_found_for: Role | None = None
         self._stored = state
         self._stores_begun = 0
         self._stores_done = 0
@@ -127,8 +129,11 @@ class RaftCore:
 
     def leader_destination(self) -> Destination | None:
         """Where the leader is asked, None when nobody else leads or its end point is not known."""
-        leader_id = leader_of(self.role)
-        return None if leader_id < 0 else self.destination(leader_id, self.leader_end_points)
+        if self._leader_found_for is not self.role:
+            self._leader_found_for = self.role
+            leader_id = leader_of(self.role)
+            self._leader_found = None if leader_id < 0 else self.destination(leader_id, self.leader_end_points)
+        return self._leader_found
 
     def hint(self, listener: str) -> LeaderHint:
         """Who leads, and where the asker's listener finds it."""
