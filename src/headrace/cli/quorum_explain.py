@@ -35,7 +35,7 @@ def explain_quorum(options: dict[str, Any], *, timeout_ms: int, as_json: bool) -
 
 def lines(found: Diagnosis) -> Iterator[str]:
     """The diagnosis as text."""
-    yield from textwrap.wrap(found.summary, _WIDTH)
+    yield from _wrapped("", found.summary)
     for number, cause in enumerate(found.causes, 1):
         yield ""
         yield from _wrapped(f"{number}. ", f"{cause.headline[:1].upper()}{cause.headline[1:]}.")
@@ -51,8 +51,9 @@ def lines(found: Diagnosis) -> Iterator[str]:
 
 
 def _wrapped(lead: str, text: str) -> list[str]:
+    """Lines for a terminal; what a node made up to disturb it is not passed on."""
     return textwrap.wrap(
-        text,
+        "".join(letter if letter.isprintable() else "?" for letter in text),
         _WIDTH,
         initial_indent=lead,
         subsequent_indent=" " * len(lead),

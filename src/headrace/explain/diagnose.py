@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from headrace.explain import health_rules, identity_rules
 from headrace.explain.causes import Cause, CauseKind, Diagnosis, State
-from headrace.explain.facts import CANDIDATES, LEADER, Facts, Seen, names, span
+from headrace.explain.facts import CANDIDATES, FOLLOWER, LEADER, Facts, Seen, names, span
 from headrace.wire.messages.describe_quorum import NodeView
 
 RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
@@ -99,9 +99,13 @@ def _leader_line(facts: Facts) -> str:
     if facts.leader is not None:
         view = facts.leader
         return f"Node {view.node_id} leads epoch {view.epoch}, committed up to offset {view.high_watermark}. "
-    foreign = facts.foreign_leader
-    assert foreign is not None, "somebody leads"
-    return f"Node {foreign.leader_id} leads epoch {foreign.epoch}, committed up to offset {foreign.high_watermark}. "
+    foreign, served = facts.foreign_leader, facts.followed
+    if foreign is not None:
+        return (
+            f"Node {foreign.leader_id} leads epoch {foreign.epoch}, committed up to offset {foreign.high_watermark}. "
+        )
+    assert served is not None, "somebody leads"
+    return f"Node {served.leader_id}, which does not answer us, leads epoch {served.epoch}. "
 
 
 def _story(facts: Facts) -> Iterator[str]:
@@ -124,7 +128,7 @@ def _line_of(view: NodeView, facts: Facts) -> str:
             parts.append(f"was refused by {names(refused)}")
     elif view.voted_id >= 0 and view.role != LEADER:
         parts.append(f"voted for node {view.voted_id}")
-    if view.role == "Follower":
+    if view.role == FOLLOWER:
         parts.append(f"follows node {view.leader_id}")
     parts.append(
         f"log {view.log_start_offset}..{view.log_end_offset} (last epoch {view.log_end_epoch}), on disk up to "

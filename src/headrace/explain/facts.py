@@ -18,6 +18,7 @@ ALIVE_MS = 4_000
 """Who was heard, or answered, so short a time ago lives. A follower asks its leader twice a second at least."""
 
 LEADER = "Leader"
+FOLLOWER = "Follower"
 CANDIDATES = ("Candidate", "Prospective")
 
 
@@ -76,8 +77,7 @@ class Facts:
     def _leader(self) -> NodeView | None:
         """The node that leads the newest epoch, as it says itself."""
         leaders = [view for view in self.views.values() if view.role == LEADER]
-        newest = max((view.epoch for view in self.views.values()), default=-1)
-        return max((view for view in leaders if view.epoch == newest), key=lambda view: view.node_id, default=None)
+        return max(leaders, key=lambda view: (view.epoch, view.node_id), default=None)
 
     def _reference(self) -> NodeView | None:
         """Whose voter set counts: the leader's; else the newest in a log; else the one that most nodes have."""
@@ -96,9 +96,22 @@ class Facts:
         return max(known, key=lambda each: each.epoch, default=None)
 
     @property
+    def followed(self) -> NodeView | None:
+        """A voter that is served by a leader which we do not reach ourselves, when it and such others are a majority with it."""
+        served = [
+            view
+            for view in self.views.values()
+            if view.role == FOLLOWER
+            and view.node_id in self.voter_ids
+            and is_working(self.link(view.node_id, view.leader_id))
+        ]
+        counts = Counter((view.leader_id, view.epoch) for view in served)
+        return next((view for view in served if counts[view.leader_id, view.epoch] + 1 >= self.majority), None)
+
+    @property
     def has_leader(self) -> bool:
         """Somebody leads."""
-        return self.leader is not None or self.foreign_leader is not None
+        return self.leader is not None or self.foreign_leader is not None or self.followed is not None
 
     @property
     def is_stalled(self) -> bool:

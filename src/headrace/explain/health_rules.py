@@ -22,15 +22,19 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
         return
     ids = tuple(gone)
     evidence = [line for voter_id in gone for line in _absence(facts, voter_id)]
+    is_refused = all("refused" in failure for voter_id in gone for failure in facts.failures_of(voter_id))
     left = len(facts.voter_ids) - len(gone)
     if left < facts.majority:
         yield Cause(
             kind=CauseKind.MAJORITY_DOWN,
             nodes=ids,
-            headline=f"{len(gone)} of {len(facts.voter_ids)} voters are down ({names(ids)}); {facts.majority} are needed",
+            headline=f"{len(gone)} of {len(facts.voter_ids)} voters {'are down' if is_refused else 'do not answer'} "
+            f"({names(ids)}); {facts.majority} are needed",
             evidence=tuple(evidence),
             advice=(
-                f"Start {names(ids)}: one quorum needs {facts.majority - left} more of them.",
+                f"Start {names(ids)}: the quorum needs {facts.majority - left} more of them."
+                if is_refused
+                else f"Look whether {names(ids)} hang, are paused or unplugged: the quorum needs {facts.majority - left} more of them.",
                 "If they are lost for good with their disks, metadata can only be saved from a remaining voter's directory.",
             ),
             is_blocking=True,

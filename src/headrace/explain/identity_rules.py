@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID
 from headrace.explain.causes import Cause, CauseKind
-from headrace.explain.facts import Facts, VoterKey, is_failing, names, voter_set
+from headrace.explain.facts import FOLLOWER, Facts, VoterKey, is_failing, names, voter_set
 from headrace.wire.messages.describe_quorum import NodeView
 
 
@@ -140,7 +140,7 @@ def _is_stale(view: NodeView, reference: NodeView, right: tuple[VoterKey, ...], 
     } and view.kraft_version != reference.kraft_version:
         return False  # the upgrade to kraft.version 1 is on its way to it
     if (
-        view.role == "Follower"
+        view.role == FOLLOWER
         and facts.leader is not None
         and view.leader_id == facts.leader.node_id
         and view.epoch == facts.leader.epoch
@@ -212,8 +212,10 @@ def _client_listener(facts: Facts, view: NodeView, peer_id: int, port: int) -> s
     peer = facts.views.get(peer_id)
     if peer is None or peer.node_id == view.node_id:
         return None
+    if any(each.port == port and each.is_for_controllers for each in peer.own_end_points):
+        return None
     for each in peer.own_end_points:
-        if each.port == port and not each.is_for_controllers:
+        if each.port == port:
             return f"that is the listener {each.name} of node {peer_id}, for clients, not for controllers"
     return None
 

@@ -59,3 +59,10 @@ def test_where_nobody_answers_it_says_so(capsys: pytest.CaptureFixture[str]) -> 
     assert "Nothing is known of the quorum: no node answers at any address that was given." in shown
     assert "127.0.0.1:1: connection refused" in shown
     assert "127.0.0.1:2: connection refused" in shown
+
+
+def test_what_a_node_makes_up_does_not_reach_the_terminal() -> None:
+    """B-W06: control characters of an answer are shown as question marks."""
+    shown = "\n".join(lines(Diagnosis(state=State.DEGRADED, summary="a\x1b[2Jb", causes=(), story=("c\x07d",))))
+    assert "a?[2Jb" in shown
+    assert "c?d" in shown

@@ -406,3 +406,35 @@ def test_words_for_readers() -> None:
         "nodes 1 and 3",
         "nodes 1, 2 and 3",
     ]
+
+
+def test_a_leader_that_only_the_voters_reach_leads() -> None:
+    """S4-36: two of three are served by it; nothing is down but our way to it."""
+    found = diagnose(seen([view(2), view(3)], down=(1,)))
+    assert found.state is State.HEALTHY
+    assert found.summary == "Node 1, which does not answer us, leads epoch 7. The quorum is healthy."
+
+
+def test_voters_that_hang_are_not_said_to_be_down() -> None:
+    """fault:S9: they take connections and say nothing."""
+    silent = [Seen(address=f"h{number}:9093", expected_id=number, failure="timed out") for number in (1, 3)]
+    alone = leaderless(2, links=(failing(1), failing(3)))
+    found = diagnose([*seen([alone]), *silent])
+    assert first(found) == (State.LEADERLESS, CauseKind.MAJORITY_DOWN, (1, 3))
+    assert found.causes[0].headline == "2 of 3 voters do not answer (nodes 1 and 3); 2 are needed"
+    assert "hang" in found.causes[0].advice[0]
+
+
+def test_one_port_on_two_interfaces_is_no_wrong_listener() -> None:
+    """S4-13: clients and controllers may share a port number on different addresses."""
+    shared = (
+        OwnEndPoint(name="CONTROLLER", host="inside", port=9093, is_for_controllers=True),
+        OwnEndPoint(name="PLAINTEXT", host="outside", port=9093),
+    )
+    assert diagnose(seen([view(1, own_end_points=shared), view(2), view(3)])).state is State.HEALTHY
+
+
+def test_a_candidate_of_a_higher_epoch_does_not_hide_the_leader() -> None:
+    """B-R27: one node that raised its epoch alone; the others go on."""
+    found = diagnose(seen([view(1), view(2), view(3, role="Candidate", epoch=12, leader_id=-1)]))
+    assert "Node 1 leads epoch 7" in found.summary
