@@ -275,6 +275,8 @@ class Following:
 
     def _stand_later(self, successors: list[tuple[int, object]]) -> None:
         core = self._core
+        if isinstance(core.role, Follower) and core.role.has_fetched:
+            core.become(replace(core.role, has_fetched=False))
         if not core.is_voter:
             return
         position = serving.position_among(successors, core.config.node_id, core.config.directory_id)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MIN_BACKOFF_MS = 50
 """Who lost an election leaves the winner at least so long to be heard of."""
 
-ASK_AGAIN_MS = 100
+ASK_AGAIN_MS = 50
 """A voter that refused a pre-vote is asked again so soon: it may see only later that the leader is gone."""
 
 
@@ -48,6 +48,7 @@ class Voting:
         self._on_elected = on_elected
         self._retries = 0
         self._give_way_until_ms = 0
+        self._give_up_ms = 0
         self._ask_again_ms: dict[int, int] = {}
 
     # This node's own elections
@@ -92,6 +93,7 @@ class Voting:
             vote = core.own_vote(role.epoch)
             voted_id, voted_directory_id = vote.voted_id, vote.voted_directory_id
         self._give_way_until_ms = 0
+        self._give_up_ms = core.now_ms + 3 * ASK_AGAIN_MS
         self._ask_again_ms.clear()
         core.become(
             Prospective(
@@ -118,12 +120,15 @@ class Voting:
         if core.now_ms >= role.election_deadline_ms or self._is_refused(role):
             self._drop_back(role)
             return
-        core.wake_at(role.election_deadline_ms)
+        core.wake_at(role.election_deadline_ms if core.now_ms >= self._give_up_ms else self._give_up_ms)
         self._ask(Purpose.PRE_VOTE, role.granted)
 
     def _is_refused(self, role: Prospective) -> bool:
-        """A majority said no: somebody leads, or has a longer log."""
-        return cannot_win(voters=len(self._core.voters.voters), rejected=len(role.rejected), unreachable=0)
+        """The leader itself said no, or a majority did, and again when asked again: somebody leads, or has a longer log."""
+        if role.leader_id in role.rejected:
+            return True
+        is_lost = cannot_win(voters=len(self._core.voters.voters), rejected=len(role.rejected), unreachable=0)
+        return is_lost and self._core.now_ms >= self._give_up_ms
 
     def _drop_back(self, role: Prospective) -> None:
         """Nobody would elect it now: follow the leader that it knows, else wait."""
