@@ -13,6 +13,7 @@ from headrace.controller.machine import ControllerMachine
 from headrace.core.error_code import ErrorCode
 from headrace.node.machine import NodeMachine
 from headrace.node.metadata_plane import MetadataPlane
+from headrace.sim.faults import FaultKind
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tools.mutants.planting import Defect, Planting
 
@@ -118,12 +119,24 @@ def reuses_producer_ids(planting: Planting) -> None:
     planting.replace(requests, "_PLAIN", table)
 
 
+_JUMPS = frozenset({FaultKind.JUMP})
+_FAILOVERS = frozenset(
+    {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
+)
+
 DEFECTS = (
     Defect(id="K20", what="an ISR change with an old partition epoch is accepted", plant=takes_old_partition_epochs),
     Defect(id="K23", what="a fenced broker goes on leading", plant=fenced_broker_stays_leader),
-    Defect(id="K24", what="brokers are fenced by the wall clock", plant=fences_by_the_wall_clock),
-    Defect(id="K25", what="brokers are fenced right after a failover", plant=fences_after_a_failover),
+    Defect(id="K24", what="brokers are fenced by the wall clock", plant=fences_by_the_wall_clock, faults=_JUMPS),
+    Defect(
+        id="K25", what="brokers are fenced right after a failover", plant=fences_after_a_failover, faults=_FAILOVERS
+    ),
     Defect(id="K26", what="an answer leaves before its records are committed", plant=answers_before_the_commit),
     Defect(id="K27", what="the records of an operation are appended in two batches", plant=splits_operations),
-    Defect(id="K28", what="a block of producer ids is given out again after a failover", plant=reuses_producer_ids),
+    Defect(
+        id="K28",
+        what="a block of producer ids is given out again after a failover",
+        plant=reuses_producer_ids,
+        faults=_FAILOVERS,
+    ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import StorageFault
 from headrace.node import disk
+from headrace.sim.faults import FaultKind
 from headrace.storage import snapshot_files
 from headrace.storage.flushing import SegmentFlush
 from tools.mutants.planting import Defect, Planting
@@ -59,8 +60,15 @@ def _replace_file(planting: Planting, instead: Any) -> None:
             planting.replace(module, "replace_file", instead)
 
 
+_POWER = frozenset({FaultKind.POWER, FaultKind.BLACKOUT, FaultKind.CRASH_DISK})
+
 DEFECTS = (
-    Defect(id="K30", what="a rename is not made durable", plant=name_not_synced),
-    Defect(id="K31", what="a failed fsync is repeated and believed", plant=failed_sync_is_repeated),
-    Defect(id="K32", what="quorum-state is written in place", plant=written_in_place),
+    Defect(id="K30", what="a rename is not made durable", plant=name_not_synced, faults=_POWER),
+    Defect(
+        id="K31",
+        what="a failed fsync is repeated and believed",
+        plant=failed_sync_is_repeated,
+        faults=frozenset({FaultKind.FAIL_SYNC}),
+    ),
+    Defect(id="K32", what="quorum-state is written in place", plant=written_in_place, faults=_POWER),
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headrace.sim.checkers import all_checkers
 from headrace.sim.cluster import SimCluster
 from headrace.sim.observation import InvariantBroken
-from headrace.sim.plan import draw_cluster_plan, draw_quorum_plan
+from headrace.sim.plan import Plan, draw_cluster_plan, draw_quorum_plan
 from tools.mutants import controller_defects, disk_defects, raft_defects
 from tools.mutants.planting import Defect, planted
 
@@ -27,9 +27,14 @@ class Found(NamedTuple):
     message: str
 
 
+def plan_of(seed: int, level: str) -> Plan:
+    """The very run that `headrace sim --level LEVEL --seed SEED` makes."""
+    return draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
+
+
 def run(seed: int, level: str, defect: Defect | None) -> Found | None:
     """One run until its faults stop, without the healing after them: a defect is to break a rule, not to be slow. What broke, or None."""
-    plan = draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
+    plan = plan_of(seed, level)
     with planted(defect):
         cluster = SimCluster(plan, checkers=all_checkers())
         try:
@@ -53,6 +58,8 @@ def is_clean(seed: int, level: str) -> bool:
 def hunt(defect: Defect, seeds: Iterable[int]) -> Found | None:
     """The first of the seeds at which the defect is found, and at which nothing is found without it."""
     for seed in seeds:
+        if not defect.may_show(plan_of(seed, defect.level)):
+            continue
         found = run(seed, defect.level, defect)
         if found is not None and is_clean(seed, defect.level):
             return found

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.sim.faults import FaultKind
+    from headrace.sim.plan import Plan
 
 
 class Planting:
@@ -36,12 +40,24 @@ class Planting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """One mistake: its id, what it is, how it is planted, and where it shows: the level of the simulation, or the crash points."""
+    """One mistake: its id, what it is, how it is planted, and the level of the simulation where it shows.
+
+    A run whose plan has none of the `faults` (any will do when there are none), no changes of voters when `changes_voters`, or fewer
+    than `voters` cannot show it: such a seed counts as one that did not find it, and is not run.
+    """
 
     id: str
     what: str
     plant: Callable[[Planting], None]
     level: str = "quorum"
+    faults: frozenset[FaultKind] = frozenset()
+    changes_voters: bool = False
+    voters: int = 1
+
+    def may_show(self, plan: Plan) -> bool:
+        """Whether a run of this plan can find it at all."""
+        has_fault = not self.faults or any(fault.kind in self.faults for fault in plan.faults)
+        return has_fault and plan.voters >= self.voters and (plan.changes_voters or not self.changes_voters)
 
 
 @contextmanager

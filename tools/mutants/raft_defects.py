@@ -13,6 +13,7 @@ from headrace.raft.events import QuorumState
 from headrace.raft.following import Following
 from headrace.raft.outbox import Purpose
 from headrace.raft.roles import Candidate, Follower, Role
+from headrace.sim.faults import FaultKind
 from headrace.storage.snapshot_files import SnapshotFiles
 from tools.mutants.planting import Defect, Planting
 
@@ -176,19 +177,68 @@ def _users(name: str) -> list[Any]:
     return [module for module in known if name in vars(module)]
 
 
+_DEATHS = frozenset(
+    {FaultKind.KILL, FaultKind.KILL_ALL, FaultKind.HUNT, FaultKind.LOOP, FaultKind.BLACKOUT, FaultKind.POWER}
+)
+_FORKS = frozenset({FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.PAUSE})
+
 DEFECTS = (
     Defect(id="K1", what="a vote is answered before it is on disk", plant=vote_not_durable),
-    Defect(id="K2", what="the log is not flushed before the next fetch", plant=not_flushed_before_the_fetch),
-    Defect(id="K3", what="a leader that restarts leads its old epoch on", plant=leads_its_old_epoch_on),
-    Defect(id="K4", what="counting commits without a record of the own epoch", plant=counting_is_enough),
-    Defect(id="K5", what="a leader counts itself though it is no voter", plant=leader_counts_itself),
-    Defect(id="K6", what="a leader stays without hearing a majority", plant=never_checks_its_quorum),
+    Defect(id="K2", what="the log is not flushed before the next fetch", plant=not_flushed_before_the_fetch, voters=2),
+    Defect(id="K3", what="a leader that restarts leads its old epoch on", plant=leads_its_old_epoch_on, faults=_DEATHS),
+    Defect(
+        id="K4",
+        what="counting commits without a record of the own epoch",
+        plant=counting_is_enough,
+        faults=_FORKS,
+        voters=3,
+    ),
+    Defect(
+        id="K5",
+        what="a leader counts itself though it is no voter",
+        plant=leader_counts_itself,
+        changes_voters=True,
+        voters=3,
+    ),
+    Defect(
+        id="K6",
+        what="a leader stays without hearing a majority",
+        plant=never_checks_its_quorum,
+        faults=_FORKS,
+        voters=2,
+    ),
     Defect(id="K7", what="a controller that is no voter does not flush", plant=observer_does_not_flush),
-    Defect(id="K8", what="a log is cut below the high watermark", plant=cuts_below_the_high_watermark),
+    Defect(
+        id="K8",
+        what="a log is cut below the high watermark",
+        plant=cuts_below_the_high_watermark,
+        faults=_FORKS,
+        voters=3,
+    ),
     Defect(id="K9", what="a snapshot's name is one too low", plant=snapshot_is_named_too_low),
     Defect(id="K10", what="a snapshot shows before it is on disk", plant=snapshot_shows_too_early),
-    Defect(id="K11", what="two changes of voters at once", plant=two_voter_changes_at_once),
-    Defect(id="K12", what="a follower appends the answer of an older epoch", plant=takes_answers_of_older_epochs),
-    Defect(id="K13", what="the epoch table is not cut at the log end", plant=epoch_stays_at_the_log_end),
-    Defect(id="K14", what="the high watermark is taken before the truncation", plant=high_watermark_before_the_cut),
+    Defect(
+        id="K11", what="two changes of voters at once", plant=two_voter_changes_at_once, changes_voters=True, voters=3
+    ),
+    Defect(
+        id="K12",
+        what="a follower appends the answer of an older epoch",
+        plant=takes_answers_of_older_epochs,
+        faults=_FORKS,
+        voters=3,
+    ),
+    Defect(
+        id="K13",
+        what="the epoch table is not cut at the log end",
+        plant=epoch_stays_at_the_log_end,
+        faults=_FORKS,
+        voters=3,
+    ),
+    Defect(
+        id="K14",
+        what="the high watermark is taken before the truncation",
+        plant=high_watermark_before_the_cut,
+        faults=_FORKS,
+        voters=3,
+    ),
 )

@@ -29,6 +29,8 @@ class _Heard:
     last_ms: int
     began_ms: int
     contact: dict[int, int] = field(default_factory=dict)
+    excused: dict[int, int] = field(default_factory=dict)
+    """How long this controller itself stood still since then, at most."""
     offsets: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
 
@@ -58,7 +60,7 @@ class Sessions(Judge):
         gap = now_ms - heard.last_ms
         if gap > STALL_MS:
             for broker_id in heard.contact:
-                heard.contact[broker_id] += gap
+                heard.excused[broker_id] = heard.excused.get(broker_id, 0) + gap
         heard.last_ms = max(heard.last_ms, now_ms)
         if isinstance(event, RequestArrived):
             self._request(decided, heard, event)
@@ -92,7 +94,7 @@ class Sessions(Judge):
             return
         bound = self._timeout_ms() + CHECK_MS
         for broker_id, at in heard.contact.items():
-            if now_ms - at <= bound:
+            if now_ms - at - heard.excused.get(broker_id, 0) <= bound:
                 continue
             broker = decided.after.cluster.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
@@ -119,10 +121,12 @@ class Sessions(Judge):
             broker = decided.before.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
                 heard.contact[request.broker_id] = heard.last_ms
+                heard.excused.pop(request.broker_id, None)
                 heard.offsets[request.broker_id] = request.current_metadata_offset
                 self._unfenced(decided, request)
         elif isinstance(request, BrokerRegistrationRequest) and decided.records:
             heard.contact[request.broker_id] = heard.last_ms
+            heard.excused.pop(request.broker_id, None)
             heard.offsets.pop(request.broker_id, None)
             heard.moved.pop(request.broker_id, None)
             self._left_isr(decided, request)
