@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from headrace.broker.context import RequestContext
 from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
+from headrace.core.listener import QuorumVoter
+from headrace.core.peers import SendFailure
+from headrace.node.broker_watch import Probe
 from headrace.node.lifecycle import BrokerState
 from headrace.node.machine import DirectoryFailed, MetadataFailed
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -136,3 +142,37 @@ def test_the_controller_of_a_node_is_registered() -> None:
     [second] = again.machine.image.cluster.controllers.values()
     assert again.machine.registrar is not None
     assert second.incarnation_id == again.machine.registrar.incarnation_id != first.incarnation_id
+
+
+@pytest.mark.parametrize(("is_wanted", "probes"), [(True, 1), (False, 0)])
+def test_brokers_are_watched_where_that_is_wanted(is_wanted: bool, probes: int) -> None:
+    """C14's exception has a switch, headrace.fence.unreachable.brokers: without it nobody probes, and the session timeout decides alone."""
+    node = MemoryNode(headrace_fence_unreachable_brokers=is_wanted)
+    node.start()
+    assert node.machine.lifecycle is not None
+    context = RequestContext(api_key=63, api_version=1, listener="CONTROLLER", connection_id=4)
+    node.node.side.heard_broker(1, node.machine.lifecycle.broker_epoch, context)
+    node.settle()
+    asked = [effect for effect in node.done if isinstance(effect, Probe)]
+    assert len(asked) == probes
+    if asked:
+        node.machine.probed(asked[0].correlation, None)
+        node.machine.connection_closed("CONTROLLER", 4)
+        node.work()
+        for _ in range(2):
+            probe = [effect for effect in node.done if isinstance(effect, Probe)][-1]
+            node.machine.probed(probe.correlation, SendFailure.REFUSED)
+            node.work()
+        assert node.machine.image.cluster.brokers[1].fenced
+
+
+def test_a_node_says_what_keeps_it_from_the_quorum() -> None:
+    """S4-24: whom it asked, and how each of them failed."""
+    voters = (QuorumVoter(1, "127.0.0.1", 9093), QuorumVoter(2, "other", 9093), QuorumVoter(3, "third", 9093))
+    node = MemoryNode(controller_quorum_voters=voters)
+    node.start()
+    assert node.machine.quorum_trouble().startswith("no leader of the metadata quorum is known")
+    for each in list(node.asked):
+        failure = SendFailure.REFUSED if each.to.node_id == 2 else SendFailure.TIMED_OUT
+        node.machine.failed(each.correlation, failure)
+    assert "other:9093 refused, third:9093 timed out" in node.machine.quorum_trouble()
