@@ -6,8 +6,9 @@ It changes nothing and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.core.error_code import ErrorCode
 from headrace.raft.events import (
@@ -116,44 +117,44 @@ class QuorumWitness:
         self._clock_lead_ms: int | None = None
         self._asked: dict[int, tuple[Link, int]] = {}
         self._asking: dict[int, tuple[int, int]] = {}
+        self._on_event: dict[type, Callable[[Any, int], None]] = {
+            RaftResponseArrived: self._answered,
+            RaftRequestFailed: self._failed,
+            RaftRequestArrived: self._heard,
+            LogFlushed: lambda _, now_ms: self.flushes.ended(now_ms),
+            QuorumStateStored: lambda _, now_ms: self.state_stores.ended(now_ms),
+        }
+        self._on_effect: dict[type, Callable[[Any, int], None]] = {
+            SendRaftRequest: self._asks,
+            AnswerRaftRequest: self._told,
+            FlushLog: self._flushes,
+            StoreQuorumState: lambda _, now_ms: self.state_stores.began(now_ms),
+            HighWatermarkAdvanced: self._commits,
+        }
 
     # What the quorum node does
 
     def saw(self, event: object, effects: Sequence[object], now_ms: int) -> None:
         """A step of the quorum node."""
-        match event:
-            case RaftResponseArrived():
-                self._answered(event.correlation, event.response, now_ms)
-            case RaftRequestFailed():
-                self._failed(event.correlation, event.failure.name, now_ms)
-            case RaftRequestArrived():
-                self._heard(event.token, event.request, now_ms)
-            case LogFlushed():
-                self.flushes.ended(now_ms)
-            case QuorumStateStored():
-                self.state_stores.ended(now_ms)
-            case _:
-                pass
+        handle = self._on_event.get(type(event))
+        if handle is not None:
+            handle(event, now_ms)
         for effect in effects:
-            self._did(effect, now_ms)
+            handle = self._on_effect.get(type(effect))
+            if handle is not None:
+                handle(effect, now_ms)
 
-    def _did(self, effect: object, now_ms: int) -> None:
-        match effect:
-            case SendRaftRequest():
-                link = self._link(effect.to.node_id, effect.to.host, effect.to.port)
-                self._asked[effect.correlation] = (link, effect.request.SCHEMA.api_key)
-            case AnswerRaftRequest():
-                self._told(effect.token, effect.response, now_ms)
-            case FlushLog():
-                self.flushes.began(now_ms)
-                if self.uncommitted_since_ms < 0:
-                    self.uncommitted_since_ms = now_ms
-            case StoreQuorumState():
-                self.state_stores.began(now_ms)
-            case HighWatermarkAdvanced():
-                self.uncommitted_since_ms = now_ms if self.flushes.began_ms >= 0 else NEVER
-            case _:
-                pass
+    def _asks(self, effect: SendRaftRequest, _: int) -> None:
+        link = self._link(effect.to.node_id, effect.to.host, effect.to.port)
+        self._asked[effect.correlation] = (link, effect.request.SCHEMA.api_key)
+
+    def _flushes(self, _: FlushLog, now_ms: int) -> None:
+        self.flushes.began(now_ms)
+        if self.uncommitted_since_ms < 0:
+            self.uncommitted_since_ms = now_ms
+
+    def _commits(self, _: HighWatermarkAdvanced, now_ms: int) -> None:
+        self.uncommitted_since_ms = now_ms if self.flushes.began_ms >= 0 else NEVER
 
     def _link(self, peer_id: int, host: str = "", port: int = -1) -> Link:
         key = (peer_id, host, port)
@@ -164,24 +165,25 @@ class QuorumWitness:
             link = self.links[key] = Link(peer_id=peer_id, host=host, port=port)
         return link
 
-    def _answered(self, correlation: int, response: object, now_ms: int) -> None:
-        link, api = self._asked.pop(correlation, (None, 0))
+    def _answered(self, event: RaftResponseArrived, now_ms: int) -> None:
+        link, api = self._asked.pop(event.correlation, (None, 0))
         if link is None:
             return
         link.answered_ms, link.failing_since_ms = now_ms, NEVER
-        code = error_in(response)
+        code = error_in(event.response)
         if code not in _USUAL:
             link.refused_ms, link.refusal_code, link.refused_api = now_ms, code, api
 
-    def _failed(self, correlation: int, failure: str, now_ms: int) -> None:
-        link, _ = self._asked.pop(correlation, (None, 0))
+    def _failed(self, event: RaftRequestFailed, now_ms: int) -> None:
+        link, _ = self._asked.pop(event.correlation, (None, 0))
         if link is None:
             return
         if link.failing_since_ms < 0:
             link.failing_since_ms = now_ms
-        link.failed_ms, link.failure = now_ms, failure
+        link.failed_ms, link.failure = now_ms, event.failure.name
 
-    def _heard(self, token: int, request: object, now_ms: int) -> None:
+    def _heard(self, event: RaftRequestArrived, now_ms: int) -> None:
+        request = event.request
         peer_id = asker_of(request)
         if peer_id < 0:
             return
@@ -190,12 +192,14 @@ class QuorumWitness:
         if isinstance(request, FetchRequest):
             link.fetched_ms = now_ms
             link.log_end_offset = request.topics[0].partitions[0].fetch_offset
-        self._asking[token] = (peer_id, request.SCHEMA.api_key)  # type: ignore[attr-defined]
+        self._asking[event.token] = (peer_id, request.SCHEMA.api_key)
 
-    def _told(self, token: int, response: object, now_ms: int) -> None:
-        peer_id, api = self._asking.pop(token, (-1, 0))
-        code = error_in(response)
-        if peer_id >= 0 and code not in _USUAL:
+    def _told(self, effect: AnswerRaftRequest, now_ms: int) -> None:
+        peer_id, api = self._asking.pop(effect.token, (-1, 0))
+        if peer_id < 0:
+            return
+        code = error_in(effect.response)
+        if code not in _USUAL:
             link = self._link(peer_id)
             link.told_ms, link.told_code, link.told_api = now_ms, code, api
 
