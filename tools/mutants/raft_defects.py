@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.epochs import EpochTable
 from headrace.node.metadata_plane import SnapshotJob
@@ -13,6 +14,7 @@ from headrace.raft.events import QuorumState
 from headrace.raft.following import Following
 from headrace.raft.outbox import Purpose
 from headrace.raft.roles import Candidate, Follower, Role
+from headrace.raft.voter_changes import VoterChanges
 from headrace.sim.faults import FaultKind
 from headrace.storage.snapshot_files import SnapshotFiles
 from tools.mutants.planting import Defect, Planting
@@ -128,7 +130,17 @@ def snapshot_shows_too_early(planting: Planting) -> None:
 
 
 def two_voter_changes_at_once(planting: Planting) -> None:
-    """K11."""
+    """K11: neither the one under way nor the one in the log holds up the next."""
+    honest = VoterChanges.__dict__["_change_refusal"]
+
+    def change_refusal(self: Any, doing: str) -> Any:
+        pending, self.pending = self.pending, None
+        refusal = honest(self, doing)
+        if refusal[0] is not ErrorCode.NONE:
+            self.pending = pending
+        return refusal
+
+    planting.replace(VoterChanges, "_change_refusal", change_refusal)
     planting.replace(voter_changes, "has_uncommitted_change", lambda core: False)
     planting.replace(voter_changes, "check_one_change", lambda core, voters: None)
 

@@ -224,11 +224,11 @@ class Operator(Client):
             self.ask_controller(request, timeout_ms=6_000)
 
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
-        """After a while, the next."""
+        """After a while, or at once, the next."""
         if outcome is Outcome.OK:
             marker = "voter added" if isinstance(request, add_raft_voter.AddRaftVoterRequest) else "voter removed"
             self.cluster.markers.hit(marker)
-        self.begin(self.chance.randrange(50, self.cluster.voter_change_ms))
+        self.begin(0 if self.chance.random() < 0.2 else self.chance.randrange(50, self.cluster.voter_change_ms))
 
     def _change(self) -> Message | None:
         cluster, chance = self.cluster, self.chance

@@ -167,6 +167,8 @@ class SimCluster:
         clients: list[Client] = [Admin(self, -1 - number) for number in range(plan.admins)]
         if plan.changes_voters or any(fault.kind is FaultKind.REPLACE for fault in plan.faults):
             clients.append(Operator(self, -100))
+        if plan.changes_voters and plan.seed % 2:
+            clients.append(Operator(self, -101))
         for number in range(plan.scripted_brokers):
             broker_id = FIRST_BROKER_ID + 100 + number
             clients.append(ScriptedBroker(self, -200 - number, broker_id=broker_id, rack=self.rack_of(broker_id)))
