@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from headrace.wire.schema import Message
 
 DATA: Final = "/data"
+TICK_US: Final = 1_000
+"""No node looks at its clock more often than this."""
 CONTROLLER_PORT: Final = 9093
 BROKER_PORT: Final = 9092
 METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
@@ -168,6 +170,7 @@ class SimNode:
         self._lanes: dict[Lane, deque[tuple[NodeEffect, DiskJob, int]]] = {}
         self._inbox: list[tuple[Callable[[Any, Any], None], Any, Any]] = []
         self._wakes_at_us = -1
+        self._woke_at_us = -TICK_US
         self._published: MetadataImage | None = None
         self._renamed: list[str] = []
 
@@ -377,7 +380,7 @@ class SimNode:
         due_ms = None if machine is None else machine.next_deadline_ms()
         if due_ms is None:
             return
-        at_us = self.clock.world_us(due_ms)
+        at_us = max(self.clock.world_us(due_ms), self._woke_at_us + TICK_US)
         if self._wakes_at_us < 0 or at_us < self._wakes_at_us:
             self._wakes_at_us = max(at_us, self.world.schedule.now_us + 1)
             self.world.schedule.at(self._wakes_at_us, self._wake, self.run, self._wakes_at_us)
@@ -386,6 +389,7 @@ class SimNode:
         if run != self.run or planned_us != self._wakes_at_us or not self.is_up or self.is_paused:
             return
         self._wakes_at_us = -1
+        self._woke_at_us = self.world.schedule.now_us
         machine = self.machine
         if machine is None:
             return

@@ -68,7 +68,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
-        heal_ms=20 * limits.controller_quorum_election_timeout_ms,
+        heal_ms=10 * limits.controller_quorum_election_timeout_ms,
         think_ms=chance.choice((20, 100, 400)),
         versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
     )
@@ -152,6 +152,6 @@ def draw_cluster_plan(seed: int, *, length_ms: int = 15_000) -> Plan:
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
-        heal_ms=20 * limits.controller_quorum_election_timeout_ms + 2 * limits.broker_session_timeout_ms,
+        heal_ms=10 * limits.controller_quorum_election_timeout_ms + 2 * limits.broker_session_timeout_ms,
         think_ms=chance.choice((50, 200, 400)),
     )
