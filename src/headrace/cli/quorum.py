@@ -11,8 +11,10 @@ from headrace.cli.quorum_change import describe_end_points, new_controller
 from headrace.cli.quorum_view import replication_lines, show_replication, show_status, status_lines
 from headrace.cli.shell import connect, connection_options, json_option, read_properties
 from headrace.client import admin_cluster, admin_quorum
+from headrace.client.admin_quorum import QuorumInfo
 from headrace.client.blocking import BlockingClient
-from headrace.core.errors import OperatorError
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import Uuid
 
 
@@ -56,7 +58,7 @@ def describe(options: dict[str, Any], is_status: bool, is_replication: bool, is_
     _check_describe(is_status=is_status, is_replication=is_replication, is_human=is_human)
     with _connect(options) as client:
         cluster_id = client.run(admin_cluster.describe_cluster).cluster_id if is_status else ""
-        info = client.run(admin_quorum.describe_quorum)
+        info = _ask_leader(client)
     if as_json or options["as_json"]:
         show_json(show_status(info, cluster_id) if is_status else show_replication(info))
     elif is_status:
@@ -64,6 +66,19 @@ def describe(options: dict[str, Any], is_status: bool, is_replication: bool, is_
     else:
         replication_lines(info, is_human=is_human, is_table=is_terminal())
     return 0
+
+
+def _ask_leader(client: BlockingClient) -> QuorumInfo:
+    """The quorum as its leader describes it. Raises OperatorError, with a way on where nobody leads."""
+    try:
+        return client.run(admin_quorum.describe_quorum)
+    except PeerError as error:
+        if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER and not error.code.is_retriable:
+            raise
+        why = str(error)
+    except OperatorError as error:
+        why = str(error)
+    raise OperatorError(f"{why}: `headrace quorum explain` tells why")
 
 
 def _check_describe(*, is_status: bool, is_replication: bool, is_human: bool) -> None:

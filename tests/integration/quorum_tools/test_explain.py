@@ -102,7 +102,7 @@ def test_a_healthy_quorum_is_called_healthy() -> None:
         assert "node 101 (observer)" in through_broker.out
 
 
-def test_majority_down() -> None:
+def test_majority_down(tmp_path: Path) -> None:
     """fault:S5: two of three controllers are killed."""
     with Cluster(controllers=3, brokers=1, properties=QUICK) as cluster:
         killed = followers(cluster)
@@ -113,6 +113,11 @@ def test_majority_down() -> None:
         through_broker = headrace("quorum", "--bootstrap-server", cluster.bootstrap_servers, "explain")
         assert through_broker.code == 1
         assert "The quorum has no leader: 2 of 3 voters are down" in through_broker.out
+        hurry = tmp_path / "client.properties"
+        hurry.write_text("default.api.timeout.ms=2000\n")
+        where = ["--bootstrap-controller", cluster.bootstrap_controllers, "--command-config", str(hurry)]
+        described = headrace("quorum", *where, "describe", "--status")
+        assert (described.code, "`headrace quorum explain` tells why" in described.err) == (1, True)
         cluster.start(killed[0])
         cluster.leader()
 

@@ -137,7 +137,10 @@ def test_a_new_node_that_nobody_tells_the_cluster_is_refused(tmp_path: Path) -> 
 
 def test_several_static_voters_need_one_id(tmp_path: Path) -> None:
     """S4-19: each would make up its own cluster."""
-    several: dict[str, Any] = {"controller_quorum_voters": f"1@{FIRST},2@{SECOND}", "controller_quorum_bootstrap_servers": ""}
+    several: dict[str, Any] = {
+        "controller_quorum_voters": f"1@{FIRST},2@{SECOND}",
+        "controller_quorum_bootstrap_servers": "",
+    }
     with pytest.raises(OperatorError, match="need one cluster id"):
         run(config(tmp_path / "new", **several))
     alone: dict[str, Any] = {"controller_quorum_voters": f"1@{FIRST}", "controller_quorum_bootstrap_servers": ""}
