@@ -72,7 +72,7 @@ class RaftCore:
         self.role: Role = starting_role(
             state,
             node_id=config.node_id,
-            is_voter=self.is_voter,
+            is_voter=self.may_stand,
             log_epoch=self.last().epoch,
             leader_end_points=self.end_points_of(state.leader_id),
         )
@@ -101,6 +101,24 @@ class RaftCore:
         if isinstance(role, Follower | Prospective):
             return role.leader_end_points
         return ()
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether it may ask for votes: a voter, or one that the newest, uncommitted voters leave out.
+
+        The latter may be the only one who holds that change, and so the only one who can be elected and commit it (KIP-853; Raft 4.2.2). It
+        counts no vote of its own.
+        """
+        if self.is_voter:
+            return True
+        former = self.history.replaced(self.log.high_watermark)
+        own = (self.config.node_id, self.config.directory_id)
+        return self.config.is_controller and former is not None and former.is_voter(*own)
+
+    def votes(self, granted: frozenset[int]) -> int:
+        """How many of those who granted are voters in force; this node only if it is one."""
+        own = 1 if self.is_voter and self.config.node_id in granted else 0
+        return own + sum(each.voter_id in granted for each in self.others)
 
     def end_points_of(self, voter_id: int) -> tuple[VoterEndPoint, ...]:
         """Where the voters in force say that this one listens."""
@@ -261,7 +279,7 @@ class RaftCore:
                 -1,
                 self.config.node_id,
             )  # led by this node before its disk was set back: no vote in it
-        deadline = self.random_election_deadline() if self.is_voter else None
+        deadline = self.random_election_deadline() if self.may_stand else None
         self.become(Unattached(epoch=epoch, leader_id=leader_id, voted_id=voted_id, election_deadline_ms=deadline))
 
     def to_follower(self, epoch: int, leader_id: int, end_points: tuple[VoterEndPoint, ...]) -> None:

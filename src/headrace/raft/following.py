@@ -71,7 +71,7 @@ class Following:
 
     def _poll_follower(self, role: Follower) -> None:
         core = self._core
-        if core.is_voter and not core.is_shutting_down:
+        if core.may_stand and not core.is_shutting_down:
             if core.now_ms >= self._fetch_deadline_ms and not self._download.is_finishing:
                 self._on_leader_gone()
                 return
@@ -233,7 +233,7 @@ class Following:
         role = core.role
         if not core.config.elect_on_refused or core.is_shutting_down or not isinstance(role, Follower):
             return
-        if core.is_voter:
+        if core.may_stand:
             self._on_leader_gone()
         elif role.has_fetched:
             core.become(replace(role, has_fetched=False))
@@ -277,7 +277,7 @@ class Following:
         core = self._core
         if isinstance(core.role, Follower) and core.role.has_fetched:
             core.become(replace(core.role, has_fetched=False))
-        if not core.is_voter:
+        if not core.may_stand:
             return
         position = serving.position_among(successors, core.config.node_id, core.config.directory_id)
         wait = successor_backoff(position, len(successors), max_ms=core.config.election_backoff_max_ms)

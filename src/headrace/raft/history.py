@@ -55,6 +55,12 @@ class VoterHistory:
         latest = self._entries[-1]
         return latest if latest.offset >= high_watermark else None
 
+    def replaced(self, high_watermark: int) -> VoterSet | None:
+        """The voters that the newest, uncommitted change replaces; None when it is committed."""
+        if len(self._entries) < 2 or self._entries[-1].offset < high_watermark:
+            return None
+        return self._entries[-2].voters
+
     def named(self, offset: int, voters: VoterSet) -> None:
         """The record at `offset` of the log names the voters."""
         self._entries.append(VotersAt(offset, voters))

@@ -311,7 +311,7 @@ class RaftNode:
 
     def _start_waiting(self, role: Role) -> None:
         core = self._core
-        if not core.is_voter or not isinstance(role, Unattached | Resigned):
+        if not core.may_stand or not isinstance(role, Unattached | Resigned):
             return
         knows_nobody = not isinstance(role, Unattached) or role.leader_id < 0
         if knows_nobody and core.config.elect_at_start:

@@ -58,7 +58,7 @@ class Voting:
         core = self._core
         match core.role:
             case Unattached(election_deadline_ms=deadline) | Resigned(election_deadline_ms=deadline):
-                if deadline is None or core.is_shutting_down or not core.is_voter:
+                if deadline is None or core.is_shutting_down or not core.may_stand:
                     return
                 if core.now_ms < deadline:
                     core.wake_at(deadline)
@@ -112,7 +112,7 @@ class Voting:
         core = self._core
         if core.is_shutting_down:
             return
-        if is_majority(len(role.granted), voters=len(core.voters.voters)):
+        if is_majority(core.votes(role.granted), voters=len(core.voters.voters)):
             if core.now_ms >= self._give_way_until_ms:
                 self._stand()
                 return
@@ -170,7 +170,7 @@ class Voting:
     def _granted(self, role: Candidate, voter_id: int) -> None:
         core = self._core
         role = replace(role, granted=role.granted | {voter_id})
-        if role.is_elected or not is_majority(len(role.granted), voters=len(core.voters.voters)):
+        if role.is_elected or not is_majority(core.votes(role.granted), voters=len(core.voters.voters)):
             core.become(role)
             return
         elected = replace(role, is_elected=True)
@@ -339,6 +339,6 @@ class Voting:
                 epoch=role.epoch,
                 voted_id=candidate_id,
                 voted_directory_id=None if directory_id == ZERO_UUID else directory_id,
-                election_deadline_ms=core.random_election_deadline() if core.is_voter else None,
+                election_deadline_ms=core.random_election_deadline() if core.may_stand else None,
             )
         )

@@ -236,3 +236,20 @@ def test_all_voters_may_move_at_once_when_bootstrap_servers_are_right() -> None:
         cluster.start(node_id, end_points=(moved,), bootstrap_servers=servers)
     leader = cluster.elect()
     cluster.run_committed(cluster.offer(leader, b"after"))
+
+
+def test_a_leader_whose_removal_nobody_else_holds_is_elected_once_more_to_commit_it() -> None:
+    """B-R25, Raft 4.2.2: with two voters, the one that stays holds less and could never win; nobody else would ever lead."""
+    cluster = dynamic_cluster(1, 2)
+    leader = cluster.elect()
+    cluster.run_committed(cluster.offer(leader, b"before"))
+    [other] = [each for each in (1, 2) if each != leader]
+    cluster.isolate(other)
+    cluster.ask(leader, remove_voter(leader))
+    cluster.run_for(15_000)
+    assert cluster.leaders() == []
+    cluster.heal()
+    cluster.run_until(lambda: cluster.leaders() == [other], within_ms=20_000)
+    cluster.run_committed(cluster.offer(other, b"after"))
+    assert cluster.members[leader].raft.voters.ids == (other,)
+    assert isinstance(cluster.members[leader].raft.role, Follower)

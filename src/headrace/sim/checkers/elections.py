@@ -113,9 +113,12 @@ class Elections(Group):
             self._granted[life.node_id] = set()
 
     def _must_be_voter(self, life: Life, what: str) -> None:
+        """R19; whom only an uncommitted change leaves out may be the only one that can commit it (Raft 4.2.2)."""
         node_id, directory_id = life.disk.key
-        voters = life.disk.log.voters
-        if voters.voters and not voters.is_voter(node_id, directory_id):
+        log = life.disk.log
+        voters = log.voters
+        former = log.voters_before(log.last_voters_end - 1)
+        if voters.voters and not voters.is_voter(node_id, directory_id) and not former.is_voter(node_id, directory_id):
             raise self.broken("R19", f"node {node_id} is {what} and no voter", life)
 
     # What R22 counts
