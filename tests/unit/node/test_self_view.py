@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headrace import __version__
@@ -102,6 +104,10 @@ def test_last_words_of_a_peer_are_told(node: MemoryNode) -> None:
     words = DescribeQuorumRequest(last_words_of=3, last_words="No space left on device")
     assert message(on_controller.handle(words, ASKED, node.node.side)).error_code == 0
     node.clock.now += 250
+    hearsay = DescribeQuorumRequest(last_words_of=4, last_words="what a client of a broker says")
+    for context in (replace(ASKED, is_forwarded=True), replace(ASKED, is_internal=True)):
+        on_controller.handle(hearsay, context, node.node.side)
+    assert [link.peer_id for link in view_of(node).links] == [3]
     (link,) = [link for link in view_of(node).links if link.peer_id == 3]
     assert (link.last_words, link.last_words_age_ms) == ("No space left on device", 250)
     assert link.answered_age_ms == NEVER

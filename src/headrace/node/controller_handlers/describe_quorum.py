@@ -12,8 +12,9 @@ from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, Descri
 
 def handle(request: DescribeQuorumRequest, context: RequestContext, side: ControllerSide) -> Deferred | Reply:
     """The leader describes the quorum. Who wants a view of this very node, leader or not, asks with the project's field (decision 17)."""
-    if request.last_words:
-        side.heard_last_words(request.last_words_of, request.last_words)
+    if request.last_words and not request.topics:
+        if not context.is_forwarded and not context.is_internal:  # a voter says it itself, on a controller's listener
+            side.heard_last_words(request.last_words_of, request.last_words)
         return Reply(DescribeQuorumResponse(error_message=""))
     if request.wants_node_view and not request.topics:
         return Reply(DescribeQuorumResponse(error_message="", node_views=(side.view(),)))
