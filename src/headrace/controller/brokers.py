@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from immutables import Map
 
-from headrace.controller.decision import Decision, Moves
+from headrace.controller.decision import Decision, Moves, check_record
 from headrace.controller.heartbeats import Heartbeats
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -76,6 +76,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)
 
+    check_record(situation, register_broker_record(registration, situation.metadata_version))
     moves = Moves(
         places=situation.index.partitions_with(request.broker_id),
         remove=request.broker_id,

@@ -114,6 +114,12 @@ def check_broker_epoch(situation: Situation, broker_id: int, broker_epoch: int) 
     return broker
 
 
+def check_record(situation: Situation, record: VersionedRecord) -> None:
+    """A record that will be written later must fit a batch. Raises EncodeError, PeerError(POLICY_VIOLATION) (B-C22)."""
+    if len(record.encode()) > situation.config.internal_metadata_max_batch_size_in_bytes // 2:
+        raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
 RECORD_OVERHEAD: Final = 20
 """Bytes that a record costs in a batch beside its own, at most."""
 

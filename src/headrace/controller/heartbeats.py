@@ -116,9 +116,9 @@ class Heartbeats:
             self._unfenced[broker_id] = session
 
     def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
-        """The broker's leaderships were moved by records up to `offset`; only the first time counts."""
-        session = self._sessions[broker_id]
-        if session.controlled_shutdown_offset < 0:
+        """The broker's leaderships were moved by records up to `offset`; only the first time counts. Not for one that is fenced meanwhile."""
+        session = self._unfenced.get(broker_id)
+        if session is not None and session.controlled_shutdown_offset < 0:
             session.controlled_shutdown_offset = offset
 
     def forgive(self, stalled_ms: int) -> None:

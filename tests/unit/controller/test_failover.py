@@ -309,3 +309,36 @@ def test_large_bootstrap_records_are_one_transaction() -> None:
     bench.commit()
     assert len(bench.committed_image.scram) == 30
     assert active().machine.is_active
+
+
+def test_a_registration_that_fits_no_batch_is_refused_before_anything_moves() -> None:
+    """B-C22: the former incarnation keeps its places, and the controller its leadership."""
+    bench, _ = cluster(2, internal_metadata_max_batch_size_in_bytes=4_000)
+    topic(bench, (1, 2))
+    bench.advance(SESSION_MS + 500)
+    bench.commit()
+    before = bench.machine.image
+    huge = registration(1, incarnation_id=registration(9).incarnation_id, rack="r" * 3_000)
+    assert bench.ask(huge).error_code == ErrorCode.POLICY_VIOLATION
+    assert bench.machine.image is before
+    assert bench.machine.is_active
+
+
+def test_a_broker_that_is_fenced_while_it_stops_is_not_stopping_when_it_is_back() -> None:
+    """B-K05, inv:C15: its moves go on in slices, its session runs out in between; then it serves like any other."""
+    bench, epochs = sliced(1)
+    request = BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=epochs[1], current_metadata_offset=bench.next_offset, want_shut_down=True
+    )
+    bench.send(request)
+    unreachable(bench, 1, epochs[1])
+    bench.now_ms += SESSION_MS + 1
+    for broker_id in (2, 3):
+        bench.heartbeat(broker_id, epochs[broker_id])
+    for _ in range(20):
+        bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms)))
+    bench.commit()
+    assert bench.machine.image.cluster.brokers[1].fenced
+    active_term = bench.machine._active
+    assert active_term is not None
+    assert active_term.heartbeats.state(1).is_fenced
