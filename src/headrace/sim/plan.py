@@ -47,7 +47,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     """A quorum-only run: 1 to 5 voters, up to 5 other controllers, all else by chance."""
     chance = random.Random(f"plan {seed}")
     voters = chance.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
-    limits = draw_limits(chance)
+    limits = _patient_now_and_then(seed, draw_limits(chance))
     kinds = tuple(kind for kind in FaultKind if kind is not FaultKind.RACK)
     is_dynamic = chance.random() < 0.75
     if not is_dynamic:
@@ -72,6 +72,12 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         think_ms=chance.choice((20, 100, 400)),
         versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
     )
+
+
+def _patient_now_and_then(seed: int, limits: Limits) -> Limits:
+    """In a third of the runs requests may take longer than a leader may be silent: answers of a former leader come late (R20)."""
+    factor = random.Random(f"patience {seed}").choice((1, 1, 4))
+    return replace(limits, controller_quorum_request_timeout_ms=limits.controller_quorum_request_timeout_ms * factor)
 
 
 _OLDER: Final = {1: (15, 16, 17), 52: (0, 1), 53: (0,), 54: (0,), 59: (0,)}

@@ -84,6 +84,13 @@ class Replication(Group):
         newest = max(life.disk.snapshots, default=0)
         if change.to < newest:
             raise self.broken("R11", f"node {life.node_id} truncated to {change.to}, below its snapshot {newest}", life)
+        asked = self._asked_in(life)
+        if asked is not None and asked != life.epoch:
+            raise self.broken(
+                "R20",
+                f"node {life.node_id} asked in epoch {asked} and cut its log by the answer in epoch {life.epoch}",
+                life,
+            )
         self._mark_divergence(life, change.to)
 
     def _epochs_follow(self, life: Life, change: LogTruncated) -> None:
