@@ -63,6 +63,7 @@ from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest, Upd
 from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
+    from headrace.core.offsets import OffsetAndEpoch
     from headrace.core.peers import Destination
     from headrace.core.ports import Rng
     from headrace.log.ports import PartitionLogPort
@@ -88,6 +89,7 @@ class RaftNode:
         self._joining = Joining(core)
         self._changes = VoterChanges(core, self._leading, resign=self._resign)
         self._desk = RequestDesk(core, self._leading)
+        self._stored_snapshots: dict[OffsetAndEpoch, StoredSnapshot] = {}
 
     # What may be seen
 
@@ -346,13 +348,10 @@ class RaftNode:
     def _clean_log(self) -> None:
         """B-S04: drop old snapshots, and the log below the oldest that stays, when the limits say so."""
         core = self._core
-        stored = [
-            StoredSnapshot(snapshot_id=each, size=size, mtime_ms=core.snapshots.mtime_ms(each) or 0)
-            for each in core.snapshots.ids()
-            if (size := core.snapshots.size(each)) is not None
-        ]
+        known = self._stored_snapshots
+        self._stored_snapshots = {each: known.get(each) or self._look_at(each) for each in core.snapshots.ids()}
         start = log_start_after_cleaning(
-            stored,
+            list(self._stored_snapshots.values()),
             log_size=core.log.size_bytes,
             max_bytes=self.config.retention_bytes,
             max_ms=self.config.retention_ms,
@@ -362,6 +361,12 @@ class RaftNode:
             core.log.delete_segments_below(start)
             core.snapshots.delete_below(start)
             core.history.forget_below(start)
+
+    def _look_at(self, snapshot_id: OffsetAndEpoch) -> StoredSnapshot:
+        """Size and age of a snapshot, which never change."""
+        snapshots = self._core.snapshots
+        size, mtime_ms = snapshots.size(snapshot_id), snapshots.mtime_ms(snapshot_id)
+        return StoredSnapshot(snapshot_id=snapshot_id, size=size or 0, mtime_ms=mtime_ms or 0)
 
     # Requests, and answers to ours
 
