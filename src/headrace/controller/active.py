@@ -43,6 +43,7 @@ class Asked(NamedTuple):
 
     token: int
     request: Any
+    api_version: int
     name: str
     received_ms: int
 
@@ -113,6 +114,8 @@ class Active:
         self.committed = event.next_offset
         self.waiting: deque[Waiting] = deque()
         self.uncommitted: deque[Uncommitted] = deque()
+        self.appended: deque[tuple[int, int]] = deque()
+        """(end offset, when it was ordered in ms) of appends that are not committed."""
         self.moves: deque[OngoingMoves] = deque()
         self.raft_asked: dict[int, RequestArrived] = {}
         """UpdateFeatures requests whose kraft.version raft was asked for."""
@@ -209,10 +212,18 @@ class Active:
         for part in parts:
             effects.append(AppendRecords(records=part, base_offset=offset, epoch=self.epoch))
             offset += len(part)
+        self.appended.append((offset, now_ms))
         self.note_write(now_ms)
         return effects
 
     # What is committed
+
+    def committed_to(self, upto: int, now_ms: int) -> None:
+        """The high watermark moved."""
+        self.committed = max(self.committed, upto)
+        while self.appended and self.appended[0][0] <= upto:
+            _, since_ms = self.appended.popleft()
+            self._around.statistics.committed.add(max(0, now_ms - since_ms))
 
     def visible(self, image: MetadataImage) -> None:
         """The committed image went on: what it shows needs no undoing any more.

@@ -219,7 +219,10 @@ class ControllerMachine:
         error = PeerError(ErrorCode.NOT_CONTROLLER, "The active controller changed before the outcome was committed.")
         asked = [each.asked for each in active.waiting]
         asked += [each.asked for each in active.moves if each.asked is not None]
-        answers = [Answer(token=each.token, response=refused(each.request, error)) for each in asked]
+        answers = [
+            Answer(token=each.token, response=refused(each.request, error, api_version=each.api_version))
+            for each in asked
+        ]
         answers += [self._refusal(event, error) for event in active.raft_asked.values()]
         return list(answers)
 
@@ -256,7 +259,9 @@ class ControllerMachine:
 
     def _asked(self, event: RequestArrived) -> Asked:
         received = event.now_ms if event.received_ms < 0 else event.received_ms
-        return Asked(event.token, event.request, event_names.event_name(event.request), received)
+        return Asked(
+            event.token, event.request, event.cause.api_version, event_names.event_name(event.request), received
+        )
 
     def _note_queued(self, event: RequestArrived) -> None:
         waited = 0 if event.received_ms < 0 else max(0, event.now_ms - event.received_ms)
@@ -301,7 +306,7 @@ class ControllerMachine:
         return [self._refusal(event, PeerError(ErrorCode.REQUEST_TIMED_OUT, "The request waited past its deadline."))]
 
     def _refusal(self, event: RequestArrived, error: PeerError) -> Answer:
-        return Answer(token=event.token, response=refused(event.request, error))
+        return Answer(token=event.token, response=refused(event.request, error, api_version=event.cause.api_version))
 
     def _fault(self, reason: str) -> list[ControllerEffect]:
         """A bug of ours: nothing of the decision was written; this controller gives up."""
@@ -387,7 +392,7 @@ class ControllerMachine:
         if active is None:
             self._follow(event)
             return []
-        active.committed = max(active.committed, event.upto)
+        active.committed_to(event.upto, event.now_ms)
         active.visible(event.image)
         effects: list[ControllerEffect] = []
         while active.waiting and active.waiting[0].after <= active.committed:

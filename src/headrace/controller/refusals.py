@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from headrace.wire.schema import Message
 
 
-def refused(request: Any, error: PeerError) -> Message:
+def refused(request: Any, error: PeerError, *, api_version: int) -> Message:
     """The response of the request's API with the same error for everything asked."""
+    if isinstance(request, elect_leaders.ElectLeadersRequest):
+        return _refused_elections(request, error.code, error.message, has_error_of_all=api_version >= 1)
     by_item = _refused_items(request, error)
     return by_item if by_item is not None else _refused_whole(request, error)
 
@@ -85,14 +87,14 @@ def _refused_items(request: Any, error: PeerError) -> Message | None:
                     for each in request.resources
                 )
             )
-        case elect_leaders.ElectLeadersRequest():
-            return _refused_elections(request, code, message)
         case _:
             return None
 
 
-def _refused_elections(request: elect_leaders.ElectLeadersRequest, code: ErrorCode, message: str) -> Message:
-    """The error of the whole, and again for each partition that is named, as Kafka does."""
+def _refused_elections(
+    request: elect_leaders.ElectLeadersRequest, code: ErrorCode, message: str, *, has_error_of_all: bool
+) -> Message:
+    """The error of the whole, which version 0 does not have, and again for each partition that is named, as Kafka does."""
     results = tuple(
         elect_leaders.ReplicaElectionResult(
             topic=topic.topic,
@@ -103,7 +105,9 @@ def _refused_elections(request: elect_leaders.ElectLeadersRequest, code: ErrorCo
         )
         for topic in request.topic_partitions or ()
     )
-    return elect_leaders.ElectLeadersResponse(error_code=code, replica_election_results=results)
+    return elect_leaders.ElectLeadersResponse(
+        error_code=code if has_error_of_all else 0, replica_election_results=results
+    )
 
 
 def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCode) -> Message:

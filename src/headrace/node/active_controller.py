@@ -208,17 +208,18 @@ class ActiveController:
 
     def _refuse(self, question: _Question, error: ErrorCode, message: str) -> None:
         self._forget(question)
-        question.answer.complete(Reply(_refusal(question.request, PeerError(error, message))))
+        question.answer.complete(Reply(_refusal(question, PeerError(error, message))))
 
     def _forget(self, question: _Question) -> None:
         question.attempt += 1
         self._questions.pop(id(question), None)
 
 
-def _refusal(request: Any, error: PeerError) -> object:
+def _refusal(question: _Question, error: PeerError) -> object:
+    request = question.request
     if isinstance(request, _QUORUM):
         return _response_class(type(request))(error_code=error.code, error_message=error.message)
-    return refused(request, error)
+    return refused(request, error, api_version=question.context.api_version)
 
 
 def _response_class(request: type[Any]) -> type[Any]:

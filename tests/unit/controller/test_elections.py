@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.wire.codec import decode, encode
 from headrace.wire.messages import assign_replicas_to_dirs as assign
-from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -157,3 +160,13 @@ def test_a_broker_with_its_directory_offline_is_not_elected() -> None:
     fence(bench, 1, epochs[1])
     assert partition(bench).leader == NO_LEADER
     assert elect(bench, UNCLEAN, 0) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize(("version", "of_all"), [(0, ErrorCode.NONE), (2, ErrorCode.REQUEST_TIMED_OUT)])
+def test_a_refused_election_says_only_what_its_version_can(version: int, of_all: ErrorCode) -> None:
+    """KIP-460, input:B23: version 0 has no error for the whole, only one for each partition."""
+    asked = ElectLeadersRequest(topic_partitions=(TopicPartitions(topic="t", partitions=(3,)),))
+    refusal = refused(asked, PeerError(ErrorCode.REQUEST_TIMED_OUT, "too late"), api_version=version)
+    answer = decode(ElectLeadersResponse, encode(refusal, version), version)
+    assert answer.error_code == of_all
+    assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.REQUEST_TIMED_OUT
