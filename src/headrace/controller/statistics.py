@@ -90,6 +90,8 @@ class ControllerStatistics:
         self.preferred_elections = 0
         self.activations = 0
         """NewActiveControllersCount."""
+        self.committed = Histogram()
+        """commit-latency: from the order to append until the high watermark passed it (S4-62)."""
         self.slow: deque[SlowEvent] = deque(maxlen=50)
 
     def times(self, name: str) -> EventTimes:

@@ -21,7 +21,7 @@ from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.controller import ControllerBench, active
+from tests.support.controller import ControllerBench, active, registration
 from tests.support.partitions import cluster, topic
 
 SOURCE = Path(headrace.__file__).parent
@@ -211,6 +211,35 @@ def test_the_queue_can_be_watched() -> None:
     assert times.processed.highest == 250
     assert times.committed.highest == 700
     assert found.slow[-1].name in {"processBrokerHeartbeat", "handleCommit"}
+
+
+def test_the_time_to_the_commit_is_counted() -> None:
+    """S4-62: from the order to append until the high watermark has passed it, whatever is appended in between."""
+    bench = active()
+    before = bench.machine.statistics.committed.count
+    bench.send(registration(1))
+    bench.now_ms += 30
+    bench.send(registration(2))
+    bench.now_ms += 10
+    bench.commit()
+    found = bench.machine.statistics.committed
+    assert (found.count - before, found.highest, found.total) == (2, 40, 50)
+
+
+def test_the_controller_knows_what_every_active_broker_has_read() -> None:
+    """S2-18: by the offsets in heartbeats; fenced and stopping ones do not count."""
+    bench, epochs = cluster(3)
+    topic(bench, (3, 1))
+    term = bench.machine._active
+    assert term is not None
+    for broker_id, offset in ((1, 9), (2, 7), (3, 8)):
+        bench.heartbeat(broker_id, epochs[broker_id], current_metadata_offset=offset)
+    lowest = [term.heartbeats.lowest_active_offset()]
+    bench.heartbeat(2, epochs[2], want_fence=True)
+    lowest.append(term.heartbeats.lowest_active_offset())
+    bench.heartbeat(3, epochs[3], current_metadata_offset=8, want_shut_down=True)
+    lowest.append(term.heartbeats.lowest_active_offset())
+    assert lowest == [7, 8, 9]
 
 
 def test_a_machine_without_a_stopwatch_measures_no_processing() -> None:
