@@ -17,11 +17,11 @@ from headrace.core.ids import Uuid
 from headrace.server.formatting import FormatOrder, InitialController, random_cluster_id
 from headrace.testing.asking import describe_quorum
 from headrace.testing.member import Member
-from headrace.testing.node import READY_TIMEOUT_S
 from headrace.testing.voter_changes import add_voter, remove_voter
 
 FIRST_BROKER_ID: Final = 101
 LEADER_TIMEOUT_S: Final = 60.0
+READY_TIMEOUT_S: Final = 120.0
 _POLL_S = 0.02
 
 
