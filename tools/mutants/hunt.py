@@ -18,6 +18,9 @@ DEFECTS: tuple[Defect, ...] = (*raft_defects.DEFECTS, *controller_defects.DEFECT
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 
 
+_SLICE_MS = 50
+
+
 class Found(NamedTuple):
     """The seed and the step at which a defect was found, and the line of the contract (or the node's own check) that broke."""
 
@@ -32,14 +35,20 @@ def plan_of(seed: int, level: str) -> Plan:
     return draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
 
 
-def run(seed: int, level: str, defect: Defect | None) -> Found | None:
-    """One run until its faults stop, without the healing after them: a defect is to break a rule, not to be slow. What broke, or None."""
+def run(seed: int, level: str, defect: Defect | None, *, max_steps: int | None = None) -> Found | None:
+    """One run until its faults stop or `max_steps` are over, without the healing; what broke, None when nothing did.
+
+    A defect is to break a rule, not to be slow: so the checks of liveness are left out.
+    """
     plan = plan_of(seed, level)
     with planted(defect):
         cluster = SimCluster(plan, checkers=all_checkers())
         try:
             cluster.start()
-            cluster.run_until(plan.faults_until_ms)
+            for at_ms in range(_SLICE_MS, plan.faults_until_ms + _SLICE_MS, _SLICE_MS):
+                cluster.run_until(min(at_ms, plan.faults_until_ms))
+                if max_steps is not None and cluster.world.steps >= max_steps:
+                    break
             cluster.judge_safety()
         except InvariantBroken as broken:
             return Found(seed, cluster.world.steps, broken.invariant, broken.message)
@@ -50,17 +59,17 @@ def run(seed: int, level: str, defect: Defect | None) -> Found | None:
 
 
 @cache
-def is_clean(seed: int, level: str) -> bool:
+def is_clean(seed: int, level: str, max_steps: int | None) -> bool:
     """Nothing is found at this seed without a defect."""
-    return run(seed, level, None) is None
+    return run(seed, level, None, max_steps=max_steps) is None
 
 
-def hunt(defect: Defect, seeds: Iterable[int]) -> Found | None:
+def hunt(defect: Defect, seeds: Iterable[int], *, max_steps: int | None = None) -> Found | None:
     """The first of the seeds at which the defect is found, and at which nothing is found without it."""
     for seed in seeds:
         if not defect.may_show(plan_of(seed, defect.level)):
             continue
-        found = run(seed, defect.level, defect)
-        if found is not None and is_clean(seed, defect.level):
+        found = run(seed, defect.level, defect, max_steps=max_steps)
+        if found is not None and is_clean(seed, defect.level, max_steps):
             return found
     return None

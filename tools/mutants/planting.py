@@ -16,13 +16,14 @@ class Planting:
     """The replacements of one defect; `undo` puts everything back, the last one first."""
 
     def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
+        self.replaced: list[tuple[Any, str, Any]] = []
+        """(owner, name, what was there) of each replacement."""
 
     def replace(self, owner: Any, name: str, value: Any) -> Any:
         """Put `value` in the place of `owner.name`, which must be there; what was there."""
         held = owner.__dict__ if isinstance(owner, type) else vars(owner)
         honest = held[name]
-        self._undo.append((owner, name, honest))
+        self.replaced.append((owner, name, honest))
         setattr(owner, name, value)
         return honest
 
@@ -33,8 +34,8 @@ class Planting:
 
     def undo(self) -> None:
         """As it was."""
-        while self._undo:
-            owner, name, honest = self._undo.pop()
+        while self.replaced:
+            owner, name, honest = self.replaced.pop()
             setattr(owner, name, honest)
 
 
