@@ -20,7 +20,6 @@ from headrace.sim.clients import Admin, Client, Operator, ScriptedBroker
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
 from headrace.sim.havoc import Havoc
-from headrace.sim.markers import Markers
 from headrace.sim.node import BROKER_PORT, CONTROLLER_PORT, DATA, NEWEST_VERSIONS, SimNode
 from headrace.sim.observation import Checker, Crash, InvariantBroken
 from headrace.sim.trace import Trace
@@ -43,9 +42,9 @@ class SimCluster:
     def __init__(self, plan: Plan, *, checkers: Sequence[Checker] = ()) -> None:
         self.plan = plan
         self.limits = plan.limits
-        self.markers = Markers()
         self.trace = Trace()
         self.world = World(seed=str(plan.seed), limits=plan.limits, quality=plan.quality)
+        self.markers = self.world.markers
         self.world.on_step = self._step_over
         self.world.on_death = self._died
         self.world.network.newest.update(NEWEST_VERSIONS)

@@ -36,6 +36,8 @@ class FaultKind(Enum):
     """A process dies again and again soon after its start (S11, S12)."""
     CRASH_STEP = "crash-step"
     """The process dies between two effects of one step (S7)."""
+    CRASH_VOTE = "crash-vote"
+    """The process dies when its next vote is on disk and not yet told (S7)."""
     CRASH_DISK = "crash-disk"
     """The host loses power between two calls to the disk (S7, S54, S55)."""
     RESTART = "restart"

@@ -74,7 +74,8 @@ class SimDisk(LossyFiles):
         return at_stake
 
     def replace(self) -> None:
-        """An empty disk is put in its place (S64)."""
+        """An empty disk that works is put in its place (S64)."""
+        self.forget_faults()
         self._begin_anew(Node(0, is_directory=True))
 
     def forget_faults(self) -> None:

@@ -53,6 +53,7 @@ class Havoc:
             node.disk.forget_faults()
             node.disk_wait_us = (20, 400)
             node.die_after_effects = None
+            node.dies_after_vote = False
             node.clock.set_rate(1_000_000)
             if node.is_paused:
                 node.resume()
@@ -146,6 +147,13 @@ class Havoc:
 
     def _crash_step(self, fault: Fault, nodes: list[SimNode]) -> None:
         nodes[0].die_after_effects = fault.amount
+
+    def _crash_vote(self, fault: Fault, nodes: list[SimNode]) -> None:
+        """A vote is wanted for it: the leader dies, unless it is the one that is to vote."""
+        nodes[0].dies_after_vote = True
+        leader = self._cluster.leader()
+        if leader is not None and leader is not nodes[0]:
+            self._down(leader, Crash(is_lossy=False, reason="killed for an election"), fault.for_ms)
 
     def _crash_disk(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]

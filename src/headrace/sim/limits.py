@@ -27,6 +27,8 @@ class Limits:
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
     broker_heartbeat_interval_ms: int = 2_000
     broker_session_timeout_ms: int = 9_000
+    controller_slice_size: int = 9_990
+    """Partitions that one step of a broker's moves looks at (`ControllerMachine.slice_size`); no setting of a node."""
 
     def settings(self, names: frozenset[str]) -> dict[str, Any]:
         """Those that a `NodeConfig` has."""
@@ -52,4 +54,5 @@ def draw_limits(chance: random.Random) -> Limits:
         internal_metadata_max_batch_size_in_bytes=chance.choice((2_048, 8_388_608)),
         broker_heartbeat_interval_ms=session // 5,
         broker_session_timeout_ms=session,
+        controller_slice_size=chance.choice((1, 2, 9_990)),
     )

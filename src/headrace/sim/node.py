@@ -49,6 +49,7 @@ from headrace.sim.observation import (
 )
 from headrace.sim.observed_log import ObservedLog
 from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, QUORUM_STATE_FILE_NAME, parse_snapshot_name
+from headrace.wire.messages.vote import VoteResponse
 
 if TYPE_CHECKING:
     from headrace.controller.machine import ControllerMachine
@@ -164,6 +165,7 @@ class SimNode:
         self.controller: ControllerMachine | None = None
         self.machine: NodeMachine | None = None
         self.die_after_effects: int | None = None
+        self.dies_after_vote = False
         self.dies_lossy = False
         self.disk_wait_us = (20, 400)
         self.states: list[BrokerState] = []
@@ -205,6 +207,8 @@ class SimNode:
             do()
         except ProcessDied:
             fate = "at a point that a fault had set", self.dies_lossy
+            if self.effects:
+                self.world.markers.hit("crash between two effects of one step")
         except (StorageFault, OperatorError) as fault:
             fate = f"{type(fault).__name__}: {fault}", False
         self._note_image()
@@ -267,6 +271,10 @@ class SimNode:
         self.machine, self.plane = composed.machine, disk.plane
         self.raft, self.controller = disk.plane.raft, disk.plane.controller
         self.log = disk.observed_log
+        if self.controller is not None:
+            self.controller.slice_size = world.limits.controller_slice_size
+        if any("cut at offset" in note for note in self.log.notes):
+            world.markers.hit("torn batch cut")
         self._describe_disk(disk)
         self._watch(disk.plane)
         composed.machine.start()
@@ -310,6 +318,7 @@ class SimNode:
     def die(self, crash: Crash, *, is_dark: bool = False) -> None:
         """The process is gone, and everything in it. With `is_lossy`, so is what was not synced, by chance."""
         was_up = self.is_up
+        self._note_cut_short()
         self.is_up = self.is_paused = False
         self.is_dark = is_dark
         self._inbox.clear()
@@ -324,6 +333,12 @@ class SimNode:
             self.note(StepKind.CRASHED, crash)
         self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
         self._published = None
+
+    def _note_cut_short(self) -> None:
+        """The controller loses its office, or its life: was it in the middle of something that takes several steps?"""
+        controller = self.controller
+        if controller is not None and controller.statistics.waiting > 0:
+            self.world.markers.hit("controller failover between records of one operation")
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -500,6 +515,10 @@ class SimNode:
             case raft_events.StoreQuorumState():
                 self.quorum_state = effect.state
                 changes.append(QuorumStateDurable(effect.state))
+                if self.dies_after_vote and effect.state.voted_id not in (-1, self.node_id):
+                    self.dies_after_vote = False
+                    self.world.markers.hit("vote on disk, answer lost in a crash")
+                    raise ProcessDied
             case raft_events.FlushLog():
                 assert self.log is not None, "a running node has its log"
                 changes.append(LogDurable(min(log_end, self.log.log_end_offset)))
@@ -617,6 +636,8 @@ class SimNode:
                 raise ProcessDied
         if isinstance(reply, Reply):
             self.effects.append(reply.message)
+            if isinstance(reply.message, VoteResponse) and is_refused_pre_vote(question.message, reply.message):
+                self.world.markers.hit("pre-vote refused")
             self.world.step.changes.append(ResponseSent(question.source, question.message, reply.message))
             self.world.network.answer(question, reply.message)
         else:
@@ -635,7 +656,15 @@ class SimNode:
                 elif kind is raft_events.LeadershipClaimed:
                     step.changes.append(LeadershipTaken(effect.epoch, effect.next_offset))
                 elif kind is raft_events.LeadershipLost:
+                    self._note_cut_short()
                     step.changes.append(LeadershipGone(effect.epoch))
+
+
+def is_refused_pre_vote(request: Any, response: VoteResponse) -> bool:
+    """Somebody who asked whether he would get a vote would not."""
+    asked = request.topics[0].partitions[0] if request.topics and request.topics[0].partitions else None
+    told = response.topics[0].partitions[0] if response.topics and response.topics[0].partitions else None
+    return asked is not None and told is not None and asked.pre_vote and not told.vote_granted
 
 
 def _nothing() -> None:

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from headrace.sim.clock import Schedule
+from headrace.sim.markers import Markers
 from headrace.sim.network import Network, NetworkQuality
 from headrace.sim.observation import Step
 
@@ -25,6 +26,7 @@ class World:
         self.network = Network(self.schedule, self.chance("network"), quality)
         self.disk_chance = self.chance("disk speed")
         self.step = Step()
+        self.markers = Markers()
         self.steps = 0
         self.is_over = False
         """A line of the contract is broken: nobody takes another step, so that the report shows the one that broke it."""
