@@ -47,6 +47,7 @@ from headrace.node.metadata_plane import (
 from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
+from headrace.raft.roles import Follower, Leader
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
@@ -267,16 +268,22 @@ class NodeMachine:
     def _heard_last_words(self, node_id: int, words: str) -> None:
         self._plane.witness.heard_last_words(node_id, words, self._clock.now_ms())
 
+    @property
+    def is_served(self) -> bool:
+        """This node leads the quorum, or a leader answers its fetches."""
+        role = self._plane.raft.role
+        return isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
+
     def quorum_trouble(self) -> str:
-        """What stands between this node and the quorum, for an operator; empty while a leader is known (S4-24)."""
-        if self.leader_id >= 0:
+        """What stands between this node and the quorum, for an operator; empty while it is served (S4-24)."""
+        if self.is_served:
             return ""
         failing = sorted(
             f"{link.host}:{link.port} {SendFailure[link.failure].value}"
             for link in self._plane.witness.links.values()
             if link.failing_since_ms >= 0 and link.host
         )
-        return f"no leader of the metadata quorum is known ({', '.join(failing) or 'every controller that was asked answered'})"
+        return f"no leader of the metadata quorum is reached ({', '.join(failing) or 'every controller that was asked answered'})"
 
     @property
     def is_resigning(self) -> bool:

@@ -298,7 +298,7 @@ class NodeServer:
 
     def _watch_quorum(self, now: float) -> None:
         """Tell the operator of a quorum without a leader, once it lasts (S4-24)."""
-        if self.machine.leader_id >= 0 or self._closing is not None:
+        if self.machine.is_served or self._closing is not None:
             self._leaderless_since = now
         elif now - self._leaderless_since >= _LEADERLESS_S:
             self._leaderless_since += _WARN_AGAIN_S

@@ -141,10 +141,11 @@ def test_everybody_is_killed_and_comes_back_in_any_order() -> None:
 def test_a_node_without_a_quorum_waits_says_so_and_stops() -> None:
     """S4-24, B-K03: it keeps trying and tells whom it asked; a broker and a controller stop when they are told to."""
     with Cluster(controllers=2, brokers=1, properties={"broker.session.timeout.ms": "2000"}) as cluster:
-        one, two = cluster.controllers
+        two = cluster.leader()
+        one = next(each for each in cluster.controllers if each is not two)
         [broker] = cluster.brokers
         two.kill()
-        until(lambda: "no leader of the metadata quorum is known" in one.log_tail())
+        until(lambda: "no leader of the metadata quorum is reached" in one.log_tail())
         assert f"127.0.0.1:{two.controller_port} refused" in one.log_tail()
         assert (broker.stop(), one.stop()) == (0, 0)
 
@@ -182,3 +183,16 @@ def test_clients_work_while_controllers_come_and_go() -> None:
 def _values(consumer: Consumer) -> list[int]:
     found = consumer.consume(100, timeout=1.0)
     return [int(each.value() or b"") for each in found if each.error() is None]
+
+
+def test_a_paused_broker_is_fenced_by_time_and_comes_back() -> None:
+    """S0-18, S0-19, C14: silence is not refusal; its session decides, and a heartbeat is enough to take part again."""
+    properties = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
+    with Cluster(controllers=3, brokers=2, properties=properties) as cluster:
+        first, second = cluster.brokers
+        until(lambda: unfenced(first) == {101, 102})
+        second.pause()
+        until(lambda: unfenced(first) == {101})
+        second.resume()
+        until(lambda: unfenced(first) == {101, 102})
+        assert second.is_running

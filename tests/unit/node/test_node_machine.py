@@ -171,7 +171,7 @@ def test_a_node_says_what_keeps_it_from_the_quorum() -> None:
     voters = (QuorumVoter(1, "127.0.0.1", 9093), QuorumVoter(2, "other", 9093), QuorumVoter(3, "third", 9093))
     node = MemoryNode(controller_quorum_voters=voters)
     node.start()
-    assert node.machine.quorum_trouble().startswith("no leader of the metadata quorum is known")
+    assert node.machine.quorum_trouble().startswith("no leader of the metadata quorum is reached")
     for each in list(node.asked):
         failure = SendFailure.REFUSED if each.to.node_id == 2 else SendFailure.TIMED_OUT
         node.machine.failed(each.correlation, failure)
