@@ -30,7 +30,7 @@ from tests.peers import kafka
 SETTINGS = {"broker.session.timeout.ms": "36000000", "auto.leader.rebalance.enable": "false"}
 SMALL_CHANGES = 200
 TIMEOUT_S = 1_200.0
-VERSIONS = {62: 4, 63: 1, 19: 7, 60: 1}
+VERSIONS = {19: 7, 20: 6, 45: 1, 56: 3, 60: 1, 62: 4, 63: 1}
 CONTROLLERS = 2
 """DescribeCluster.EndpointType of controllers."""
 _LENGTH = struct.Struct(">i")
@@ -140,7 +140,7 @@ def measure(shape: Shape, start: Callable[[Path], Controller], base: Path) -> di
     controller = start(directory)
     try:
         with Link(controller.port) as link:
-            epochs = _register(link, shape)
+            epochs = register_brokers(link, shape.brokers)
             _create(controller, link, shape, found)
             _small_changes(link, found)
             _lose_broker(controller, link, epochs[1], found)
@@ -155,10 +155,11 @@ def measure(shape: Shape, start: Callable[[Path], Controller], base: Path) -> di
     return found
 
 
-def _register(link: Link, shape: Shape) -> dict[int, int]:
+def register_brokers(link: Link, brokers: int) -> dict[int, int]:
+    """Brokers 1..`brokers` register and are unfenced; their epochs."""
     cluster_id = link.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS)).cluster_id
     epochs = {}
-    for broker_id in range(1, shape.brokers + 1):
+    for broker_id in range(1, brokers + 1):
         answer = _until_no_error(link, registration(broker_id, cluster_id))
         epochs[broker_id] = answer.broker_epoch
         while link.ask(heartbeat(broker_id, answer.broker_epoch)).is_fenced:

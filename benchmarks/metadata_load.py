@@ -1,0 +1,265 @@
+"""How fast are metadata changes under load, on a quorum of three, and beside one synchronous quorum write for each partition path?
+
+``python -m benchmarks.metadata_load [--operations 300] [--partitions 10] [--clients 32]``. S4-64, S4-65, KIP-631: topics are created,
+their ISRs shrink, their replicas are reassigned, and they are deleted, by several clients at once; and the same creations on the baseline: three stores as processes on the same
+disk, where every path of a topic (its settings, its assignment, the state of each partition) is one record that is written, synced and
+acknowledged by a majority before the next, as ZooKeeper's controller of old wrote them. Exit code 1 when ours is not faster in
+operations a second and in p99.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.scale.wire import SETTINGS, Link, register_brokers
+from headrace.core.ids import Uuid
+from headrace.testing import Cluster
+from headrace.testing.node import free_ports
+from headrace.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.schema import Message
+
+STORES = 3
+REPLICAS = (1, 2, 3)
+"""The brokers that the program registers, and the replicas of every partition."""
+RECORD_BYTES = 120
+"""About what one state znode of a partition holds."""
+_LENGTH = struct.Struct(">i")
+
+
+class Figures(NamedTuple):
+    """One workload: operations a second, and how long one takes in ms."""
+
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Load(NamedTuple):
+    """How much is asked: operations in all, partitions of a topic, clients at once."""
+
+    operations: int
+    partitions: int
+    clients: int
+
+
+def timed(load: Load, operation: Callable[[int], None]) -> Figures:
+    """Every operation once, by several clients at once."""
+
+    def one(number: int) -> float:
+        before = time.perf_counter()
+        operation(number)
+        return (time.perf_counter() - before) * 1e3
+
+    before = time.perf_counter()
+    with ThreadPoolExecutor(load.clients) as clients:
+        times = sorted(clients.map(one, range(load.operations)))
+    spent = time.perf_counter() - before
+    return Figures(load.operations / spent, times[len(times) // 2], times[min(len(times) - 1, len(times) * 99 // 100)])
+
+
+class Topics:
+    """The workloads on one quorum: requests of brokers and clients to the active controller, each client on its own connection."""
+
+    def __init__(self, port: int, load: Load) -> None:
+        self._port = port
+        self._load = load
+        self._links = threading.local()
+        self._ids: dict[int, Uuid] = {}
+        with Link(port) as link:
+            self._epochs = register_brokers(link, len(REPLICAS))
+
+    def _ask(self, request: Message) -> Any:
+        if not hasattr(self._links, "own"):
+            self._links.own = Link(self._port)
+        return self._links.own.ask(request)
+
+    def create(self, number: int) -> None:
+        """A topic; broker 1 leads all its partitions."""
+        assignments = tuple(
+            CreatableReplicaAssignment(partition_index=each, broker_ids=REPLICAS)
+            for each in range(self._load.partitions)
+        )
+        topic = CreatableTopic(name=f"t{number}", num_partitions=-1, replication_factor=-1, assignments=assignments)
+        answer = self._ask(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000))
+        assert answer.topics[0].error_code == 0, answer
+        self._ids[number] = answer.topics[0].topic_id
+
+    def shrink(self, number: int) -> None:
+        """Broker 3 leaves the ISR of every partition of a topic."""
+        partitions = tuple(
+            RequestPartitionData(
+                partition_index=each,
+                new_isr_with_epochs=tuple(
+                    BrokerState(broker_id=member, broker_epoch=self._epochs[member]) for member in REPLICAS[:2]
+                ),
+            )
+            for each in range(self._load.partitions)
+        )
+        topic = RequestTopicData(topic_id=self._ids[number], partitions=partitions)
+        request = AlterPartitionRequest(broker_id=1, broker_epoch=self._epochs[1], topics=(topic,))
+        answer = self._ask(request)
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}, answer
+
+    def reassign(self, number: int) -> None:
+        """Broker 3 is taken out of the replicas, which needs no copying."""
+        partitions = tuple(
+            ReassignablePartition(partition_index=each, replicas=REPLICAS[:2]) for each in range(self._load.partitions)
+        )
+        topic = ReassignableTopic(name=f"t{number}", partitions=partitions)
+        answer = self._ask(AlterPartitionReassignmentsRequest(topics=(topic,), timeout_ms=60_000))
+        assert {each.error_code for each in answer.responses[0].partitions} == {0}, answer
+
+    def delete(self, number: int) -> None:
+        """The topic goes."""
+        state = DeleteTopicState(name=f"t{number}")
+        answer = self._ask(DeleteTopicsRequest(topics=(state,), timeout_ms=60_000))
+        assert answer.responses[0].error_code == 0, answer
+
+
+def measure_headrace(load: Load) -> dict[str, Figures]:
+    """Three controllers as processes; the brokers are registrations that this program makes, so that no data plane takes part."""
+    with Cluster(controllers=3, properties=SETTINGS) as cluster:
+        topics = Topics(cluster.leader().controller_port, load)
+        return {
+            "create topics": timed(load, topics.create),
+            "ISRs shrink": timed(load, topics.shrink),
+            "reassign": timed(load, topics.reassign),
+            "delete topics": timed(load, topics.delete),
+        }
+
+
+def measure_baseline(load: Load, base: Path) -> Figures:
+    """Topics are created with one synchronous quorum write for each path."""
+    ports = free_ports(STORES - 1)
+    stores = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.metadata_load", "--store", str(port), str(base / str(port))]
+        )
+        for port in ports
+    ]
+    try:
+        quorum = _Quorum(base / "leader", ports)
+
+        def create(number: int) -> None:
+            for path in range(load.partitions + 2):
+                quorum.write(f"/topics/t{number}/{path}".encode().ljust(RECORD_BYTES))
+
+        return timed(load, create)
+    finally:
+        for store in stores:
+            store.kill()
+            store.wait()
+
+
+class _Quorum:
+    """The leader of the stores: one write at a time, on disk here and at one other before it is done."""
+
+    def __init__(self, file: Path, ports: Sequence[int]) -> None:
+        self._file = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        self._links = [_connected(port) for port in ports]
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """The record is on a majority of disks."""
+        with self._lock:
+            for link in self._links:
+                link.sendall(_LENGTH.pack(len(data)) + data)
+            os.write(self._file, data)
+            os.fsync(self._file)
+            self._links[0].recv(1)
+            for link in self._links[1:]:  # a majority has it; the others' acknowledgements are taken as they come
+                with contextlib.suppress(BlockingIOError):
+                    link.recv(4_096, socket.MSG_DONTWAIT)
+
+
+def _connected(port: int) -> socket.socket:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            link = socket.create_connection(("127.0.0.1", port), 30)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return link
+
+
+def serve_store(port: int, file: Path) -> None:
+    """Another store: a record in, on disk, one byte out; until the leader hangs up."""
+    out = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    with socket.create_server(("127.0.0.1", port)) as server:
+        link, _ = server.accept()
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with link, link.makefile("rb") as source:
+        while len(head := source.read(_LENGTH.size)) == _LENGTH.size:
+            os.write(out, source.read(_LENGTH.unpack(head)[0]))
+            os.fsync(out)
+            link.sendall(b"\x01")
+
+
+def compare(load: Load) -> tuple[dict[str, Figures], Figures]:
+    """Ours by workload, and the baseline of creations, on the same disk."""
+    base = Path(tempfile.mkdtemp(prefix="headrace-metadata-load-"))
+    try:
+        baseline = measure_baseline(load, base)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    return measure_headrace(load), baseline
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The program of this file's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operations", type=int, default=300)
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--store", nargs=2, metavar=("PORT", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.store is not None:
+        serve_store(int(options.store[0]), Path(options.store[1]))
+        return 0
+    ours, baseline = compare(Load(options.operations, options.partitions, options.clients))
+    table = Table(title=f"{options.operations} topics of {options.partitions} partitions, {options.clients} clients")
+    for name in ("", "operations/s", "p50 ms", "p99 ms"):
+        table.add_column(name, justify="right" if name else "left")
+    rows = {f"headrace: {name}": each for name, each in ours.items()} | {"baseline: create topics": baseline}
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{each:,.1f}" for each in figures))
+    Console().print(table)
+    is_faster = ours["create topics"].per_s > baseline.per_s and ours["create topics"].p99_ms < baseline.p99_ms
+    return 0 if is_faster else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
