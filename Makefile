@@ -5,10 +5,11 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 SEED ?= 1
 N ?= 200
+CHANGES ?= 40
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test demo integration spark transcripts sim sim-deep mutants crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
+.PHONY: help setup fmt check check-static test demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +58,9 @@ sim-deep: setup ## 10,000 quorums and more, by hand: make sim-deep SEED=7
 
 mutants: setup ## planted defects, and the seed at which each is found
 	$(PY) -m tools.mutants
+
+mixed: setup ## Headrace and Apache Kafka in one quorum, the long run, by hand: make mixed CHANGES=40
+	HEADRACE_MIXED_CHANGES=$(CHANGES) $(PYTEST) tests/integration/quorum/test_mixed_quorum.py -s
 
 crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
 	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) $(PYTEST) tests/crash -s

@@ -82,9 +82,7 @@ def test_kafkas_own_tools_elect_and_reassign(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     with Node(directory=tmp_path / "headrace", in_process=True) as node:
         with RawConnection(node.port) as connection:
-            create = CreateTopicsRequest(
-                topics=(CreatableTopic(name="moved", num_partitions=3, replication_factor=1),)
-            )
+            create = CreateTopicsRequest(topics=(CreatableTopic(name="moved", num_partitions=3, replication_factor=1),))
             assert connection.ask(create, 7).topics[0].error_code == 0
         server = ("--bootstrap-server", node.bootstrap_servers)
         elected = kafka.run_tool(
