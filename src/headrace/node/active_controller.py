@@ -82,13 +82,19 @@ class ActiveController:
     # --- the node's calls ---
 
     def leader_changed(self, leader_id: int, epoch: int, to: Destination | None) -> None:
-        """Another controller leads, or nobody (-1), or it is known now where it listens: ask again at once."""
+        """Another controller leads, or nobody (-1), or it is known now where it listens: ask again at once.
+
+        What was asked of the very same node stays asked, though that leads another epoch by now: it will answer, and asked twice it might
+        do it twice.
+        """
         if (leader_id, epoch, to) == (self._leader_id, self._epoch, self._to):
             return
+        is_same_node = (leader_id, to) == (self._leader_id, self._to)
         self._leader_id, self._epoch, self._to = leader_id, epoch, to
         for question in list(self._questions.values()):
-            question.is_asked = False
-            self._try(question)
+            if not (is_same_node and question.is_asked):
+                question.is_asked = False
+                self._try(question)
 
     def activity_changed(self) -> None:
         """The controller of this process became active: what waited goes in."""
@@ -161,9 +167,11 @@ class ActiveController:
     def _came_back(self, question: _Question, attempt: int, outcome: Outcome) -> None:
         if question.attempt != attempt or question.answer.is_done:
             return
-        if outcome is SendFailure.UNSUPPORTED_VERSION:
+        if outcome is SendFailure.UNSUPPORTED_VERSION and not question.context.is_internal:
             self._refuse(question, ErrorCode.UNSUPPORTED_VERSION, "The active controller does not support this.")
-        elif isinstance(outcome, SendFailure):
+        elif isinstance(
+            outcome, SendFailure
+        ):  # who does not know the requests of brokers is no controller: look again later
             self._later(question)
         elif isinstance(outcome, EnvelopeResponse):
             self._opened(question, outcome)

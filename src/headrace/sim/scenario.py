@@ -96,7 +96,8 @@ class Simulation:
     def start(self) -> None:
         """Start all nodes, and let time pass until all brokers run."""
         self.cluster.start()
-        self.run_until(self.is_ready, within=60)
+        nodes = self.cluster.nodes.values()
+        self.run_until(lambda: all(node.is_up for node in nodes) and self.is_ready(), within=60)
 
     def is_ready(self) -> bool:
         """The controller is active, and every broker that is up runs unfenced."""

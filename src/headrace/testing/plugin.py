@@ -1,13 +1,17 @@
-"""Which fixture does pytest find after an install? ``headrace_node``: a real node for one test, in its process, gone after it."""
+"""Which fixtures does pytest find after an install?
+
+``headrace_node``: a real node for one test, in its process, gone after it. ``headrace_simulation``: clusters on simulated time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from headrace.sim.scenario import Simulation
     from headrace.testing.node import Node
 
 
@@ -18,3 +22,24 @@ def headrace_node() -> Iterator[Node]:
 
     with Node(in_process=True) as node:
         yield node
+
+
+@pytest.fixture
+def headrace_simulation() -> Iterator[Callable[..., Simulation]]:
+    """Makes started clusters on simulated time: ``headrace_simulation(controllers=3, brokers=3, racks=3, seed=7)``.
+
+    See ``headrace.sim.scenario.Simulation`` for what a test can do with one. At the end of the test the costly invariants are checked too.
+    """
+    from headrace.sim.scenario import Simulation
+
+    made: list[Simulation] = []
+
+    def make(**sizes: Any) -> Simulation:
+        simulation = Simulation(**sizes)
+        simulation.start()
+        made.append(simulation)
+        return simulation
+
+    yield make
+    for simulation in made:
+        simulation.cluster.judge_safety()

@@ -142,6 +142,17 @@ def test_another_leader_is_asked_at_once() -> None:
     assert message(asked) == CREATED
 
 
+def test_the_same_leader_in_another_epoch_is_not_asked_twice() -> None:
+    """B-C28: a request on its way to a node that leads again is not sent once more: it would be done twice."""
+    bench = Bench()
+    bench.controller.leader_changed(10, 4, FIRST)
+    asked = bench.ask()
+    bench.controller.leader_changed(10, 5, FIRST)
+    assert [each.to for each in bench.sent] == [FIRST]
+    bench.answer(envelope())
+    assert message(asked) == CREATED
+
+
 def test_a_request_ends_at_its_deadline() -> None:
     """B-C27: with the API's own response."""
     bench = Bench()
