@@ -74,6 +74,7 @@ class NodeDisk:
         self._directories: NodeDirectories | None = None
         self._store: LogStore | None = None
         self._metadata: StoredLog | None = None
+        self._snapshots: SnapshotFiles | None = None
         self._plane: MetadataPlane | None = None
         self._checkpoint_at_ms = 0
         self.is_loaded = False
@@ -141,7 +142,7 @@ class NodeDisk:
         if not files.exists(directory):
             files.mkdir(directory)
             files.fsync_dir(config.metadata_log_dir)
-        snapshots = SnapshotFiles(files, directory)
+        snapshots = self._snapshots = SnapshotFiles(files, directory)
         snapshots.delete_leftovers()
         files.fsync_dir(
             directory
@@ -264,7 +265,8 @@ class NodeDisk:
 
     def snapshot_job(self, job: SnapshotJob) -> Callable[[], None]:
         """Work for a thread: write a snapshot of the metadata."""
-        snapshots = SnapshotFiles(self._files, self._metadata_directory)
+        snapshots = self._snapshots
+        assert snapshots is not None, "open_metadata comes first"
 
         def run() -> None:
             snapshots.write(job.snapshot_id, job.batches())
@@ -273,7 +275,8 @@ class NodeDisk:
 
     def download_job(self, snapshot_id: OffsetAndEpoch) -> Download:
         """Work for a thread: check a fetched snapshot and make it whole."""
-        return Download(SnapshotFiles(self._files, self._metadata_directory), snapshot_id)
+        assert self._snapshots is not None, "open_metadata comes first"
+        return Download(self._snapshots, snapshot_id)
 
     @property
     def _metadata_directory(self) -> str:
