@@ -210,9 +210,9 @@ def span(ms: int) -> str:
         return f"{size} ms"
     if size < 120_000:
         return f"{size / 1_000:.1f} s"
-    if size < 7_200_000:
-        return f"{size // 60_000} min"
-    return f"{size // 3_600_000} h"
+    if size < 7_170_000:
+        return f"{round(size / 60_000)} min"
+    return f"{round(size / 3_600_000)} h"
 
 
 def size_of(count: int) -> str:

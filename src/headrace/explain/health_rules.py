@@ -7,9 +7,11 @@ from statistics import median
 
 from headrace.explain.causes import Cause, CauseKind
 from headrace.explain.facts import CANDIDATES, Facts, is_failing, is_heard, is_working, names, size_of, span
-from headrace.wire.messages.describe_quorum import NodeView
+from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 
 SLOW_FLUSH_MS = 500
+REFUSING_MS = 2_500
+"""A refusal is tried again at once; older ones were followed by none."""
 LOW_DISK_BYTES = 1 << 20
 CLOCK_OFF_MS = 5_000
 FAR_BEHIND_RECORDS = 100
@@ -76,7 +78,7 @@ def cut_links(facts: Facts) -> Iterator[Cause]:
     for view in facts.views.values():
         for peer_id in facts.voter_ids:
             link = facts.link(view.node_id, peer_id)
-            if peer_id == view.node_id or link is None or not is_failing(link) or not _is_network(link.failure):
+            if peer_id == view.node_id or link is None or not _is_cut(link):
                 continue
             back = facts.link(peer_id, view.node_id)
             if not _lives(facts, peer_id, apart_from=view.node_id):
@@ -91,8 +93,11 @@ def cut_links(facts: Facts) -> Iterator[Cause]:
             yield _cut(facts, kind, asker, peer)
 
 
-def _is_network(failure: str) -> bool:
-    return failure in ("TIMED_OUT", "DISCONNECTED", "REFUSED")
+def _is_cut(link: NodeLink) -> bool:
+    """Silence, or refusals that go on: one refusal is also what a node gets whose peer comes up later than itself."""
+    if link.failure == "REFUSED":
+        return is_failing(link) and link.failed_age_ms <= REFUSING_MS
+    return is_failing(link) and link.failure in ("TIMED_OUT", "DISCONNECTED")
 
 
 def _lives(facts: Facts, node_id: int, *, apart_from: int) -> bool:

@@ -45,8 +45,8 @@ _USUAL = frozenset(
     }
 )
 """Answers of a quorum at work; any other code is worth telling."""
-_AVERAGED = 32
-"""About so many of the last syncs make the average."""
+_AVERAGED = 3
+"""About so many of the last syncs make the average: a disk that becomes slow is told soon."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -218,3 +218,15 @@ def test_who_gave_up_waiting_is_forgotten() -> None:
     bench.controller.leader_changed(10, 4, FIRST)
     assert bench.sent == []
     assert bench.controller.next_deadline_ms() is None
+
+
+def test_a_node_looks_on_for_its_controller_where_somebody_else_answers() -> None:
+    """S4-13, B-K11: the listener of a broker does not know what brokers ask of a controller; the address is wrong, or the leader moves."""
+    bench = Bench()
+    bench.controller.leader_changed(10, 4, FIRST)
+    asked = bench.ask(HEARTBEAT, OWN)
+    bench.answer(SendFailure.UNSUPPORTED_VERSION)
+    assert not asked.is_done
+    bench.wait(RETRY_MS)
+    bench.answer(BrokerHeartbeatResponse(is_caught_up=True))
+    assert message(asked).is_caught_up
