@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import DiskSpace
     from headrace.raft.machine import RaftNode
+    from headrace.raft.voters import Voter
 
 NEWEST_BATCHES = 256
 SAMPLED_OFFSETS = 128
@@ -46,7 +47,6 @@ class SelfView:
         """Everything this node knows about the quorum now."""
         now_ms = self.clock.now_ms()
         raft, witness, role = self.raft, self.witness, self.raft.role
-        voters = raft.voters
         change = raft.voter_change
         try:
             space, disk_failure = self.disk_space(), witness.disk_failure
@@ -75,16 +75,7 @@ class SelfView:
             log_end_epoch=-1 if self.log.latest_epoch is None else self.log.latest_epoch,
             kraft_version=raft.kraft_version,
             voter_set_offset=raft.voters_offset if change is None else change.offset,
-            voters=tuple(
-                wire.NodeVoter(
-                    voter_id=voter.voter_id,
-                    directory_id=voter.directory_id,
-                    end_points=tuple(
-                        wire.NodeEndPoint(name=e.name, host=e.host, port=e.port) for e in voter.end_points
-                    ),
-                )
-                for voter in voters.voters
-            ),
+            voters=tuple(_voter(each) for each in raft.voters.voters),
             own_end_points=self._own_end_points(),
             links=tuple(_link(each, now_ms) for each in _merged(witness)),
             flush_last_ms=flushes.last_ms,
@@ -123,6 +114,11 @@ class SelfView:
             wire.OwnEndPoint(name=name, host=host, port=port, is_for_controllers=is_for_controllers)
             for name, host, port, is_for_controllers in dict.fromkeys(own)
         )
+
+
+def _voter(voter: Voter) -> wire.NodeVoter:
+    end_points = tuple(wire.NodeEndPoint(name=e.name, host=e.host, port=e.port) for e in voter.end_points)
+    return wire.NodeVoter(voter_id=voter.voter_id, directory_id=voter.directory_id, end_points=end_points)
 
 
 def _age(now_ms: int, moment_ms: int) -> int:
