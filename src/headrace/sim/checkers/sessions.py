@@ -33,6 +33,8 @@ class _Heard:
     """How long this controller itself stood still since then, at most."""
     offsets: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
+    may_be_fenced: set[int] = field(default_factory=set)
+    """Who asked to be fenced or to stop, registered anew, or is known to be gone: the fence may come some slices later (B-C22)."""
 
 
 class Sessions(Judge):
@@ -64,6 +66,8 @@ class Sessions(Judge):
         heard.last_ms = max(heard.last_ms, now_ms)
         if isinstance(event, RequestArrived):
             self._request(decided, heard, event)
+        elif isinstance(event, BrokerUnreachable):
+            heard.may_be_fenced.add(event.broker_id)
         if decided.records:
             self._fences(decided, heard)
             self._moves(decided, heard)
@@ -72,13 +76,13 @@ class Sessions(Judge):
     # C14
 
     def _fences(self, decided: Decided, heard: _Heard) -> None:
-        event = decided.event
         timeout = self._timeout_ms()
-        if isinstance(event, RequestArrived | BrokerUnreachable):
-            return
         for broker_id, broker in decided.after.cluster.brokers.items():
             old = decided.before.cluster.brokers.get(broker_id)
             if old is None or old.fenced or not broker.fenced:
+                continue
+            if broker_id in heard.may_be_fenced:
+                heard.may_be_fenced.discard(broker_id)
                 continue
             silent = heard.last_ms - heard.contact.get(broker_id, -timeout)
             if silent < timeout:
@@ -123,8 +127,11 @@ class Sessions(Judge):
                 heard.contact[request.broker_id] = heard.last_ms
                 heard.excused.pop(request.broker_id, None)
                 heard.offsets[request.broker_id] = request.current_metadata_offset
+                if request.want_fence or request.want_shut_down:
+                    heard.may_be_fenced.add(request.broker_id)
                 self._unfenced(decided, request)
-        elif isinstance(request, BrokerRegistrationRequest) and decided.records:
+        elif isinstance(request, BrokerRegistrationRequest) and not _is_refused(decided):
+            heard.may_be_fenced.add(request.broker_id)
             heard.contact[request.broker_id] = heard.last_ms
             heard.excused.pop(request.broker_id, None)
             heard.offsets.pop(request.broker_id, None)
@@ -190,3 +197,8 @@ class Sessions(Judge):
                     f"broker {request.broker_id} may stop, broker {broker_id} has read up to {heard.offsets[broker_id]} of {moved}",
                     reign.life,
                 )
+
+
+def _is_refused(decided: Decided) -> bool:
+    """The answer was given at once, and nothing was decided."""
+    return bool(decided.answers) and not decided.records
