@@ -168,12 +168,16 @@ class Following:
             return  # what it answers is not where the log ends any more
         if partition.diverging_epoch.epoch >= 0:
             self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
+            if core.log.log_end_offset == flight.position:
+                core.outbox.leave_alone(
+                    flight.to, core.now_ms
+                )  # nothing to cut: asked again at once it would say the same
+                return
         elif partition.snapshot_id.epoch >= 0 or partition.snapshot_id.end_offset >= 0:
             wanted = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
-            if min(wanted) < 0:
+            if min(wanted) < 0 or not self._download.begin(wanted):
                 core.outbox.leave_alone(flight.to, core.now_ms)
                 return
-            self._download.begin(wanted)
         else:
             if partition.records and not self._append(partition.records):
                 core.outbox.leave_alone(flight.to, core.now_ms)

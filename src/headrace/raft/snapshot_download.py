@@ -40,14 +40,14 @@ class SnapshotDownload:
         """A snapshot is being fetched, or finished."""
         return self._wanted is not None
 
-    def begin(self, snapshot_id: OffsetAndEpoch) -> None:
-        """The leader says that this snapshot is what this node needs."""
+    def begin(self, snapshot_id: OffsetAndEpoch) -> bool:
+        """The leader says that this snapshot is what this node needs. False when it is here already and of no use."""
         core = self._core
         if core.snapshots.size(snapshot_id) is not None:
-            self._replace_log(snapshot_id)  # it is here already, whole
-            return
+            return self._replace_log(snapshot_id)  # it is here already, whole
         core.snapshots.drop_part(snapshot_id)
         self._wanted = snapshot_id
+        return True
 
     def stop(self) -> None:
         """Leader or epoch changed: start over cleanly (B-S08). A snapshot that is being finished stays, it is whole."""
@@ -109,13 +109,14 @@ class SnapshotDownload:
         if event.is_sound:
             self._replace_log(event.snapshot_id)
 
-    def _replace_log(self, snapshot_id: OffsetAndEpoch) -> None:
+    def _replace_log(self, snapshot_id: OffsetAndEpoch) -> bool:
         """The log begins anew at the snapshot's end, unless this node leads (R16) or has come further meanwhile."""
         core = self._core
         if isinstance(core.role, Leader) or snapshot_id.offset <= core.log.high_watermark:
-            return
+            return False
         voters = voters_of_snapshot(core.snapshots, snapshot_id)
         core.start_log_at(snapshot_id)
         core.voters_loaded(snapshot_id, voters)
         core.log.advance_high_watermark(snapshot_id.offset)
         core.emit(LoadSnapshot(snapshot_id=snapshot_id))
+        return True
