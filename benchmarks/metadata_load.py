@@ -92,15 +92,20 @@ class Topics:
     def __init__(self, port: int, load: Load) -> None:
         self._port = port
         self._load = load
-        self._links = threading.local()
+        self._own = threading.local()
+        self._links = contextlib.ExitStack()
         self._ids: dict[int, Uuid] = {}
         with Link(port) as link:
             self._epochs = register_brokers(link, len(REPLICAS))
 
+    def close(self) -> None:
+        """Close the connections of all clients."""
+        self._links.close()
+
     def _ask(self, request: Message) -> Any:
-        if not hasattr(self._links, "own"):
-            self._links.own = Link(self._port)
-        return self._links.own.ask(request)
+        if not hasattr(self._own, "link"):
+            self._own.link = self._links.enter_context(Link(self._port))
+        return self._own.link.ask(request)
 
     def create(self, number: int) -> None:
         """A topic; broker 1 leads all its partitions."""
@@ -147,8 +152,10 @@ class Topics:
 
 def measure_headrace(load: Load) -> dict[str, Figures]:
     """Three controllers as processes; the brokers are registrations that this program makes, so that no data plane takes part."""
-    with Cluster(controllers=3, properties=SETTINGS) as cluster:
-        topics = Topics(cluster.leader().controller_port, load)
+    with (
+        Cluster(controllers=3, properties=SETTINGS) as cluster,
+        contextlib.closing(Topics(cluster.leader().controller_port, load)) as topics,
+    ):
         return {
             "create topics": timed(load, topics.create),
             "ISRs shrink": timed(load, topics.shrink),
@@ -167,13 +174,13 @@ def measure_baseline(load: Load, base: Path) -> Figures:
         for port in ports
     ]
     try:
-        quorum = _Quorum(base / "leader", ports)
+        with contextlib.closing(_Quorum(base / "leader", ports)) as quorum:
 
-        def create(number: int) -> None:
-            for path in range(load.partitions + 2):
-                quorum.write(f"/topics/t{number}/{path}".encode().ljust(RECORD_BYTES))
+            def create(number: int) -> None:
+                for path in range(load.partitions + 2):
+                    quorum.write(f"/topics/t{number}/{path}".encode().ljust(RECORD_BYTES))
 
-        return timed(load, create)
+            return timed(load, create)
     finally:
         for store in stores:
             store.kill()
@@ -187,6 +194,12 @@ class _Quorum:
         self._file = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         self._links = [_connected(port) for port in ports]
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Hang up; the stores end."""
+        os.close(self._file)
+        for link in self._links:
+            link.close()
 
     def write(self, data: bytes) -> None:
         """The record is on a majority of disks."""

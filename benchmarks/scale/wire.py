@@ -101,6 +101,7 @@ def headrace(directory: Path) -> Controller:
     port = node.controller_port
     node = Node(
         directory=directory,
+        ready_timeout_s=TIMEOUT_S,
         properties={
             **SETTINGS,
             "process.roles": "controller",

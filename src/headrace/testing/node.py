@@ -37,6 +37,7 @@ class Node:
     ``in_process=True`` it runs in a thread of the test's own process and is ready in about a tenth of a second.
     ``properties`` are server.properties lines that win over the defaults (``{"log.retention.ms": "1000"}``).
     With ``directory`` the data stays there after the stop, and a later ``Node`` on it goes on with it.
+    A child that has a lot to load may take longer than ``ready_timeout_s`` allows by default.
     ``python_arguments`` go between the child's interpreter and ``-m headrace`` (a profiler, warning flags).
     """
 
@@ -47,6 +48,7 @@ class Node:
         directory: Path | None = None,
         in_process: bool = False,
         python_arguments: Sequence[str] = (),
+        ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
         self._is_temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-") if directory is None else directory)
@@ -56,6 +58,7 @@ class Node:
         self._properties = dict(properties or {})
         self._python_arguments = tuple(python_arguments)
         self._in_process = in_process
+        self._ready_timeout_s = ready_timeout_s
         self._running: _Running | None = None
 
     @property
@@ -85,7 +88,7 @@ class Node:
         if self._in_process:
             self._running = _InThread(config)
         else:
-            self._running = _InChild(self.directory, settings, self._python_arguments)
+            self._running = _InChild(self.directory, settings, self._python_arguments, self._ready_timeout_s)
         return self
 
     def stop(self) -> int:
@@ -184,21 +187,27 @@ class _InThread:
 class _InChild:
     """A node in a child process; its output is in ``node.log`` of its directory."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str], python_arguments: Sequence[str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str],
+        python_arguments: Sequence[str],
+        ready_timeout_s: float,
+    ) -> None:
         self._output = directory / "node.log"
         config = directory / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command = [sys.executable, *python_arguments, "-m", "headrace", "start", str(config)]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        self._wait_until_ready()
+        self._wait_until_ready(ready_timeout_s)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
+    def _wait_until_ready(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
         while self._process.poll() is None and time.monotonic() < deadline:
             if b" ready in " in self._output.read_bytes():
                 return
