@@ -153,7 +153,7 @@ class NodeDisk:
             directory=config.metadata_log_dir,
             config=_metadata_log_config(config),
             now_ms=self.clock.wall_ms(),
-            recovery_point=synced_below(files, snapshots),
+            recovery_point=synced_below(files, snapshots, flushes=config.is_controller),
         )
         end_points = self.controller_end_points(bound)
         raft = self._raft(log, snapshots, end_points, rng)
@@ -358,11 +358,14 @@ class Download:
         self.is_sound = finish_download(self._snapshots, self._snapshot_id)
 
 
-def synced_below(files: Files, snapshots: SnapshotFiles) -> int:
-    """Which part of the metadata log is known to be synced: a snapshot is made of committed records, a clean stop syncs all."""
+def synced_below(files: Files, snapshots: SnapshotFiles, *, flushes: bool = True) -> int:
+    """Which part of the metadata log is known to be synced: a clean stop syncs all, and a controller makes snapshots of synced records only.
+
+    A broker does not sync (`flushes` False): its snapshots say nothing of its log, whose damaged end it fetches anew.
+    """
     latest = snapshots.latest()
     synced = read_synced_offset(files, snapshots.directory)
-    return synced if latest is None else max(synced, latest.offset)
+    return synced if latest is None or not flushes else max(synced, latest.offset)
 
 
 def _metadata_log_config(config: NodeConfig) -> LogConfig:
