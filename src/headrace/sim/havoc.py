@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from headrace.sim.stage import Stage
 
 
+_STROBE_MS: Final = 200
+"""How often a wall clock jumps that jumps by little."""
+
+
 class Havoc:
     """The faults of one run."""
 
@@ -255,7 +259,19 @@ class Havoc:
         self._later(fault.for_ms, lambda: clock.set_rate(1_000_000))
 
     def _jump(self, fault: Fault, nodes: list[SimNode]) -> None:
-        nodes[0].clock.jump_wall(fault.amount)
+        """A wall clock jumps once, or, by little, again and again as long as the fault lasts (S40, S41)."""
+        clock = nodes[0].clock
+        clock.jump_wall(fault.amount)
+        if abs(fault.amount) > _STROBE_MS:
+            return
+        end_us = self._world.schedule.now_us + 4 * fault.for_ms * 1_000
+
+        def again() -> None:
+            if not self._is_over and self._world.schedule.now_us < end_us:
+                clock.jump_wall(2 * fault.amount)
+                self._later(_STROBE_MS, again)
+
+        self._later(_STROBE_MS, again)
 
     def _slow_disk(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]
