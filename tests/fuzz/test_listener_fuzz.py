@@ -83,7 +83,8 @@ def test_spoilt_frames_over_the_network(node: Node) -> None:
     async def attack() -> tuple[Attackers, SteadyClient]:
         steady = SteadyClient(node.port)
         await steady.prepare()
-        attackers = Attackers(node.port, seed=seed, requests=requests(), served=await advertised(node.port))
+        served = await advertised(node.port)
+        attackers = Attackers(node.port, seed=seed, requests=requests(), served=served, spares_the_node=True)
         await attackers.run(500)
         before = process.memory_info().rss
         async with asyncio.TaskGroup() as tasks:

@@ -28,6 +28,8 @@ MOST_FRAMES_A_CONNECTION = 8
 STEADY_TOPIC = "steady"
 MAY_WAIT = {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 """Requests whose answer may be long in coming: nothing is sent behind them."""
+TAKES_THE_NODE_AWAY = {ApiKey.UNREGISTER_BROKER}
+"""Requests that are right to end what the client that behaves needs; they are fuzzed where there is no such client."""
 TARGETS = ("a", "topic-1")
 
 GREETINGS = (
@@ -110,8 +112,18 @@ class SteadyClient:
 class Attackers:
     """Many connections that send spoilt frames. What came of each is counted in `outcomes`."""
 
-    def __init__(self, port: int, *, seed: int, requests: Sequence[bytes], served: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        seed: int,
+        requests: Sequence[bytes],
+        served: Sequence[tuple[int, int]],
+        spares_the_node: bool = False,
+    ) -> None:
         """`requests` are good frames to spoil; `served` are (api key, version) that the listener advertises."""
+        if spares_the_node:
+            served = [(key, version) for key, version in served if key not in TAKES_THE_NODE_AWAY]
         self._port = port
         self._rng = random.Random(seed)
         self._served = served
