@@ -50,13 +50,13 @@ def explain(cluster: Cluster, *arguments: str) -> tuple[int, Any]:
 
 
 def must_say(cluster: Cluster, expected: Expected) -> Any:
-    """The diagnosis, once what was staged has had its effect: its first cause is the expected one, told with evidence and advice."""
+    """The diagnosis, once what was staged has had its effect: its only cause is the expected one, told with evidence and advice."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         code, found = explain(cluster)
         first = found["causes"][0] if found["causes"] else {"kind": "none", "nodes": []}
         said = (first["kind"], set(first["nodes"]), found["state"] in expected.states)
-        if said == (expected.kind.value, expected.nodes, True):
+        if said == (expected.kind.value, expected.nodes, True) and len(found["causes"]) == 1:
             assert code == 1
             assert first["evidence"]
             assert first["advice"]
