@@ -50,6 +50,7 @@ class LocalController:
                 ),
                 now_ms=self._now_ms(),
                 deadline_ms=deadline_ms,
+                received_ms=context.now_ms or -1,
             )
         )
         return deferred
