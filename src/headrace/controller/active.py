@@ -134,7 +134,7 @@ class Active:
 
     def leaving(self) -> tuple[int, ...]:
         """Brokers whose leaderships are just being moved away."""
-        return tuple(each.leaving for each in self.moves if each.leaving != NOBODY)
+        return tuple(each.remove for work in self.moves for each in work.queue if each.remove != NOBODY)
 
     def next_deadline_ms(self) -> int | None:
         """When time must be told next."""

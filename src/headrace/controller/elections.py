@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from headrace.controller.decision import Decision, Moves, check_size
 from headrace.controller.isr_index import NOT_PREFERRED
 from headrace.controller.partition_change import Election, Wish, change_partition
-from headrace.controller.partitions import is_unclean_allowed
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicIdPartition
@@ -143,25 +142,7 @@ def _preferred(situation: Situation, places: Iterable[TopicIdPartition]) -> Iter
 
 
 def unclean_moves(situation: Situation) -> Moves:
-    """B-C26: partitions without a leader get one that is not in sync, where their topic allows it (C11)."""
-    return Moves(places=situation.index.without_leader(), change=_unclean)
-
-
-def _unclean(situation: Situation, places: Iterable[TopicIdPartition]) -> Iterator[VersionedRecord]:
-    eligible = situation.eligible()
-    for place in places:
-        topic = situation.image.topics.by_id.get(place.topic_id)
-        partition = None if topic is None else topic.partitions.get(place.partition)
-        if topic is None or partition is None or partition.leader != NO_LEADER:
-            continue
-        if not is_unclean_allowed(situation, topic.name):
-            continue
-        record = change_partition(
-            place,
-            partition,
-            Wish(isr=partition.isr, election=Election.UNCLEAN),
-            eligible,
-            metadata_version=situation.metadata_version,
-        )
-        if record is not None:
-            yield record
+    """B-C26: partitions without a leader get one: an in-sync replica that a failover kept from being elected, or one that is not in
+    sync where the topic allows it (C11, CL2).
+    """
+    return Moves(places=situation.index.without_leader())

@@ -41,7 +41,7 @@ from headrace.controller.statistics import ControllerStatistics
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
 from headrace.metadata.bootstrap import bootstrap_metadata_version
-from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage
 from headrace.metadata.replay import ReplayError
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_metadata_transactions
@@ -183,7 +183,8 @@ class ControllerMachine:
         active.note_write(event.now_ms)
         if self._config.auto_leader_rebalance_enable:
             active.balance_at_ms = event.now_ms + self._config.leader_imbalance_check_interval_seconds * 1_000
-        active.unclean_at_ms = event.now_ms + self._config.unclean_leader_election_interval_ms
+        is_led = not derived.index.topics_with(NO_LEADER)
+        active.unclean_at_ms = event.now_ms + (self._config.unclean_leader_election_interval_ms if is_led else 0)
         return effects
 
     def _fresh_sessions(self, event: LeadershipGained) -> Heartbeats:

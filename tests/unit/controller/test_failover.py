@@ -342,3 +342,22 @@ def test_a_broker_that_is_fenced_while_it_stops_is_not_stopping_when_it_is_back(
     active_term = bench.machine._active
     assert active_term is not None
     assert active_term.heartbeats.state(1).is_fenced
+
+
+def test_a_new_controller_elects_what_its_predecessor_had_no_time_for() -> None:
+    """inv:CL2, B-C25: a broker was unfenced, and the controller went before the slice that let it lead."""
+    bench, epochs = cluster(2)
+    topic(bench, (1,), (1,), (1,))
+    fence(bench, 1, epochs[1])
+    bench.machine.slice_size = 1
+    bench.send(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], current_metadata_offset=bench.next_offset))
+    bench.commit()
+    bench.lose()
+    leaders = [each.leader for _, each in sorted(bench.committed_image.topics.by_name["t"].partitions.items())]
+    assert leaders == [1, NO_LEADER, NO_LEADER]
+    bench.epoch += 1
+    bench.gain(next_offset=bench.next_offset + 1)
+    assert bench.machine.next_deadline_ms() == bench.now_ms
+    for _ in range(4):
+        bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms)))
+    assert {each.leader for each in bench.machine.image.topics.by_name["t"].partitions.values()} == {1}
