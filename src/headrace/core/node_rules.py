@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from headrace.core.errors import OperatorError
-from headrace.core.node_config import NodeConfig
+from headrace.core.node_config import INT_MAX, NodeConfig
 
 _HOST = re.compile(r"([0-9a-zA-Z\-%._:]*)")
 UNROUTABLE = "0.0.0.0"
@@ -20,6 +20,7 @@ def check_node_config(config: NodeConfig) -> None:
     _check_times_and_sizes(config)
     _check_log_dirs(config)
     _check_quorum(config)
+    _check_quorum_times(config)
     _check_listeners(config)
     _check_security(config)
     _check_heartbeats(config)
@@ -110,6 +111,24 @@ def _check_quorum(config: NodeConfig) -> None:
         not config.values["controller.quorum.auto.join.enable"],
         "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
     )
+
+
+_QUORUM_TIMES = (
+    "controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms", "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.request.timeout.ms", "controller.quorum.retry.backoff.ms", "controller.quorum.retry.backoff.max.ms",
+)  # fmt: skip
+QUORUM_FETCH_MAX_WAIT_MS = 500
+"""How long a leader of the quorum keeps a fetch that finds nothing new (KIP-595)."""
+
+
+def _check_quorum_times(config: NodeConfig) -> None:
+    """S4-10: a quorum that waits 0 ms for something never stops asking; Kafka takes such a value."""
+    for name in _QUORUM_TIMES:
+        value = _number(config, name)
+        _require(
+            value >= 1,
+            f"Invalid value {value} for configuration {name}: Value must be at least 1 (valid: [1,...,{INT_MAX}])",
+        )
 
 
 def _check_listeners(config: NodeConfig) -> None:
@@ -286,6 +305,12 @@ def warnings_of(config: NodeConfig) -> tuple[str, ...]:
         found.append(
             f"broker.heartbeat.interval.ms ({interval} ms) should be at most a third of broker.session.timeout.ms "
             f"({session} ms): a broker that misses one heartbeat may be fenced"
+        )
+    fetch_timeout = config.controller_quorum_fetch_timeout_ms
+    if fetch_timeout <= QUORUM_FETCH_MAX_WAIT_MS:
+        found.append(
+            f"controller.quorum.fetch.timeout.ms ({fetch_timeout} ms) should be longer than the {QUORUM_FETCH_MAX_WAIT_MS} ms "
+            "for which the leader keeps a fetch that finds nothing new: an idle quorum elects again and again"
         )
     if not config.is_controller and len(config.controller_listener_names) > 1:
         found.append(

@@ -12,7 +12,7 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     # A broker without word from the controller for this long stops its clients (0: never). S0-15, S0-44.
     ConfigKey("broker.heartbeat.timeout.ms", Type.INT, 13_500, NATURAL),
     # The longest wait between two tries of a quorum request. S1-22.
-    ConfigKey("controller.quorum.retry.backoff.max.ms", Type.INT, 1_000, NATURAL),
+    ConfigKey("controller.quorum.retry.backoff.max.ms", Type.INT, 1_000, POSITIVE),
     # Every record of a produced batch is checked, not only the batch.
     ConfigKey("headrace.validate.records", Type.BOOLEAN, OFF),
     # What one batch may open to; beyond it the batch is refused.
