@@ -7,15 +7,17 @@ with a registration that stands.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from immutables import Map
 
 from headrace.controller.decision import Decision, Moves, check_record
 from headrace.controller.heartbeats import Heartbeats
+from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import is_reserved_uuid
+from headrace.core.ids import TopicIdPartition, is_reserved_uuid
 from headrace.metadata.image import (
     METADATA_VERSION,
     BrokerRegistration,
@@ -35,6 +37,7 @@ from headrace.wire.metadata_records.unregister_broker_record import UnregisterBr
 
 if TYPE_CHECKING:
     from headrace.controller.decision import Situation
+    from headrace.core.ids import Uuid
     from headrace.wire.schema import Message
 
 _OLDEST_METADATA_VERSION = FeatureRange(1, 1)
@@ -83,7 +86,21 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         broker_epoch=existing.broker_epoch,
         last=register,
     )
+    if len(registration.log_dirs) == 1 and not set(existing.log_dirs) <= set(registration.log_dirs):
+        moves = _to_the_only_directory(situation, moves, registration.log_dirs[0])
     return Decision(response=response, moves=(moves,))
+
+
+def _to_the_only_directory(situation: Situation, moves: Moves, home: Uuid) -> Moves:
+    """KIP-858: a broker whose disk was replaced has its replicas nowhere else, so that they may lead again. Cost: all partitions."""
+    broker_id = moves.remove
+    places = (
+        TopicIdPartition(topic.id, number)
+        for topic in sorted(situation.image.topics.by_id.values(), key=lambda each: each.id)
+        for number in sorted(topic.partitions)
+        if broker_id in topic.partitions[number].replicas
+    )
+    return replace(moves, places=places, change=partial(leader_and_isr_updates, remove=broker_id, home=home))
 
 
 def _check_identity(situation: Situation, request: BrokerRegistrationRequest, heartbeats: Heartbeats) -> None:

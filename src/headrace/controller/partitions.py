@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.controller.decision import Situation
-    from headrace.core.ids import TopicIdPartition
+    from headrace.core.ids import TopicIdPartition, Uuid
     from headrace.metadata.image import ClusterImage, TopicImage
     from headrace.metadata.snapshot import VersionedRecord
 
@@ -34,11 +34,16 @@ def new_partition(cluster: ClusterImage, eligible: Eligible, replicas: tuple[int
 
 
 def leader_and_isr_updates(
-    situation: Situation, places: Iterable[TopicIdPartition], *, remove: int = NOBODY, add: int = NOBODY
+    situation: Situation,
+    places: Iterable[TopicIdPartition],
+    *,
+    remove: int = NOBODY,
+    add: int = NOBODY,
+    home: Uuid | None = None,
 ) -> Iterator[VersionedRecord]:
     """The changes that partitions need when broker `remove` leaves their ISR, or broker `add` becomes able to lead.
 
-    A place that is gone meanwhile needs none.
+    With `home` the replicas of `remove` are in that directory from now on. A place that is gone meanwhile needs none.
     """
     eligible = situation.eligible(without=remove, plus=add)
     metadata_version = situation.metadata_version
@@ -57,7 +62,11 @@ def leader_and_isr_updates(
         if remove in isr:
             isr = tuple([each for each in isr if each != remove])
         record = change_partition(
-            place, before, Wish(isr=isr, election=election), eligible, metadata_version=metadata_version
+            place,
+            before,
+            Wish(isr=isr, election=election, directories=None if home is None else {remove: home}),
+            eligible,
+            metadata_version=metadata_version,
         )
         if record is not None:
             yield record

@@ -170,3 +170,20 @@ def test_a_refused_election_says_only_what_its_version_can(version: int, of_all:
     answer = decode(ElectLeadersResponse, encode(refusal, version), version)
     assert answer.error_code == of_all
     assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_broker_with_a_new_disk_leads_from_it() -> None:
+    """KIP-858, inv:CL2: a broker that comes back with one other directory has its replicas there and nowhere else."""
+    bench, epochs = cluster(3)
+    topic(bench, (1, 2), (2, 1), (2, 3))
+    topic(bench, (1,), name="alone")
+    fence(bench, 1, epochs[1])
+    disk = Uuid(bytes([251]) * 16)
+    epochs[1] = bench.broker(1, incarnation_id=Uuid(bytes([77]) * 16), log_dirs=(disk,))
+    assert [partition(bench, number).directory_of(1) for number in (0, 1)] == [disk, disk]
+    assert partition(bench, 2).directories == (directory(2), directory(3))
+    assert (partition(bench, name="alone").leader, partition(bench, name="alone").directories) == (1, (disk,))
+    assert partition(bench, 1).isr == (2,)
+    join(bench, 2, epochs, (2, 1), number=1)
+    fence(bench, 2, epochs[2])
+    assert partition(bench, 1).leader == 1
