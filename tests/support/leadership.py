@@ -24,8 +24,12 @@ class Loss(Enum):
 
 def move_leadership(cluster: Cluster, wanted: Member, changer: Changer, loss: Loss) -> None:
     """Make `wanted` the leader; the node that led is up again at the end. Three controllers must be running."""
-    leader = cluster.leader()
-    assert leader.node_id != wanted.node_id
+    while (leader := cluster.leader()).node_id != wanted.node_id:
+        _push(cluster, leader, wanted, changer, loss)
+
+
+def _push(cluster: Cluster, leader: Member, wanted: Member, changer: Changer, loss: Loss) -> None:
+    """Lose the leader once; another leads afterwards. Seldom it is the bystander, when its fetch was under way with everything."""
     (bystander,) = (each for each in cluster.controllers if each.node_id not in (leader.node_id, wanted.node_id))
     epoch = cluster.quorum().leader_epoch
     changer.change()
@@ -36,7 +40,7 @@ def move_leadership(cluster: Cluster, wanted: Member, changer: Changer, loss: Lo
         _lose(leader, loss)
     finally:
         bystander.resume()
-    _wait_for_leader(cluster, wanted, epoch)
+    _wait_for_another_leader(cluster, leader, epoch)
     if loss is Loss.PAUSED:
         leader.resume()
     else:
@@ -53,9 +57,9 @@ def _lose(leader: Member, loss: Loss) -> None:
     actions[loss]()
 
 
-def _wait_for_leader(cluster: Cluster, wanted: Member, epoch: int) -> None:
-    def leads() -> bool:
-        view = cluster.describe(wanted.node_id)
-        return view is not None and view.leader_epoch > epoch
+def _wait_for_another_leader(cluster: Cluster, former: Member, epoch: int) -> None:
+    def another_leads() -> bool:
+        views = (cluster.describe(each.node_id) for each in cluster.controllers if each.node_id != former.node_id)
+        return any(view is not None and view.leader_epoch > epoch for view in views)
 
-    wait_until(leads)
+    wait_until(another_leads)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -86,12 +87,14 @@ def test_leadership_moves_between_the_kinds(kafkas: tuple[int, ...]) -> None:
     losses = itertools.cycle(Loss)
     cluster = MixedCluster(kafkas=(*kafkas, KAFKAS_BROKER), controllers=3, brokers=2, properties=SNAPSHOT_EVERY)
     topics: set[str] = set()
+    moves = {"kafka": 0, "headrace": 0}
     with cluster, closing(Changer(cluster)) as changer:
         for number in range(CHANGES):
             leader = cluster.leader()
             leads_kafka = cluster.is_kafka(leader.node_id)
             wanted = next(each for each in cluster.controllers if cluster.is_kafka(each.node_id) is not leads_kafka)
             move_leadership(cluster, wanted, changer, next(losses))
+            moves["headrace" if leads_kafka else "kafka"] += 1
             topics.add(f"topic-{number}")
             create_topic(cluster, f"topic-{number}")
             changer.change_many(BULK if number < 4 else 1)
@@ -110,6 +113,11 @@ def test_leadership_moves_between_the_kinds(kafkas: tuple[int, ...]) -> None:
         assert all(image == images[0] for image in images)
         assert all(disk.snapshots for disk in disks.values())
         assert all(topics <= set(image.topics.by_name) for image in images)
+        snapshots = {node_id: len(disk.snapshots) for node_id, disk in disks.items()}
+        sys.stdout.write(
+            f"\nKafka's controllers {kafkas}: leadership moved to {moves}, {len(changer.acknowledged)} settings and {len(topics)} topics "
+            f"acknowledged, logs equal up to offset {end}, snapshots {snapshots}\n"
+        )
 
 
 @pytest.mark.parametrize("founder", ["kafka", "headrace"])
