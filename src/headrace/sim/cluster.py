@@ -26,13 +26,15 @@ from headrace.sim.trace import Trace
 from headrace.sim.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.raft.voters import VoterSet
     from headrace.sim.plan import Plan
 
 _SETTINGS: Final = frozenset(NodeConfig.__dataclass_fields__)
 _CHECK_EVERY: Final = 1_000
+_LOOK_MS: Final = 250
+"""How often a healed cluster is looked at, whether all that must become true is."""
 FIRST_BROKER_ID: Final = 101
 
 
@@ -180,9 +182,9 @@ class SimCluster:
         self.start()
         self.run_until(self.plan.faults_until_ms)
         self.heal()
-        self.run_for(self.plan.heal_ms)
+        self._run_until_true(self.has_common_leader, self.plan.heal_ms)
         self.rest()
-        self.run_for(self.settle_ms)
+        self._run_until_true(self._is_judged_well, self.settle_ms)
         self.judge()
 
     @property
@@ -211,6 +213,35 @@ class SimCluster:
     def run_for(self, ms: int) -> None:
         """Let `ms` pass."""
         self.run_until(self.now_us // 1_000 + ms)
+
+    def _run_until_true(self, is_true: Callable[[], bool], at_most_ms: int) -> None:
+        """Go on until what must become true is, at its bound at the latest."""
+        end_ms = self.now_us // 1_000 + at_most_ms
+        while self.now_us // 1_000 < end_ms:
+            self.run_until(min(self.now_us // 1_000 + _LOOK_MS, end_ms))
+            if is_true():
+                return
+
+    def has_common_leader(self) -> bool:
+        """RL1: every running node follows one leader of one epoch, and that leader is a running node."""
+        rafts = [node.raft for node in self.nodes.values() if node.is_up]
+        known = {(raft.leader_id, raft.epoch) for raft in rafts if raft is not None}
+        leader = self.leader()
+        return (
+            len(rafts) == len(self.nodes)
+            and None not in rafts
+            and len(known) == 1
+            and leader is not None
+            and leader.node_id == known.pop()[0]
+        )
+
+    def _is_judged_well(self) -> bool:
+        try:
+            for checker in self._checkers:
+                checker.at_end(self)
+        except InvariantBroken:
+            return False
+        return True
 
     def heal(self) -> None:
         """Faults stop; everything restarts."""

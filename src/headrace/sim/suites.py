@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """`seeds` runs of one level, with consecutive seeds."""
+    """`seeds` runs of one level, with consecutive seeds, and with faults for so many simulated seconds (0: as long as the seed says)."""
 
     level: str
     seeds: int
+    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +31,14 @@ class Suite:
     def keys(self, first_seed: int) -> Iterator[RunKey]:
         """All runs, from `first_seed` on."""
         for part in self.parts:
+            options = {"seconds": part.seconds} if part.seconds else {}
             for seed in range(first_seed, first_seed + part.seeds):
-                yield RunKey(level=part.level, seed=seed)
+                yield RunKey(level=part.level, seed=seed, options=options)
 
 
 SUITES: Final = {
     "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80)), least_steps=2_000_000),
-    "deep": Suite(parts=(Part("quorum", 10_000), Part("cluster", 1_000)), least_steps=20_000_000),
+    "deep": Suite(parts=(Part("quorum", 10_000, seconds=4), Part("cluster", 500, seconds=4)), least_steps=20_000_000),
     "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6)), needs_markers=False),
 }
 """`ci` is `make sim`, `deep` is `make sim-deep`."""
