@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.ids import ZERO_UUID
 from headrace.raft.events import RaftRequestArrived
+from headrace.raft.roles import Prospective, Resigned
 from headrace.sim.checkers.group import Group
 from headrace.sim.checkers.messages import meant_for
 from headrace.sim.observation import LogAppended, LogReset, LogTruncated, QuorumStateDurable
@@ -29,9 +30,11 @@ class Strangers(Group):
         return {RaftRequestArrived: self._arrived}
 
     def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
-        """A stranger may not change a role, an epoch or a vote."""
+        """A stranger may not change a role, an epoch or a vote; a time-out that was due when it came may."""
         received = self.scene.step.received
         if before is None or received is None or not received.is_request:
+            return
+        if after.epoch == before.epoch and isinstance(after, Prospective | Resigned):
             return
         if self._is_stranger(life, received.message):
             raise self.broken(
