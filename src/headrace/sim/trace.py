@@ -7,12 +7,44 @@ one takes the whole event and all effects as well. Neither uses `hash` of text, 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from headrace.metadata.image import MetadataImage
+
 if TYPE_CHECKING:
     from headrace.sim.observation import Step
+
+
+def told(value: object) -> str:
+    """A whole value as text that is the same in every process: bytes by their checksum, an image by how far it goes, sets in order."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"b{len(value)}:{crc32(value)}"
+    if isinstance(value, str | int | float | None):
+        return repr(value)
+    if isinstance(value, MetadataImage):
+        return told(value.provenance)
+    if isinstance(value, frozenset | set):
+        return f"{{{','.join(sorted(told(each) for each in value))}}}"
+    if isinstance(value, tuple | list | deque):
+        return f"{type(value).__name__}({','.join([told(each) for each in value])})"
+    if isinstance(value, Enum):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [told(getattr(value, name)) for name in _names(type(value))]
+        return f"{type(value).__name__}({','.join(parts)})"
+    return type(value).__name__
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
 
 _ROW = Struct("<QQiIIqqqI").pack
 
@@ -49,9 +81,11 @@ class Trace:
             )
         )
         if self.is_full:
-            self._digest.update(repr(event).encode())
+            self._digest.update(told(event).encode())
             for change in step.changes:
-                self._digest.update(repr(change).encode())
+                self._digest.update(told(change).encode())
+            for machine in step.machines:
+                self._digest.update(told(machine).encode())
 
     def digest(self) -> str:
         """32 hexadecimal digits."""

@@ -1,0 +1,126 @@
+"""The seed decides everything, nothing acknowledged is lost to power cuts, and a failure leaves what is needed to see it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run as headrace
+from headrace.core.errors import OperatorError
+from headrace.sim.outcome import RunKey
+from headrace.sim.run import parse_failure, replayed, run
+from headrace.sim.shrink import shrink
+
+ROOT = Path(__file__).parents[2]
+
+
+def in_processes(hash_seeds: tuple[int, ...], first: int, count: int) -> list[list[str]]:
+    """The digests of the same runs in processes with these hash seeds, side by side."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.simulation.digests", str(first), str(count)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in hash_seeds
+    ]
+    told = [process.communicate(timeout=280)[0].splitlines() for process in running]
+    assert [process.returncode for process in running] == [0] * len(running)
+    return told
+
+
+def test_one_seed_gives_one_trace_whatever_the_hash_seed() -> None:
+    """Section 3 of the contract: 40 seeds, whole events and changes in the digest, two processes with different hash seeds."""
+    one, two = in_processes((1, 2), 1, 40)
+    assert len(one) == 40
+    assert one == two
+    assert len({line.split()[-1] for line in one}) == 40
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_power_cuts_of_all_controllers_lose_nothing_acknowledged(seed: int) -> None:
+    """fault:S52 fault:S53 PR3 inv:R12 inv:R13: 100 lossy power cuts of all controllers over the four runs, changes in between."""
+    options = {
+        "controllers": 3,
+        "scripted_brokers": 3,
+        "admins": 3,
+        "faults": "blackout",
+        "every_ms": 1000,
+        "seconds": 32,
+    }
+    result = run(RunKey(level="quorum", seed=seed, options=options))
+    assert result.failure is None, result.failure
+    assert result.markers["all controllers lost power at once"] >= 25
+
+
+def test_a_run_can_be_quiet() -> None:
+    """Some runs hold no fault at all: then a call fails only for what it asks."""
+    result = run(RunKey(level="quorum", seed=9, options={"controllers": 3, "faults": "none", "seconds": 5}))
+    assert result.failure is None
+    assert not [name for name in result.markers if name.startswith("fault:")]
+
+
+def test_the_command_line_tells_the_digest(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command gives the same digest as the library."""
+    arguments = ["sim", "--controllers", "3", "--brokers", "2", "--seed", "7", "--faults", "kill,cut", "--seconds", "4"]
+    assert headrace([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    options = {"controllers": 3, "brokers": 2, "faults": "kill,cut", "seconds": 4}
+    again = run(RunKey(level="cluster", seed=7, options=options))
+    assert told["digest"] == again.digest
+    assert told["steps"] == again.steps
+    assert told["failures"] == []
+
+
+@pytest.mark.parametrize("arguments", [["--faults", "earthquake"], ["--suite", "ci", "--brokers", "3"]])
+def test_a_wrong_command_line_is_one_line(arguments: list[str]) -> None:
+    """B78: what is wrong, and what would be right."""
+    with pytest.raises(OperatorError):
+        headrace(["sim", *arguments])
+
+
+def test_shrinking_keeps_what_the_failure_needs() -> None:
+    """Of many faults the two that together make a failure are left."""
+    faults = RunKey(level="quorum", seed=5).plan().faults
+    assert len(faults) > 8
+    needed = {faults[2], faults[7]}
+    assert set(shrink(faults, lambda some: needed <= set(some), tries=500)) == needed
+    assert shrink(faults, lambda some: True) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"level": "quorum"}', '{"level": "x", "seed": 1, "options": {}, "faults": [], "invariant": "R1"}'],
+)
+def test_another_file_is_no_failure(text: str) -> None:
+    """B78: said in one line."""
+    with pytest.raises(OperatorError):
+        parse_failure(text, path="file")
+
+
+def test_a_saved_failure_happens_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Section 10 of the contract: seed, faults and the id that broke are enough; a run that holds now says so."""
+    key = RunKey(level="quorum", seed=3, options={"controllers": 3, "seconds": 2})
+    plan = key.plan()
+    saved = tmp_path / "failure.json"
+    data = {
+        "format": 1,
+        "level": key.level,
+        "seed": key.seed,
+        "options": dict(key.options),
+        "invariant": "R1",
+        "faults": [fault.as_json() for fault in plan.faults],
+    }
+    saved.write_text(json.dumps(data, indent=1))
+    found, faults, invariant = parse_failure(saved.read_text(), path=str(saved))
+    assert (found, faults, invariant) == (key, plan.faults, "R1")
+    assert replayed(found, faults).digest == run(key).digest
+    assert headrace(["debug", "replay", str(saved)]) == 1
+    assert "R1 holds now" in capsys.readouterr().out
