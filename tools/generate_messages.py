@@ -90,14 +90,21 @@ NODE_VIEW: list[Json] = [
         "name": "Batches", "type": "[]BatchDigest", "versions": "0+",
         "fields": [*_plain("int64", "BaseOffset LastOffset"), *_plain("int32", "Epoch"), *_plain("int64", "Crc")],
     },
+    *_plain("int64", "LastAppliedOffset LastAppliedTimestamp LastAppliedLagMs", default=-1),
 ]  # fmt: skip
 
 
-# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63.
+# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S4-55.
 PROJECT_FIELDS: dict[str, list[Json]] = {
     "UnregisterBrokerRequest": [
         {"name": "RemoveFromAssignments", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
         {"name": "Force", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10001},
+    ],
+    "MetadataResponse": [
+        {
+            "name": "MetadataOffset", "type": "int64", "default": -1, "versions": "9+", "taggedVersions": "9+", "tag": 10000,
+            "ignorable": True,
+        },
     ],
     "DescribeQuorumRequest": [
         {"name": "WantsNodeView", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},

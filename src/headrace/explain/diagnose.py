@@ -134,4 +134,6 @@ def _line_of(view: NodeView, facts: Facts) -> str:
         f"log {view.log_start_offset}..{view.log_end_offset} (last epoch {view.log_end_epoch}), on disk up to "
         f"{view.durable_end_offset}, committed up to {view.high_watermark}"
     )
+    if view.last_applied_lag_ms >= 0:
+        parts.append(f"applied metadata up to {view.last_applied_offset}, {view.last_applied_lag_ms} ms old")
     return ", ".join(parts)

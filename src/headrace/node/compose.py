@@ -170,6 +170,7 @@ def compose_node(
             bound=bound,
             disk_space=disk.metadata_space,
             started_ms=started_ms,
+            progress=machine.metadata_progress,
         ).view()
 
     side = machine.controller_side(cluster_id=disk.cluster_id, bound=bound, view=view)

@@ -44,6 +44,7 @@ from headrace.node.metadata_plane import (
     WriteSnapshot,
     sooner,
 )
+from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
@@ -113,6 +114,7 @@ class NodeMachine:
         self._events: deque[PlaneEvent] = deque()
         self._is_running = False
         self.image: MetadataImage = EMPTY_IMAGE
+        self.metadata_progress = MetadataProgress(image=lambda: self.image, clock=clock)
         self.log_levels: LogLevels = NoLogLevels()
         self.leader_id = -1
         self.leader_epoch = 0

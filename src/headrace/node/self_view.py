@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.listener import Listener
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import DiskSpace
+    from headrace.node.metadata_progress import MetadataProgress
     from headrace.raft.machine import RaftNode
     from headrace.raft.voters import Voter
 
@@ -42,6 +43,7 @@ class SelfView:
     bound: tuple[Listener, ...]
     disk_space: Callable[[], DiskSpace]
     started_ms: int
+    progress: MetadataProgress
 
     def view(self) -> wire.NodeView:
         """Everything this node knows about the quorum now."""
@@ -94,6 +96,9 @@ class SelfView:
             problem=witness.problem,
             epoch_history=tuple(epoch_history(self.log)),
             batches=tuple(batch_digests(self.log, raft.high_watermark)),
+            last_applied_offset=self.progress.last_applied_record_offset,
+            last_applied_timestamp=self.progress.last_applied_record_timestamp,
+            last_applied_lag_ms=self.progress.last_applied_record_lag_ms,
         )
 
     def _roles(self) -> tuple[tuple[str, bool], ...]:

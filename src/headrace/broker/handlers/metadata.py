@@ -1,4 +1,7 @@
-"""Which brokers and topics are there, and who leads what? (Metadata)"""
+"""Which brokers and topics are there, and who leads what? (Metadata)
+
+From version 9 on the answer says at which offset of the metadata log it was made (tag 10000, S4-55); on one broker it only grows.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +122,7 @@ def _answer(
             if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10
             else NOT_ASKED
         ),
+        metadata_offset=image.provenance.last_contained_offset,
     )
 
 

@@ -145,6 +145,9 @@ class NodeView(Struct):
     problem: str = field("string 0+", default="")
     epoch_history: tuple[EpochStart, ...] = field("[]EpochStart 0+", default=())
     batches: tuple[BatchDigest, ...] = field("[]BatchDigest 0+", default=())
+    last_applied_offset: int = field("int64 0+", default=-1)
+    last_applied_timestamp: int = field("int64 0+", default=-1)
+    last_applied_lag_ms: int = field("int64 0+", default=-1)
 
 
 class Listener(Struct):

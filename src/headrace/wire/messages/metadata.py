@@ -67,3 +67,4 @@ class MetadataResponse(Message, kind="response", api_key=3, versions="0-13", fle
     topics: tuple[MetadataResponseTopic, ...] = field("[]MetadataResponseTopic 0+", default=())
     cluster_authorized_operations: int = field("int32 8-10", default=-2147483648)
     error_code: int = field("int16 13+ ignorable", default=0)
+    metadata_offset: int = field("int64 9+ tag=10000@9+ ignorable", default=-1)

@@ -1,0 +1,42 @@
+"""Does a broker know how old its metadata are, while it is cut off and after?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.node.metadata_progress import MetadataProgress
+from headrace.sim.scenario import Simulation
+
+Make = Callable[..., Simulation]
+
+
+def progress_of(cluster: Simulation, node_id: int) -> MetadataProgress:
+    """How far a node says that it is."""
+    machine = cluster.cluster.nodes[node_id].machine
+    assert machine is not None, "the node is up"
+    return machine.metadata_progress
+
+
+def test_a_cut_off_broker_sees_its_metadata_grow_old(headrace_simulation: Make) -> None:
+    """S4-56, fault:S24: less than a second on an idle cluster, as long as the cut in it, and young again after it."""
+    cluster = headrace_simulation(controllers=3, brokers=2, seed=11)
+    cut, served = progress_of(cluster, 101), progress_of(cluster, 102)
+    for _ in range(5):
+        cluster.run_for(1)
+        assert cut.last_applied_record_lag_ms < 1_000
+    for controller in (1, 2, 3):
+        cluster.cut(101, controller)
+    cluster.run_for(1)
+    stands_at = cut.last_applied_record_offset
+    ages = []
+    for _ in range(10):
+        cluster.run_for(1)
+        ages.append(cut.last_applied_record_lag_ms)
+    assert ages == sorted(ages)
+    assert ages[-1] - ages[0] == 9_000
+    assert cut.last_applied_record_offset == stands_at < served.last_applied_record_offset
+    assert served.last_applied_record_lag_ms < 1_000
+    cluster.heal()
+    cluster.run_for(10)
+    assert cut.last_applied_record_lag_ms < 1_000
+    assert cut.last_applied_record_offset > stands_at
