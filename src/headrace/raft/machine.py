@@ -40,6 +40,7 @@ from headrace.raft.events import (
 )
 from headrace.raft.following import Following
 from headrace.raft.history import VotersAt
+from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.joining import Joining
 from headrace.raft.leading import Leading
 from headrace.raft.outbox import Purpose
@@ -70,6 +71,10 @@ if TYPE_CHECKING:
     from headrace.raft.config import RaftConfig
     from headrace.raft.events import QuorumState, RaftResponse
     from headrace.raft.replicas import Replicas
+
+
+MAX_ROLES_A_STEP = 16
+"""A step goes through fewer roles than this (prospective, candidate, elected, leader, claimed), or it would never end."""
 
 
 class RaftNode:
@@ -254,10 +259,18 @@ class RaftNode:
                 assert_never(event)
 
     def _poll(self) -> None:
-        """Let the role do what is due; each concern notes when it wants to be asked again."""
+        """Let the role do what is due, and the next one, if that changed the role; each notes when it wants to be asked again."""
         core = self._core
-        core.wake_ms = None
-        match core.role:
+        for _ in range(MAX_ROLES_A_STEP):
+            role = core.role
+            core.wake_ms = None
+            self._poll_role(role)
+            if core.role is role:
+                return
+        raise RaftInvariantBroken(f"the role does not settle: {core.role}")
+
+    def _poll_role(self, role: Role) -> None:
+        match role:
             case Leader():
                 self._changes.poll()
                 self._leading.poll()

@@ -378,3 +378,16 @@ def test_a_follower_with_a_later_epoch_makes_the_leader_step_down() -> None:
     cluster.run_until(lambda: cluster.members[9].raft.leader_id >= 0, within_ms=10_000)
     assert cluster.members[9].raft.epoch > epoch + 3
     cluster.run_committed(cluster.offer(cluster.elect(), b"y"))
+
+
+def test_who_is_refused_by_the_leader_itself_follows_it_and_fetches_at_once() -> None:
+    """B-R27: back to what it was, in the same step; else nobody would wake it again."""
+    cluster = static_cluster(1, 2, 3)
+    leader = cluster.elect()
+    cluster.run_committed(cluster.offer(leader, b"x"))
+    other = next(each for each in (1, 2, 3) if each != leader)
+    cluster.step(other, LinkLost(node_id=leader, now_ms=cluster.now_ms))
+    cluster.run_for(1_000)
+    assert isinstance(cluster.members[other].raft.role, Follower)
+    cluster.run_committed(cluster.offer(leader, b"y"))
+    assert cluster.leaders() == [leader]
