@@ -27,9 +27,9 @@ def until(reached: Callable[[], T | None], *, timeout_s: float = 60.0) -> T:
     raise AssertionError("it did not come to that")
 
 
-def create(broker: Member, *names: str, timeout_ms: int = 60_000) -> list[int]:
-    """Create topics through a broker; their error codes."""
-    topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
+def create(broker: Member, *names: str, timeout_ms: int = 60_000, partitions: int = 1) -> list[int]:
+    """Create topics with one replica through a broker; their error codes."""
+    topics = tuple(CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names)
     request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
     answer = ask(broker.place.host, broker.port, request, 7, timeout_s=timeout_ms / 1000 + 5)
     return [each.error_code for each in answer.topics]
@@ -39,6 +39,12 @@ def topics_of(broker: Member) -> set[str]:
     """The topics that a broker knows."""
     answer = ask(broker.place.host, broker.port, MetadataRequest(topics=None), 12)
     return {each.name for each in answer.topics}
+
+
+def metadata_offset(broker: Member) -> int:
+    """The offset of the metadata that a broker's answers are made from (S4-55)."""
+    found: int = ask(broker.place.host, broker.port, MetadataRequest(topics=()), 12).metadata_offset
+    return found
 
 
 def unfenced(broker: Member) -> set[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
@@ -11,15 +9,7 @@ from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
 from headrace.wire.messages.api_versions import ApiVersionsRequest
-from headrace.wire.messages.metadata import MetadataRequest
-from tests.support.roles import create, topics_of, until
-
-
-def offset_at(member: Member) -> int:
-    """The metadata offset of a broker's answer."""
-    answer: Any = ask(member.place.host, member.port, MetadataRequest(topics=()), 12)
-    found: int = answer.metadata_offset
-    return found
+from tests.support.roles import create, metadata_offset, topics_of, until
 
 
 def epoch_at(member: Member) -> int:
@@ -37,7 +27,7 @@ def test_the_offset_grows_on_each_broker_across_a_failover() -> None:
 
         def look() -> None:
             for member in (first, second):
-                said[member.node_id] += [offset_at(member), epoch_at(member)]
+                said[member.node_id] += [metadata_offset(member), epoch_at(member)]
 
         look()
         assert create(first, "t0") == [0]
@@ -47,7 +37,7 @@ def test_the_offset_grows_on_each_broker_across_a_failover() -> None:
         look()
         newest = max(said[first.node_id][-1], said[second.node_id][-1])
         for member in (first, second):
-            until(lambda member=member: offset_at(member) > newest)  # type: ignore[misc]
+            until(lambda member=member: metadata_offset(member) > newest)  # type: ignore[misc]
         look()
         for offsets in said.values():
             assert offsets == sorted(offsets)
