@@ -94,6 +94,7 @@ class Link:
         "caller",
         "caller_run",
         "down_us",
+        "is_connected",
         "is_open",
         "is_stuck",
         "number",
@@ -114,6 +115,7 @@ class Link:
         self.target_run = target.run
         self.port = port
         self.is_open = True
+        self.is_connected = False
         self.is_stuck = False
         self.up_us = 0
         self.down_us = 0
@@ -261,6 +263,7 @@ class Network:
             self._schedule.after(self._delay_us(), self._refused, link)
             return
         link.target_run = target.run
+        link.is_connected = True
 
     def _refused(self, link: Link, _: object) -> None:
         self.drop(link, SendFailure.REFUSED)
@@ -282,7 +285,7 @@ class Network:
         caller, target = link.caller, link.target
         if link.is_stuck:
             return
-        if (caller.node_id, target.node_id) in self.cuts or target.is_dark:
+        if not link.is_connected or (caller.node_id, target.node_id) in self.cuts or target.is_dark:
             self._schedule.after(_AGAIN_US, self._arrive, question)
             return
         if not target.is_up or target.run != link.target_run:
