@@ -14,8 +14,8 @@ from headrace.core.ids import Uuid
 from headrace.core.peers import Destination, SendFailure
 from headrace.metadata.versions import SUPPORTED_FEATURES
 from headrace.sim.formatting import CLUSTER_ID
-from headrace.sim.node import CONTROLLER_PORT
 from headrace.sim.observation import CallEnded, CallStarted, Outcome, StepKind
+from headrace.sim.serving import CONTROLLER_PORT
 from headrace.wire.messages import (
     add_raft_voter,
     alter_partition,
@@ -343,7 +343,7 @@ class ScriptedBroker(Client):
         applied = max((one.image.provenance.last_contained_offset for one in self._views()), default=-1)
         return BrokerHeartbeatRequest(
             broker_id=self.broker_id,
-            broker_epoch=self._epoch,
+            broker_epoch=self._epoch - (1 if self.chance.random() < 0.02 else 0),
             current_metadata_offset=max(applied, self._epoch) if self.chance.random() < 0.9 else 0,
             want_fence=self.chance.random() < 0.01,
             want_shut_down=False,

@@ -20,8 +20,10 @@ from headrace.sim.clients import Admin, Client, Operator, ScriptedBroker
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
 from headrace.sim.havoc import Havoc
-from headrace.sim.node import BROKER_PORT, CONTROLLER_PORT, DATA, NEWEST_VERSIONS, SimNode
+from headrace.sim.looking_on import DATA
+from headrace.sim.node import SimNode
 from headrace.sim.observation import Checker, Crash, InvariantBroken
+from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT, NEWEST_VERSIONS
 from headrace.sim.trace import Trace
 from headrace.sim.world import World
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.raft.roles import Leader
 from headrace.sim.faults import LEADER, Fault, FaultKind
-from headrace.sim.node import METADATA_DIRECTORY
+from headrace.sim.looking_on import METADATA_DIRECTORY
 from headrace.sim.observation import Crash
 
 if TYPE_CHECKING:

@@ -8,47 +8,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.broker.api_table import BROKER_APIS, ApiRow, handler_of
-from headrace.broker.context import RequestContext
 from headrace.broker.reply import AnyReply, Deferred, Reply
 from headrace.core.errors import OperatorError, StorageFault
-from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskJob, Lane, compose_node
-from headrace.node.controller_apis import CONTROLLER_APIS
-from headrace.node.disk import NodeDisk
 from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
 from headrace.raft import events as raft_events
-from headrace.raft.quorum_state import decode_quorum_state
 from headrace.sim.clock import NodeClock
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
+from headrace.sim.looking_on import SimNodeDisk, look_on, note_found, note_snapshot
+from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
 from headrace.sim.observation import (
-    BatchApplied,
     Crash,
-    HighWatermarkMoved,
     ImagePublished,
-    LeadershipGone,
-    LeadershipTaken,
     LogDurable,
-    MachineStep,
     QuorumStateDurable,
     Received,
     RequestSent,
     ResponseSent,
-    SnapshotAppeared,
-    SnapshotApplied,
     SnapshotRemoved,
     StepKind,
 )
-from headrace.sim.observed_log import ObservedLog
-from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, QUORUM_STATE_FILE_NAME, parse_snapshot_name
+from headrace.sim.serving import CONTROLLER_PORT, is_refused_pre_vote, served
+from headrace.storage.snapshot_files import parse_snapshot_name
 from headrace.wire.messages.vote import VoteResponse
 
 if TYPE_CHECKING:
@@ -60,81 +48,12 @@ if TYPE_CHECKING:
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.raft.machine import RaftNode
     from headrace.sim.network import Question, Server
+    from headrace.sim.observed_log import ObservedLog
     from headrace.sim.world import World
     from headrace.wire.schema import Message
 
-DATA: Final = "/data"
 TICK_US: Final = 1_000
 """No node looks at its clock more often than this."""
-CONTROLLER_PORT: Final = 9093
-BROKER_PORT: Final = 9092
-METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
-
-Handler = Callable[[Any, RequestContext, Any], Any]
-
-_CONTROLLER_ROWS: Final = {row.key: row for row in CONTROLLER_APIS}
-_BROKER_ROWS: Final = {row.key: row for row in BROKER_APIS if not row.reads_raw}
-_HANDLERS: Final[dict[tuple[int, bool], Handler]] = {}
-NEWEST_VERSIONS: Final = {row.key: row.max_version for row in CONTROLLER_APIS}
-"""Api -> the newest version that a controller listener serves."""
-
-
-def _handler(row: ApiRow, *, is_controller: bool) -> Handler:
-    """A row's handler, imported when its API is first asked for."""
-    found = _HANDLERS.get((row.key, is_controller))
-    if found is None:
-        found = _HANDLERS[row.key, is_controller] = handler_of(row)
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskDone:
-    """Work for the disk is done, or failed: the event of a step."""
-
-    effect: NodeEffect
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimePassed:
-    """A deadline of the node has come: the event of a step."""
-
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unheard:
-    """A request has no answer: the event of a step."""
-
-    correlation: int
-    failure: SendFailure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkClosed:
-    """A connection to this node is gone: the event of a step."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """A connect that was to send nothing ended: the event of a step."""
-
-    correlation: int
-    failure: SendFailure | None
-
-
-class SimNodeDisk(NodeDisk):
-    """The directories of a simulated node; its metadata log can be looked on."""
-
-    metadata_log_class = ObservedLog
-
-    @property
-    def observed_log(self) -> ObservedLog:
-        """The metadata log."""
-        log = self._metadata
-        assert isinstance(log, ObservedLog), "open_metadata comes first"
-        return log
 
 
 class SimNode:
@@ -275,45 +194,9 @@ class SimNode:
             self.controller.slice_size = world.limits.controller_slice_size
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
-        self._describe_disk(disk)
-        self._watch(disk.plane)
+        self.quorum_state = note_found(world.step, self.disk, self.log)
+        look_on(world.step, disk.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
-
-    def _describe_disk(self, disk: SimNodeDisk) -> None:
-        """What the start found, as changes."""
-        changes = self.world.step.changes
-        log = disk.observed_log
-        log.observe(changes)
-        changes.append(LogDurable(log.durable_end_offset))
-        for name in self.disk.listdir(METADATA_DIRECTORY):
-            self._snapshot_appeared(name)
-        self.quorum_state = None
-        stored = self.disk.durable_bytes(f"{METADATA_DIRECTORY}/{QUORUM_STATE_FILE_NAME}")
-        if stored:
-            self.quorum_state = decode_quorum_state(stored, path="quorum-state")
-            changes.append(QuorumStateDurable(self.quorum_state))
-
-    def _watch(self, plane: MetadataPlane) -> None:
-        """Look on where machines are stepped and batches are applied."""
-        plane.on_machine_step = self._machine_stepped
-        loader, step = plane.loader, self.world.step
-        load_batches, load_snapshot = loader.load_batches, loader.load_snapshot
-
-        def batches_loaded(batches: Any) -> Any:
-            known = list(batches)
-            for each in known:
-                step.changes.append(
-                    BatchApplied(each.base_offset, each.last_offset + 1, each.epoch, tuple(each.records))
-                )
-            return load_batches(known)
-
-        def snapshot_loaded(records: Any, provenance: Any) -> Any:
-            end = OffsetAndEpoch(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
-            step.changes.append(SnapshotApplied(end))
-            return load_snapshot(records, provenance)
-
-        loader.load_batches = batches_loaded  # type: ignore[method-assign]
-        loader.load_snapshot = snapshot_loaded  # type: ignore[method-assign]
 
     def die(self, crash: Crash, *, is_dark: bool = False) -> None:
         """The process is gone, and everything in it. With `is_lossy`, so is what was not synced, by chance."""
@@ -331,6 +214,9 @@ class SimNode:
         self.world.network.process_died(self, is_silent=is_dark)
         if was_up or crash.is_disk_lost or crash.is_lossy or crash.is_rotten:
             self.note(StepKind.CRASHED, crash)
+        self._forget_process()
+
+    def _forget_process(self) -> None:
         self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
         self._published = None
 
@@ -355,12 +241,8 @@ class SimNode:
         self.note(StepKind.RESUMED, None)
         run = self.run
         for do, one, two in inbox:
-            if self.run == run and self.can_run():
+            if self.run == run and self.is_up:
                 self._later(do, one, two)
-
-    def can_run(self) -> bool:
-        """The process is there."""
-        return self.is_up
 
     def stop(self) -> None:
         """SIGTERM: a clean stop begins."""
@@ -384,8 +266,7 @@ class SimNode:
             self._step(StepKind.STOPPED, None, self._close)
             self.is_up = False
             self.world.network.process_died(self, is_silent=False)
-            self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
-            self._published = None
+            self._forget_process()
             self.world.on_death(self.node_id, "stopped")
 
     # --- time ---
@@ -421,11 +302,7 @@ class SimNode:
         """One effect of the step at hand."""
         if not self.is_up:
             return
-        if self.die_after_effects is not None:
-            self.die_after_effects -= 1
-            if self.die_after_effects < 0:
-                self.die_after_effects = None
-                raise ProcessDied
+        self._die_if_due()
         self.effects.append(effect)
         match effect:
             case SendRequest():
@@ -444,15 +321,19 @@ class SimNode:
                 assert self.composed is not None, "only a composed node has effects"
                 self._enqueue(effect, self.composed.job(effect))
 
+    def _die_if_due(self) -> None:
+        """A fault may have set after how many effects and answers the process ends."""
+        if self.die_after_effects is not None:
+            self.die_after_effects -= 1
+            if self.die_after_effects < 0:
+                self.die_after_effects = None
+                raise ProcessDied
+
     def _send(self, effect: SendRequest) -> None:
         self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
+        timeout_us = effect.timeout_ms * 1_000
         self.world.network.send(
-            self,
-            effect.to,
-            effect.purpose,
-            effect.correlation,
-            effect.request,
-            timeout_us=effect.timeout_ms * 1_000,
+            self, effect.to, effect.purpose, effect.correlation, effect.request, timeout_us=timeout_us
         )
 
     def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
@@ -524,7 +405,7 @@ class SimNode:
                 changes.append(LogDurable(min(log_end, self.log.log_end_offset)))
             case raft_events.FinishSnapshot() | WriteSnapshot():
                 for name in self._renamed:
-                    self._snapshot_appeared(name)
+                    note_snapshot(self.world.step, self.disk, name)
                 self._renamed.clear()
             case _:
                 pass
@@ -537,14 +418,6 @@ class SimNode:
             parsed = parse_snapshot_name(name)
             if parsed is not None:
                 self.world.step.changes.append(SnapshotRemoved(parsed[0]))
-
-    def _snapshot_appeared(self, name: str) -> None:
-        parsed = parse_snapshot_name(name)
-        if parsed is None or parsed[1]:
-            return
-        path = f"{METADATA_DIRECTORY}/{name}"
-        data = self.disk.read_file(path) or b""
-        self.world.step.changes.append(SnapshotAppeared(parsed[0], self.disk.is_durable(path), data))
 
     # --- requests of others ---
 
@@ -599,41 +472,19 @@ class SimNode:
         self._step(StepKind.EVENT, received, lambda: self._handle(question, composed), received)
 
     def _handle(self, question: Question, composed: ComposedNode) -> None:
-        request = question.message
-        key = request.SCHEMA.api_key
-        is_controller_port = question.port == CONTROLLER_PORT
-        row = (_CONTROLLER_ROWS if is_controller_port else _BROKER_ROWS).get(key)
-        if row is None:
-            self.world.network.answer(question, None)
-            return
-        handle = _handler(row, is_controller=is_controller_port)
-        version = question.api_version if question.api_version >= 0 else row.max_version
-        context = RequestContext(
-            api_key=key,
-            api_version=version,
-            correlation_id=question.correlation,
-            client_id=f"node-{question.source}",
-            client_host=f"n{question.source}",
-            listener="CONTROLLER" if is_controller_port else "PLAINTEXT",
-            connection_id=question.number,
-            now_ms=self.clock.now_ms(),
-            is_controller_listener=is_controller_port,
-        )
-        result = handle(request, context, composed.side if is_controller_port else composed.machine.broker)
+        result = served(question, composed, now_ms=self.clock.now_ms())
         if isinstance(result, Deferred):
             run = self.run
             result.when_done(lambda reply: self._reply(question, reply, run))
+        elif result is None:
+            self.world.network.answer(question, None)
         else:
             self._reply(question, result, self.run)
 
     def _reply(self, question: Question, reply: AnyReply, run: int) -> None:
         if run != self.run or not self.is_up:
             return
-        if self.die_after_effects is not None:
-            self.die_after_effects -= 1
-            if self.die_after_effects < 0:
-                self.die_after_effects = None
-                raise ProcessDied
+        self._die_if_due()
         if isinstance(reply, Reply):
             self.effects.append(reply.message)
             if isinstance(reply.message, VoteResponse) and is_refused_pre_vote(question.message, reply.message):
@@ -642,29 +493,6 @@ class SimNode:
             self.world.network.answer(question, reply.message)
         else:
             self.world.network.answer(question, None)
-
-    # --- machines ---
-
-    def _machine_stepped(self, machine: str, event: object, effects: Any) -> None:
-        step = self.world.step
-        step.machines.append(MachineStep(machine, event, effects))
-        if machine == "raft":
-            for effect in effects:
-                kind = type(effect)
-                if kind is raft_events.HighWatermarkAdvanced:
-                    step.changes.append(HighWatermarkMoved(effect.to))
-                elif kind is raft_events.LeadershipClaimed:
-                    step.changes.append(LeadershipTaken(effect.epoch, effect.next_offset))
-                elif kind is raft_events.LeadershipLost:
-                    self._note_cut_short()
-                    step.changes.append(LeadershipGone(effect.epoch))
-
-
-def is_refused_pre_vote(request: Any, response: VoteResponse) -> bool:
-    """Somebody who asked whether he would get a vote would not."""
-    asked = request.topics[0].partitions[0] if request.topics and request.topics[0].partitions else None
-    told = response.topics[0].partitions[0] if response.topics and response.topics[0].partitions else None
-    return asked is not None and told is not None and asked.pre_vote and not told.vote_granted
 
 
 def _nothing() -> None:

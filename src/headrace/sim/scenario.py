@@ -25,9 +25,9 @@ from headrace.sim.checkers import all_checkers
 from headrace.sim.clients import Client
 from headrace.sim.cluster import SimCluster
 from headrace.sim.faults import Fault, FaultKind
-from headrace.sim.node import BROKER_PORT, CONTROLLER_PORT
 from headrace.sim.observation import Crash, Outcome
 from headrace.sim.plan import Plan
+from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT
 from headrace.wire.messages import create_topics, delete_topics, describe_configs, incremental_alter_configs
 
 if TYPE_CHECKING:

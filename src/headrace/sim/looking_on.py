@@ -1,0 +1,103 @@
+"""What does an onlooker note of a node's machines, of its metadata log and of its snapshots, step by step?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.node.disk import NodeDisk
+from headrace.raft import events as raft_events
+from headrace.raft.quorum_state import decode_quorum_state
+from headrace.sim.observation import (
+    BatchApplied,
+    HighWatermarkMoved,
+    LeadershipGone,
+    LeadershipTaken,
+    LogDurable,
+    MachineStep,
+    QuorumStateDurable,
+    SnapshotAppeared,
+    SnapshotApplied,
+    Step,
+)
+from headrace.sim.observed_log import ObservedLog
+from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, QUORUM_STATE_FILE_NAME, parse_snapshot_name
+
+if TYPE_CHECKING:
+    from headrace.node.metadata_plane import MetadataPlane
+    from headrace.sim.faulty_disk import SimDisk
+
+DATA: Final = "/data"
+METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
+
+
+class SimNodeDisk(NodeDisk):
+    """The directories of a simulated node; its metadata log can be looked on."""
+
+    metadata_log_class = ObservedLog
+
+    @property
+    def observed_log(self) -> ObservedLog:
+        """The metadata log."""
+        log = self._metadata
+        assert isinstance(log, ObservedLog), "open_metadata comes first"
+        return log
+
+
+def note_found(step: Step, disk: SimDisk, log: ObservedLog) -> raft_events.QuorumState | None:
+    """What a start found on the disk, as changes; the election state that is durable there."""
+    changes = step.changes
+    log.observe(changes)
+    changes.append(LogDurable(log.durable_end_offset))
+    for name in disk.listdir(METADATA_DIRECTORY):
+        note_snapshot(step, disk, name)
+    stored = disk.durable_bytes(f"{METADATA_DIRECTORY}/{QUORUM_STATE_FILE_NAME}")
+    if not stored:
+        return None
+    state = decode_quorum_state(stored, path="quorum-state")
+    changes.append(QuorumStateDurable(state))
+    return state
+
+
+def note_snapshot(step: Step, disk: SimDisk, name: str) -> None:
+    """A whole snapshot is there under its name."""
+    parsed = parse_snapshot_name(name)
+    if parsed is None or parsed[1]:
+        return
+    path = f"{METADATA_DIRECTORY}/{name}"
+    step.changes.append(SnapshotAppeared(parsed[0], disk.is_durable(path), disk.read_file(path) or b""))
+
+
+def look_on(step: Step, plane: MetadataPlane, *, on_leadership_lost: Callable[[], None]) -> None:
+    """Note every step of the plane's machines, and every batch and snapshot that is applied."""
+    loader = plane.loader
+    load_batches, load_snapshot = loader.load_batches, loader.load_snapshot
+
+    def batches_loaded(batches: Any) -> Any:
+        known = list(batches)
+        for each in known:
+            step.changes.append(BatchApplied(each.base_offset, each.last_offset + 1, each.epoch, tuple(each.records)))
+        return load_batches(known)
+
+    def snapshot_loaded(records: Any, provenance: Any) -> Any:
+        end = OffsetAndEpoch(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
+        step.changes.append(SnapshotApplied(end))
+        return load_snapshot(records, provenance)
+
+    def machine_stepped(machine: str, event: object, effects: Any) -> None:
+        step.machines.append(MachineStep(machine, event, effects))
+        if machine == "raft":
+            for effect in effects:
+                kind = type(effect)
+                if kind is raft_events.HighWatermarkAdvanced:
+                    step.changes.append(HighWatermarkMoved(effect.to))
+                elif kind is raft_events.LeadershipClaimed:
+                    step.changes.append(LeadershipTaken(effect.epoch, effect.next_offset))
+                elif kind is raft_events.LeadershipLost:
+                    on_leadership_lost()
+                    step.changes.append(LeadershipGone(effect.epoch))
+
+    loader.load_batches = batches_loaded  # type: ignore[method-assign]
+    loader.load_snapshot = snapshot_loaded  # type: ignore[method-assign]
+    plane.on_machine_step = machine_stepped
