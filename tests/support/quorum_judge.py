@@ -31,6 +31,13 @@ def settle(cluster: Cluster) -> Any:
     return found[0]
 
 
+def compare_running(cluster: Cluster) -> int:
+    """Settle, and compare the logs below the high watermark while all run; how many offsets two nodes or more have in the same bytes."""
+    view = settle(cluster)
+    disks = {each.node_id: read_disk(each.metadata_log) for each in cluster.controllers if each.is_running}
+    return assert_equal_bytes(disks, view.high_watermark)
+
+
 def judge(cluster: Cluster, acknowledged: Iterable[int]) -> dict[int, MetadataDisk]:
     """Settle, stop everything, and compare: every acknowledged change is on every controller that ran, in the same bytes."""
     view = settle(cluster)

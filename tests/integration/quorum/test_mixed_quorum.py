@@ -26,7 +26,7 @@ from tests.peers.quorum import MixedCluster
 from tests.support.leadership import Loss, move_leadership
 from tests.support.metadata_disk import image_of
 from tests.support.metadata_load import Changer, wait_until
-from tests.support.quorum_judge import judge, settle
+from tests.support.quorum_judge import compare_running, judge, settle
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(IS_KAFKA, reason="ours and Kafka's together")]
 
@@ -88,6 +88,7 @@ def test_leadership_moves_between_the_kinds(kafkas: tuple[int, ...]) -> None:
     cluster = MixedCluster(kafkas=(*kafkas, KAFKAS_BROKER), controllers=3, brokers=2, properties=SNAPSHOT_EVERY)
     topics: set[str] = set()
     moves = {"kafka": 0, "headrace": 0}
+    shared = 0
     with cluster, closing(Changer(cluster)) as changer:
         for number in range(CHANGES):
             leader = cluster.leader()
@@ -99,8 +100,11 @@ def test_leadership_moves_between_the_kinds(kafkas: tuple[int, ...]) -> None:
             create_topic(cluster, f"topic-{number}")
             changer.change_many(BULK if number < 4 else 1)
             if number in (1, 2):
-                while len(changer.acknowledged) < number * RECORDS // 2:
+                while len(changer.acknowledged) < RECORDS:
                     changer.change_many(BULK)
+                if number == 1:
+                    shared = compare_running(cluster)
+                    assert shared >= RECORDS
                 start_again_without_data(cluster, leader.node_id)
             settle(cluster)
         for broker_id in (OUR_BROKER, KAFKAS_BROKER):
@@ -116,7 +120,7 @@ def test_leadership_moves_between_the_kinds(kafkas: tuple[int, ...]) -> None:
         snapshots = {node_id: len(disk.snapshots) for node_id, disk in disks.items()}
         sys.stdout.write(
             f"\nKafka's controllers {kafkas}: leadership moved to {moves}, {len(changer.acknowledged)} settings and {len(topics)} topics "
-            f"acknowledged, logs equal up to offset {end}, snapshots {snapshots}\n"
+            f"acknowledged, {shared} records in the same bytes before any disk was emptied, all logs equal up to {end}, snapshots {snapshots}\n"
         )
 
 
