@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.core.errors import StorageFault
 from headrace.core.peers import SendFailure
+from headrace.raft.claims import refuse_hopeless_epoch
 from headrace.raft.core import RaftCore
 from headrace.raft.events import (
     AnswerRaftRequest,
@@ -206,7 +207,7 @@ class RaftNode:
     def _handle(self, event: RaftEvent) -> None:
         match event:
             case RaftRequestArrived():
-                response = self._request(event)
+                response = refuse_hopeless_epoch(event.request) or self._request(event)
                 if response is not None:
                     self._core.reveal(AnswerRaftRequest(token=event.token, response=response))
             case RaftResponseArrived():

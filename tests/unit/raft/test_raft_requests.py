@@ -12,6 +12,7 @@ from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RecordsOffered, ShutdownBegan, TimeAdvanced
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
+from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from tests.support.raft import CLUSTER_ID, OTHER_DIRECTORY_ID, RaftBench
 from tests.support.raft_cluster import static_cluster
 
@@ -77,6 +78,34 @@ def a_snapshot_fetch(
     )
     topic = fetch_snapshot.RequestTopicSnapshot(name=name, partitions=(partition,))
     return fetch_snapshot.FetchSnapshotRequest(cluster_id=cluster_id, replica_id=7, max_bytes=4, topics=(topic,))
+
+
+@pytest.mark.parametrize("epoch", [(1 << 30) + 1, (1 << 31) - 1])
+def test_an_epoch_that_leaves_none_after_it_is_refused_by_every_rpc(bench: RaftBench, epoch: int) -> None:
+    """input:B23: one packet must not move a node to an epoch after which it can hold no election."""
+    begin = begin_quorum_epoch.RequestPartitionData(partition_index=0, leader_id=2, leader_epoch=epoch)
+    end = end_quorum_epoch.RequestPartitionData(partition_index=0, leader_id=2, leader_epoch=epoch)
+    requests: list[tuple[RaftRequest, int]] = [
+        (a_vote(epoch=epoch), 2),
+        (
+            begin_quorum_epoch.BeginQuorumEpochRequest(
+                topics=(begin_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(begin,)),)
+            ),
+            1,
+        ),
+        (
+            end_quorum_epoch.EndQuorumEpochRequest(
+                topics=(end_quorum_epoch.RequestTopicData(topic_name=NAME, partitions=(end,)),)
+            ),
+            1,
+        ),
+        (a_fetch(current_leader_epoch=epoch), 17),
+        (a_snapshot_fetch(epoch=epoch), 1),
+        (UpdateRaftVoterRequest(cluster_id=CLUSTER_ID, current_leader_epoch=epoch, voter_id=2), 0),
+    ]
+    for request, version in requests:
+        assert ask(bench, request, version).error_code == ErrorCode.INVALID_REQUEST
+    assert bench.node.epoch == 1
 
 
 def test_another_cluster_id_is_refused_by_every_rpc(bench: RaftBench) -> None:
