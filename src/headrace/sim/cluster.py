@@ -145,7 +145,7 @@ class SimCluster:
         settings: dict[str, Any] = dict(plan.limits.settings(_SETTINGS))
         if plan.is_dynamic:
             settings["controller_quorum_bootstrap_servers"] = tuple(
-                HostPort(f"n{one}", CONTROLLER_PORT) for one in range(1, plan.voters + 1)
+                HostPort(f"n{one}", CONTROLLER_PORT) for one in range(1, plan.controllers + 1)
             )
         else:
             settings["controller_quorum_voters"] = tuple(
