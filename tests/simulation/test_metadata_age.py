@@ -1,4 +1,4 @@
-"""Does a broker know how old its metadata are, while it is cut off and after?"""
+"""Does a broker know how old its metadata are, and that it is alone, while it is cut off and after?"""
 
 from __future__ import annotations
 
@@ -40,3 +40,24 @@ def test_a_cut_off_broker_sees_its_metadata_grow_old(headrace_simulation: Make) 
     cluster.run_for(10)
     assert cut.last_applied_record_lag_ms < 1_000
     assert cut.last_applied_record_offset > stands_at
+
+
+def test_a_cut_off_broker_knows_that_it_is_alone(headrace_simulation: Make) -> None:
+    """S0-15, S0-17, S4-57, fault:S24: from broker.heartbeat.timeout.ms on, until it has contact again; the served one never."""
+    cluster = headrace_simulation(controllers=3, brokers=2, seed=12)
+    machines = [cluster.cluster.nodes[node_id].machine for node_id in (101, 102)]
+    cut, served = (machine.self_fencing for machine in machines if machine is not None)
+    assert cut is not None
+    assert served is not None
+    cluster.run_for(30)
+    seen = [(cut.is_alone, served.is_alone)]
+    for controller in (1, 2, 3):
+        cluster.cut(101, controller)
+    cluster.run_for(9)
+    seen.append((cut.is_alone, served.is_alone))
+    cluster.run_for(6)
+    seen.append((cut.is_alone, served.is_alone))
+    cluster.heal()
+    cluster.run_for(10)
+    seen.append((cut.is_alone, served.is_alone))
+    assert seen == [(False, False), (False, False), (True, False), (False, False)]

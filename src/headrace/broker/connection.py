@@ -25,6 +25,8 @@ _API_VERSIONS = 18
 _PRODUCE = 0
 _ENVELOPE = 58
 _PIPELINED = (_PRODUCE, _ENVELOPE)
+_OF_REPLICAS = (1,)
+"""Fetch: what other brokers ask on the same listener; a client that fetches is refused by the partition."""
 _FIRST_WITH_SOFTWARE = 3
 
 
@@ -49,7 +51,7 @@ class Surface:
     """What one listener serves: its APIs, what their handlers are given, and the clock.
 
     `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04). `on_closed` is told the
-    number of each connection that is gone.
+    number of each connection that is gone. While `is_shut`, a new request closes its connection, but for what replicas ask (S0-16).
     """
 
     listener: str
@@ -60,6 +62,7 @@ class Surface:
     refuses: dict[int, ApiRow]
     max_in_flight: int = 1000
     on_closed: Callable[[int], None] | None = None
+    is_shut: Callable[[], bool] = lambda: False
 
 
 class _Slot:
@@ -153,6 +156,9 @@ class Connection:
 
     def _begin_request(self, row: ApiRow, view: memoryview, version: int, correlation_id: int, id_length: int) -> None:
         """Read header and body, ask the handler. Raises DecodeError."""
+        if self._surface.is_shut() and row.key not in _OF_REPLICAS:
+            self._out.close("this broker has no contact with the controller (headrace.self.fencing=always)")
+            return
         flexible = version >= row.flexible_from
         client_id, at = self._client_id(view, id_length)
         if flexible:

@@ -90,11 +90,16 @@ def read_partitions(asked: Iterable[tuple[Hashable, SessionPartition]], terms: F
 
 
 def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPartition | ErrorCode:
-    """The partition, led here, under the id or name that was asked for (P14)."""
+    """The partition, led here, under the id or name that was asked for (P14). One that is withheld from clients is there for replicas."""
+    partitions = broker.partitions
     if not terms.by_id:
-        return broker.partitions.leading(asked.topic or "", asked.partition, broker.image)
-    hosted = broker.partitions.by_id.get((asked.topic_id, asked.partition))
-    if hosted is not None and hosted.leader is not None:
+        name = asked.topic or ""
+        hosted = partitions.get(name, asked.partition) if terms.is_follower else None
+        if hosted is not None and hosted.leader is not None:
+            return hosted
+        return partitions.leading(name, asked.partition, broker.image)
+    hosted = partitions.by_id.get((asked.topic_id, asked.partition))
+    if hosted is not None and hosted.leader is not None and (not hosted.is_withheld or terms.is_follower):
         return hosted
     return broker.partitions.leading_by_id(Uuid(asked.topic_id), asked.partition, broker.image)
 
@@ -172,7 +177,7 @@ def _compare_histories(read: PartitionRead, leader: PartitionLeader) -> None:
 def has_news(read: PartitionRead, terms: FetchTerms) -> bool:
     """Cheap test whether a waiting fetch is worth reading again: this partition has more, or another leader."""
     hosted = read.hosted
-    if hosted is None or hosted.leader is None:
+    if hosted is None or hosted.leader is None or (hosted.is_withheld and not terms.is_follower):
         return True
     log = hosted.leader.log
     if terms.is_follower:

@@ -14,10 +14,10 @@ from headrace.replication.leader import PartitionLeader
 class HostedPartition:
     """A replica on this broker. With `leader` it leads; without, it follows or has no leader.
 
-    `log` is None when its directory is offline.
+    `log` is None when its directory is offline. `is_withheld`: clients are not served, because another broker may lead it by now (S0-15).
     """
 
-    __slots__ = ("leader", "leader_epoch", "leader_id", "log", "partition", "topic", "topic_id")
+    __slots__ = ("is_withheld", "leader", "leader_epoch", "leader_id", "log", "partition", "topic", "topic_id")
 
     def __init__(self, *, topic: str, topic_id: Uuid, partition: int, log: PartitionLogPort | None) -> None:
         self.topic = topic
@@ -27,6 +27,7 @@ class HostedPartition:
         self.leader: PartitionLeader | None = None
         self.leader_id = -1
         self.leader_epoch = -1
+        self.is_withheld = False
 
     def __repr__(self) -> str:
         return f"HostedPartition({self.topic}-{self.partition}, leader_epoch={self.leader_epoch})"
@@ -70,7 +71,7 @@ class PartitionTable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if hosted.leader is None:
             return ErrorCode.KAFKA_STORAGE_ERROR if hosted.log is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return hosted
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted.is_withheld else hosted
 
     def leading_by_id(self, topic_id: Uuid, partition: int, image: MetadataImage) -> HostedPartition | ErrorCode:
         """As `leading`, by topic id: an unknown id is UNKNOWN_TOPIC_ID."""

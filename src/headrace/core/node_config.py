@@ -51,6 +51,7 @@ class NodeConfig:
     headrace_fence_unreachable_brokers: bool = True
     headrace_elect_on_refusal: bool = True
     headrace_elect_at_start: bool = True
+    headrace_self_fencing: str = "isolated"
     headrace_journal_file: str = ""
 
     # Logs: what follows from several keys
@@ -62,6 +63,7 @@ class NodeConfig:
     # Roles and registration
     broker_rack: str | None = None
     broker_heartbeat_interval_ms: int = 2_000
+    broker_heartbeat_timeout_ms: int = 13_500
     broker_session_timeout_ms: int = 9_000
     initial_broker_registration_timeout_ms: int = 60_000
     controlled_shutdown_enable: bool = True

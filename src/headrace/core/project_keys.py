@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import at_least
+from headrace.core.config_checks import OneOf, at_least
 from headrace.core.config_key import ConfigKey, Type
 
 OFF, ON = False, True
@@ -29,6 +29,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.elect.on.refusal", Type.BOOLEAN, ON),
     # A voter that starts, reaches a majority and hears of no leader asks for an election at once.
     ConfigKey("headrace.elect.at.start", Type.BOOLEAN, ON),
+    # What a broker without word from the controller stops: partitions of which it hears no other in-sync replica either, all, or nothing.
+    ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
     # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
     ConfigKey("headrace.journal.file", Type.STRING, ""),
 )

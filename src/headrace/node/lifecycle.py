@@ -99,6 +99,9 @@ class BrokerLifecycle:
         self.broker_epoch = -1
         self.is_fenced = True
         self.offline_directories: tuple[Uuid, ...] = ()
+        self.on_heard: Callable[[int], None] = lambda _: None
+        """Told when a heartbeat was sent that was answered well."""
+        self._asked_ms = 0
         self._config = config
         self._identity = identity
         self._controller = controller
@@ -242,6 +245,7 @@ class BrokerLifecycle:
         if error is not ErrorCode.NONE:
             self._soon(_FIRST_BACKOFF_MS)
             return
+        self.on_heard(self._asked_ms)
         self.is_fenced = response.is_fenced
         if self.state is BrokerState.STARTING:
             if response.is_caught_up:
@@ -273,6 +277,7 @@ class BrokerLifecycle:
 
     def _ask(self, request: object, api_key: int, version: int, on_answer: Callable[[AnyReply], None]) -> None:
         self._is_asking = True
+        self._asked_ms = self._now_ms
         context = RequestContext(api_key=api_key, api_version=version, now_ms=self._now_ms, is_internal=True)
         deadline_ms = self._now_ms + self._config.broker_session_timeout_ms
         self._controller.send(request, context, deadline_ms=deadline_ms).when_done(on_answer)

@@ -46,11 +46,12 @@ from headrace.node.metadata_plane import (
 )
 from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
+from headrace.node.self_fencing import SelfFencing, SelfFencingMode
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
-from headrace.wire.messages.fetch import FetchRequest
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.schema import Message
 
@@ -120,6 +121,7 @@ class NodeMachine:
         self.leader_epoch = 0
         self.broker: Broker | None = None
         self.lifecycle: BrokerLifecycle | None = None
+        self.self_fencing: SelfFencing | None = None
         self._publisher: PartitionPublisher | None = None
         self._is_publishing = False
         self._shrink_at_ms = 0
@@ -169,7 +171,14 @@ class NodeMachine:
             metadata_offset=lambda: self.image.provenance.last_contained_offset,
             emit=self._lifecycle_effect,
         )
-        self._timed += [broker.next_deadline_ms, self.lifecycle.next_deadline_ms]
+        fencing = self.self_fencing = SelfFencing(
+            mode=SelfFencingMode(self._config.headrace_self_fencing),
+            timeout_ms=self._config.broker_heartbeat_timeout_ms,
+            partitions=broker.partitions,
+            moved=broker.purgatory.moved,
+        )
+        self.lifecycle.on_heard = fencing.heartbeat_answered
+        self._timed += [broker.next_deadline_ms, self.lifecycle.next_deadline_ms, fencing.next_deadline_ms]
         return broker
 
     def add_registrar(self, *, incarnation_id: Uuid, end_points: tuple[EndPoint, ...]) -> None:
@@ -238,6 +247,8 @@ class NodeMachine:
         assert self.broker is not None, "only a broker recovers"
         assert self.lifecycle is not None, "only a broker recovers"
         self._is_publishing = True
+        if self.self_fencing is not None:
+            self.self_fencing.begin(self._clock.now_ms())
         self.broker.broker_epoch = self.lifecycle.broker_epoch
         self.broker.producer_ids.broker_epoch = self.lifecycle.broker_epoch
         self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
@@ -303,6 +314,12 @@ class NodeMachine:
             self._take(raft_events.TimeAdvanced(now_ms=now_ms))
         if self.lifecycle is not None:
             self.lifecycle.tick(now_ms)
+        if self.self_fencing is not None:
+            if isinstance(
+                self._plane.raft.role, Leader
+            ):  # its own metadata are the newest, while a majority fetches them
+                self.self_fencing.metadata_fetched(now_ms)
+            self.self_fencing.tick(now_ms)
         if self.registrar is not None:
             self.registrar.tick(self.image, now_ms)
         broker = self.broker
@@ -374,6 +391,8 @@ class NodeMachine:
         if self._may_stand_for_several(effect.to):
             purpose = Purpose.ASKING_ROUND
 
+        sent_ms = self._clock.now_ms()
+
         def came_back(outcome: Outcome) -> None:
             now_ms, correlation = self._clock.now_ms(), effect.correlation
             if isinstance(outcome, SendFailure):
@@ -387,6 +406,7 @@ class NodeMachine:
                     now_ms=now_ms,
                 )
             self._take(event)
+            self._note_metadata_fetch(outcome, sent_ms)
 
         self._outbound.send(
             effect.to,
@@ -395,6 +415,21 @@ class NodeMachine:
             timeout_ms=effect.timeout_ms,
             then=came_back,
         )
+
+    def _note_metadata_fetch(self, outcome: Outcome, sent_ms: int) -> None:
+        """S4-57: a fetch counts when its answer is good and nothing that it calls committed is missing here."""
+        fencing = self.self_fencing
+        if fencing is None or not isinstance(outcome, FetchResponse) or outcome.error_code:
+            return
+        partitions = [partition for topic in outcome.responses for partition in topic.partitions]
+        committed = self._plane.raft.high_watermark
+        if partitions and all(not each.error_code and each.high_watermark <= committed for each in partitions):
+            fencing.metadata_fetched(sent_ms)
+
+    def woke(self) -> None:
+        """The process stood still: marks are put before anything that waited meanwhile is served. May interrupt anything."""
+        if self.self_fencing is not None:
+            self.self_fencing.look(self._clock.now_ms())
 
     def _may_stand_for_several(self, to: Destination) -> bool:
         """Whether it is a bootstrap server that is no voter's own address: a balancer, perhaps."""

@@ -185,6 +185,12 @@ class PartitionLeader:
     # --- questions ---
 
     @property
+    def peer_heard_ms(self) -> int | None:
+        """When another member of the maximal ISR was last heard, or this epoch began here; None: there is no other one."""
+        peers = [peer for member in self._maximal_isr() if (peer := self.followers.get(member)) is not None]
+        return max((max(peer.fetched_ms, peer.caught_up_ms) for peer in peers), default=None)
+
+    @property
     def effective_min_isr(self) -> int:
         """How many members the ISR must have for acks=all."""
         return effective_min_isr(min_insync_replicas=self.min_insync_replicas, replication_factor=len(self.replicas))

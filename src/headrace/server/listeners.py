@@ -35,6 +35,8 @@ class NodeListeners:
         self._counters = {True: ConnectionCounter(), False: ConnectionCounter()}
         self._surfaces: dict[str, Surface] = {}
         self._listeners: dict[str, Listener] = {}
+        self.is_shut: Callable[[], bool] = lambda: False
+        """Whether clients are turned away at present; the controllers' listeners never are."""
 
     async def bind(self, configured: ListenerConfig) -> ListenerConfig:
         """Take the address; returns it with the port that is really bound. Raises OperatorError."""
@@ -75,6 +77,7 @@ class NodeListeners:
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
             on_closed=on_closed,
+            is_shut=_never if name in self._config.controller_listener_names else lambda: self.is_shut(),
         )
         await self._listeners[name].start()
 
@@ -97,6 +100,11 @@ class NodeListeners:
 
     def _connection(self, name: str, connection: ServerConnection, number: int) -> FrameHandler:
         return Connection(self._surfaces[name], connection, client_host=connection.host, connection_id=number)
+
+
+def _never() -> bool:
+    """The quorum is served always."""
+    return False
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:

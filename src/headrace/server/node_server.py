@@ -277,11 +277,19 @@ class NodeServer:
             _LOG.warning("%s", note)
         broker = self.machine.broker
         assert broker is not None, "only a broker recovers"
+        fencing = self.machine.self_fencing
+        assert fencing is not None, "every broker has it"
+        self._listeners.is_shut = lambda: fencing.is_closed
         for one in self._bound:
             if one.name not in self.config.controller_listener_names:
                 await self._listeners.serve(one.name, BROKER_APIS, broker, refuses=NOT_CONTROLLER_APIS)
 
     # --- time ---
+
+    def woke(self) -> None:
+        """The process was stopped and goes on (SIGCONT). Runs between any two steps of the interpreter."""
+        if self._node is not None:
+            self.machine.woke()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()

@@ -51,6 +51,8 @@ async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Cal
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.begin_stop)
+    # Not through the loop: it must come before requests that waited in the sockets while the process stood still (S2-29).
+    signal.signal(signal.SIGCONT, lambda *_: server.woke())
     try:
         ready = await server.start()
     except StoppedEarly:

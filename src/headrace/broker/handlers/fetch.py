@@ -44,7 +44,7 @@ def _read_one(request: ParsedFetch, version: int, broker: Broker) -> EncodedRepl
     if version < FIRST_WITH_PREFERRED_REPLICA or replica_id >= 0 or isolation_level or session_id:
         return None
     hosted = (broker.partitions.by_id if version >= _FIRST_BY_ID else broker.partitions.by_name).get((topic, partition))  # type: ignore[arg-type]
-    leader = None if hosted is None else hosted.leader
+    leader = None if hosted is None or hosted.is_withheld else hosted.leader
     if leader is None or epoch not in (-1, leader.leader_epoch) or last_fetched_epoch >= 0:
         return None
     log = leader.log

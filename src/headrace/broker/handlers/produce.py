@@ -50,6 +50,7 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
             if (
                 leader is not None
                 and leader.is_alone
+                and not hosted.is_withheld
                 and not records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT
                 and hosted.topic not in INTERNAL_TOPICS
             ):
