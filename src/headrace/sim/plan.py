@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.core.errors import OperatorError
-from headrace.sim.faults import Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
+from headrace.sim.faults import LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
 
@@ -53,7 +53,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     if not is_dynamic:
         kinds = tuple(kind for kind in kinds if kind is not FaultKind.REPLACE)
     profile = draw_profile(chance, kinds)
-    return Plan(
+    plan = Plan(
         seed=seed,
         controllers=voters + chance.choice((0, 0, 1, 1, 2, 3, 5)),
         voters=voters,
@@ -72,6 +72,30 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         think_ms=chance.choice((20, 100, 400)),
         versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
     )
+    return _with_forks(plan) if seed % 8 == 5 and voters > 2 else plan
+
+
+def _with_forks(plan: Plan) -> Plan:
+    """A leader is cut off again and again, and goes on writing: long forks of the log, and snapshots just past where they began."""
+    chance = random.Random(f"forks {plan.seed}")
+    limits = replace(
+        plan.limits,
+        controller_quorum_election_timeout_ms=200,
+        controller_quorum_election_backoff_max_ms=200,
+        controller_quorum_fetch_timeout_ms=400,
+        controller_quorum_request_timeout_ms=400,
+        metadata_log_segment_bytes=200,
+        metadata_log_max_record_bytes_between_snapshots=100,
+        metadata_max_retention_bytes=200,
+        metadata_max_idle_interval_ms=8,
+    )
+    faults: list[Fault] = []
+    at_ms = 800
+    while at_ms < 4_000:
+        for_ms = chance.randrange(600, 1_200)
+        faults.append(Fault(at_ms=at_ms, kind=FaultKind.ISOLATE, who=(LEADER,), for_ms=for_ms))
+        at_ms += for_ms + chance.randrange(100, 400)
+    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms, heal_ms=2_000)
 
 
 def _patient_now_and_then(seed: int, limits: Limits) -> Limits:

@@ -25,6 +25,8 @@ class Replication(Group):
         super().__init__(scene)
         self._fetches: dict[int, dict[int, int]] = {}
         """Node -> correlation of a fetch that is under way -> the epoch it was sent in."""
+        self._cut_from: dict[int, int] = {}
+        """Node -> where its log ended before it was cut, until it appends again: a leader has it cut before it sends a snapshot."""
 
     def before_changes(self) -> Mapping[type, Handler]:
         """What grows or shrinks is compared with what was."""
@@ -41,6 +43,7 @@ class Replication(Group):
     def began(self, life: Life) -> None:
         """What was durable must be there again, unless the disk is another one."""
         self._fetches[life.node_id] = {}
+        self._cut_from.pop(life.node_id, None)
         durable, chain = life.disk.was_durable
         log = life.disk.log
         if life.disk.is_lost or chain is None or durable <= log.start:
@@ -56,6 +59,7 @@ class Replication(Group):
         if self.scene.step.kind is not StepKind.EVENT:
             return
         log = life.disk.log
+        self._cut_from.pop(life.node_id, None)
         if batch.base_offset != log.end:
             raise self.broken(
                 "R20", f"node {life.node_id} appended at {batch.base_offset}, its log ended at {log.end}", life
@@ -91,6 +95,7 @@ class Replication(Group):
                 f"node {life.node_id} asked in epoch {asked} and cut its log by the answer in epoch {life.epoch}",
                 life,
             )
+        self._cut_from[life.node_id] = log.end
         self._mark_divergence(life, change.to)
 
     def _epochs_follow(self, life: Life, change: LogTruncated) -> None:
@@ -116,7 +121,7 @@ class Replication(Group):
                 "R11", f"node {life.node_id} began its log anew at {change.start}, below its high watermark", life
             )
         self.hit("snapshot fetched")
-        if life.disk.log.end > change.start:
+        if max(life.disk.log.end, self._cut_from.pop(life.node_id, 0)) > change.start:
             self.hit("snapshot installed over a longer stale log")
 
     def _mark_divergence(self, life: Life, to: int) -> None:
@@ -135,16 +140,8 @@ class Replication(Group):
         instead = leaders.epochs_between(to, leaders.end)
         if len(gone) > 1 or len(instead) > 1:
             self.hit("follower truncated: several epochs apart")
-        if (
-            gone
-            and instead
-            and instead[0] - gone[-1] > 1
-            and not any(epoch in self.ghost.terms and self._wrote(epoch) for epoch in range(gone[-1] + 1, instead[0]))
-        ):
+        if gone and instead and instead[0] - gone[-1] > 1:
             self.hit("follower truncated: an empty epoch in between")
-
-    def _wrote(self, epoch: int) -> bool:
-        return any(name[0] == epoch for name in self.ghost.names)
 
     # R12
 

@@ -33,6 +33,8 @@ class _Heard:
     """How long this controller itself stood still since then, at most."""
     offsets: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
+    registering: set[int] = field(default_factory=set)
+    """Who registered and may still stand in the ISRs of its former incarnation."""
     may_be_fenced: set[int] = field(default_factory=set)
     """Who asked to be fenced or to stop, registered anew, or is known to be gone: the fence may come some slices later (B-C22)."""
 
@@ -136,13 +138,15 @@ class Sessions(Judge):
             heard.excused.pop(request.broker_id, None)
             heard.offsets.pop(request.broker_id, None)
             heard.moved.pop(request.broker_id, None)
-            self._left_isr(decided, request)
+            heard.registering.add(request.broker_id)
 
-    def _left_isr(self, decided: Decided, request: BrokerRegistrationRequest) -> None:
-        if any(
-            isinstance(record, PartitionChangeRecord) and record.isr is not None and request.broker_id not in record.isr
-            for record in decided.records
-        ):
+    def _left_isr(self, decided: Decided, heard: _Heard, record: PartitionChangeRecord) -> None:
+        """A broker that registered anew is taken out of an ISR, perhaps some slices later (C10)."""
+        old = decided.before.topics.partition_by_id(record.topic_id, record.partition_id)
+        if old is None or record.isr is None:
+            return
+        for broker_id in sorted(heard.registering & (set(old.isr) - set(record.isr))):
+            heard.registering.discard(broker_id)
             self.group.hit("unclean registration left an isr")
 
     # C16
@@ -166,6 +170,7 @@ class Sessions(Judge):
     def _moves(self, decided: Decided, heard: _Heard) -> None:
         for offset, record in enumerate(decided.records, decided.base_offset):
             if isinstance(record, PartitionChangeRecord):
+                self._left_isr(decided, heard, record)
                 old = decided.before.topics.partition_by_id(record.topic_id, record.partition_id)
                 new = decided.after.topics.partition_by_id(record.topic_id, record.partition_id)
                 if old is not None and new is not None and old.leader not in (NO_LEADER, new.leader):

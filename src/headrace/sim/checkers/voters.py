@@ -145,8 +145,11 @@ class CheckQuorum(Group):
         """Leadership begins or ends."""
         if not isinstance(after, Leader):
             watch = self._watches.pop(life.node_id, None)
-            if watch is not None and watch.overdue_since_ms is not None:
-                self.hit("leader resigned: check quorum")
+            term = self.ghost.leads(life)
+            if watch is not None and term is not None:
+                now_ms = self._now_ms(life)
+                if now_ms - self._heard_ms(life, watch, term, now_ms) >= self._bound_ms():
+                    self.hit("leader resigned: check quorum")
             return
         if isinstance(before, Leader) and before.epoch == after.epoch:
             return
