@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from headrace.sim.stage import Stage
     from headrace.wire.schema import Message
 
+LONGEST_CALL_MS: Final = 6_000
+"""No call is waited for longer."""
+
 _MOVED: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -221,7 +224,7 @@ class Operator(Client):
         if request is None:
             self.begin(500)
         else:
-            self.ask_controller(request, timeout_ms=6_000)
+            self.ask_controller(request, timeout_ms=LONGEST_CALL_MS)
 
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
         """After a while, or at once, the next."""

@@ -16,7 +16,7 @@ from headrace.core.ids import Uuid
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
 from headrace.core.node_config import NodeConfig
 from headrace.raft.roles import Leader
-from headrace.sim.clients import Admin, Client, Operator, ScriptedBroker
+from headrace.sim.clients import LONGEST_CALL_MS, Admin, Client, Operator, ScriptedBroker
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
 from headrace.sim.havoc import Havoc
@@ -192,7 +192,7 @@ class SimCluster:
     @property
     def settle_ms(self) -> int:
         """How long the last calls may take to end, and news to reach everybody."""
-        return 3_000 + 3 * self.fetch_timeout_ms
+        return LONGEST_CALL_MS + 3_000 + 3 * self.fetch_timeout_ms
 
     def start(self) -> None:
         """Start all nodes and clients, and plan the faults."""
