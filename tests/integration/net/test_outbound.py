@@ -179,7 +179,7 @@ def test_a_port_that_nobody_listens_on_refuses() -> None:
 
 
 def test_silence_drops_the_connection() -> None:
-    """B-R28: TIMED_OUT for the one that waited too long, DISCONNECTED for those behind it; the next question dials anew."""
+    """S1-20, S4-06, B-R28: TIMED_OUT for the one that waited too long, DISCONNECTED for those behind it; the next question dials anew."""
 
     async def test(links: Links) -> None:
         async with Peer(silent) as peer:

@@ -58,7 +58,7 @@ def asked(config: NodeConfig) -> list[SendRequest]:
 
 @pytest.mark.parametrize("name", TIMES)
 def test_each_setting_reaches_the_quorum_node(name: str) -> None:
-    """S4-03..S4-08: it is one field of the quorum node's, and no other one changes with it."""
+    """S4-03, S4-04, S4-05, S4-06, S4-07, S4-08, S1-17..S1-22: it is one field of the quorum node's, and no other one changes with it."""
     field = name.removeprefix("controller.quorum.").replace(".", "_")
     plain = raft_config(parsed())
     changed = raft_config(parsed(**{name.replace(".", "__"): "777"}))
