@@ -35,8 +35,8 @@ check: setup ## format, lint, types, import contracts, size limits, fast tests; 
 check-static: setup ## the part of check that runs no test
 	@$(PY) tools/check.py --static
 
-test: setup ## everything, in one pytest run
-	$(PYTEST)
+test: setup ## everything, in one pytest run, two files at a time
+	$(PYTEST) -n 2 --dist loadfile
 
 demo: setup ## 336,776 flights through a node and Spark into tables and a plot
 	$(PY) -m headrace demo flights

@@ -42,10 +42,15 @@ def all_versions() -> Iterator[tuple[type[Message], int]]:
             yield cls, version
 
 
+FIRST_PROJECT_TAG = 10_000
+"""Tagged fields from here on are the project's own."""
+
+
 def sample(cls: type[Message], version: int, rng: random.Random, *, depth_limit: int = 3, tame: bool = False) -> Any:
     """A message whose fields have arbitrary values that this version can carry; the others are at their defaults.
 
-    With `tame` all numbers are from 0 to 100, so that they are known error codes and sane times, too.
+    With `tame` all numbers are from 0 to 100, so that they are known error codes and sane times, too, and the project's own tagged fields are at
+    their defaults: other libraries know nothing of them.
     """
     return _struct(Layout(cls, version), cls, _Tame(rng.random()) if tame else rng, depth_limit)
 
@@ -74,6 +79,8 @@ class _Tame(random.Random):
 def _struct(layout: Layout, cls: type[Struct], rng: random.Random, room: int) -> Struct:
     values = {}
     for spec in fields_of(cls):
+        if isinstance(rng, _Tame) and (spec.tag or 0) >= FIRST_PROJECT_TAG:
+            continue
         if layout.is_present(spec) and not (layout.is_tagged(spec) and rng.random() < 0.3):
             values[spec.name] = _field(layout, spec, rng, room)
     return cls(**values)
