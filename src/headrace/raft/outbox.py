@@ -90,9 +90,11 @@ class Outbox:
         return flight
 
     def failed(self, correlation: int, failure: SendFailure, now_ms: int) -> Flight | None:
-        """What failed, None for a stranger; the peer is left alone for a while."""
+        """What failed, None for a stranger; the peer is left alone for a while, unless it only knows no pre-votes: the vote follows at once."""
         flight = self._landed(correlation)
-        if flight is not None:
+        if flight is not None and not (
+            failure is SendFailure.UNSUPPORTED_VERSION and flight.purpose is Purpose.PRE_VOTE
+        ):
             if failure is SendFailure.REFUSED and flight.to.node_id >= 0:
                 self.refusing[flight.to.node_id] = True
             self.leave_alone(flight.to, now_ms, is_first_free=failure is SendFailure.DISCONNECTED)

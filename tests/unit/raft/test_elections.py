@@ -14,8 +14,10 @@ from headrace.raft.election import cannot_win, gives_way, starting_role, success
 from headrace.raft.events import (
     LinkLost,
     QuorumState,
+    QuorumStateStored,
     RaftRequestFailed,
     ResignRequested,
+    SendRaftRequest,
     ShutdownBegan,
     StoreQuorumState,
     TimeAdvanced,
@@ -289,9 +291,11 @@ def test_a_peer_without_pre_vote_is_taken_to_agree() -> None:
     assert isinstance(before, Prospective)
     effects += node.step(RaftRequestFailed(correlation=2, failure=SendFailure.UNSUPPORTED_VERSION, now_ms=1_000_002))
     assert isinstance(node.role, Candidate)
-    assert [each.state for each in effects if isinstance(each, StoreQuorumState)] == [
-        QuorumState(leader_epoch=1, voted_id=1)
-    ]
+    stored = QuorumState(leader_epoch=1, voted_id=1)
+    assert [each.state for each in effects if isinstance(each, StoreQuorumState)] == [stored]
+    effects = node.step(QuorumStateStored(state=stored, now_ms=1_000_003))
+    asked = [each.request for each in effects if isinstance(each, SendRaftRequest)]
+    assert [each.voter_id for each in asked if isinstance(each, vote.VoteRequest)] == [2, 3]
 
 
 def begin(leader: int, epoch: int, **changes: Any) -> begin_quorum_epoch.BeginQuorumEpochRequest:
