@@ -272,7 +272,10 @@ class RaftCore:
         )
 
     def to_unattached(self, epoch: int, *, leader_id: int = -1) -> None:
-        """Follow nobody in a later epoch."""
+        """Follow nobody in a later epoch.
+
+        Who waits for an election already waits no longer for it, or a voter that cannot win could put all elections off for ever.
+        """
         voted_id = -1
         if leader_id == self.config.node_id:
             leader_id, voted_id = (
@@ -280,6 +283,9 @@ class RaftCore:
                 self.config.node_id,
             )  # led by this node before its disk was set back: no vote in it
         deadline = self.random_election_deadline() if self.may_stand else None
+        waiting = self.role.election_deadline_ms if isinstance(self.role, Unattached | Candidate) else None
+        if deadline is not None and waiting is not None and waiting > self.now_ms:
+            deadline = min(deadline, waiting)
         self.become(Unattached(epoch=epoch, leader_id=leader_id, voted_id=voted_id, election_deadline_ms=deadline))
 
     def to_follower(self, epoch: int, leader_id: int, end_points: tuple[VoterEndPoint, ...]) -> None:

@@ -167,6 +167,21 @@ def test_an_older_epoch_gets_no_vote() -> None:
     assert ask(cluster, a_vote(4)).topics[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_candidate_that_cannot_win_does_not_put_off_the_elections_of_others() -> None:
+    """inv:RL1, B-R18: who waits for an election waits no longer for a later epoch that somebody began in vain."""
+    cluster = alone(elect_at_start=False)
+    waits: list[int | None] = []
+    for epoch in range(5, 9):
+        ask(cluster, a_vote(epoch))
+        role = cluster.members[1].raft.role
+        assert isinstance(role, Unattached)
+        assert role.epoch == epoch
+        waits.append(role.election_deadline_ms)
+    known = [each for each in waits if each is not None]
+    assert len(known) == 4
+    assert known == sorted(known, reverse=True)
+
+
 def test_who_cannot_win_any_more() -> None:
     """B-R18: more refused, or known to be gone, than a majority can spare."""
     assert not cannot_win(voters=3, rejected=1, unreachable=0)
