@@ -323,11 +323,9 @@ class SimNode:
 
     def _die_if_due(self) -> None:
         """A fault may have set after how many effects and answers the process ends."""
-        if self.die_after_effects is not None:
-            self.die_after_effects -= 1
-            if self.die_after_effects < 0:
-                self.die_after_effects = None
-                raise ProcessDied
+        if self.die_after_effects is not None and len(self.effects) >= self.die_after_effects:
+            self.die_after_effects = None
+            raise ProcessDied
 
     def _send(self, effect: SendRequest) -> None:
         self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))

@@ -72,7 +72,9 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         think_ms=chance.choice((20, 100, 400)),
         versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
     )
-    return _with_forks(plan) if seed % 8 == 5 and voters > 2 else plan
+    if voters > 2 and seed % 8 == 5:
+        return _with_forks(plan)
+    return _with_sudden_ends(plan) if voters > 2 and seed % 8 == 3 else plan
 
 
 def _with_forks(plan: Plan) -> Plan:
@@ -96,6 +98,40 @@ def _with_forks(plan: Plan) -> Plan:
         faults.append(Fault(at_ms=at_ms, kind=FaultKind.ISOLATE, who=(LEADER,), for_ms=for_ms))
         at_ms += for_ms + chance.randrange(100, 400)
     return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms, heal_ms=2_000)
+
+
+_ENDS: Final = (
+    (FaultKind.CRASH_STEP, 1),
+    (FaultKind.CRASH_STEP, 2),
+    (FaultKind.CRASH_VOTE, 0),
+    (FaultKind.CRASH_DISK, 2),
+    (FaultKind.CRASH_DISK, 2),
+    (FaultKind.CRASH_DISK, 3),
+    (FaultKind.POWER, 0),
+    (FaultKind.HUNT, 0),
+    (FaultKind.BLACKOUT, 0),
+)
+
+
+def _with_sudden_ends(plan: Plan) -> Plan:
+    """Processes die in the middle of what they do, while slow disks hold what is not synced, and decisions are made bit by bit."""
+    chance = random.Random(f"sudden ends {plan.seed}")
+    limits = replace(plan.limits, controller_slice_size=1, metadata_max_idle_interval_ms=100)
+    until_ms = plan.faults_until_ms
+    faults = [
+        Fault(at_ms=500, kind=FaultKind.SLOW_DISK, who=(number,), for_ms=until_ms, amount=chance.choice((4, 20)))
+        for number in range(plan.controllers)
+    ]
+    at_ms = 1_200
+    while at_ms < until_ms:
+        kind, amount = chance.choice(_ENDS)
+        who = LEADER if chance.random() < 0.6 else chance.randrange(0, 64)
+        for_ms = chance.randrange(20, 600)
+        faults.append(
+            Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount or chance.randrange(1 << 20))
+        )
+        at_ms += chance.randrange(200, 900)
+    return replace(plan, limits=limits, faults=tuple(faults), admins=3, scripted_brokers=3, think_ms=20)
 
 
 def _patient_now_and_then(seed: int, limits: Limits) -> Limits:
