@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.ids import ZERO_UUID
 from headrace.raft.events import RaftRequestArrived
+from headrace.raft.roles import Candidate
 from headrace.raft.roles import Prospective, Resigned
 from headrace.sim.checkers.group import Group
 from headrace.sim.checkers.messages import meant_for
@@ -36,7 +37,7 @@ class Strangers(Group):
             return
         if after.epoch == before.epoch and isinstance(after, Prospective | Resigned):
             return
-        if self._is_stranger(life, received.message):
+        if self._is_stranger(life, received.message) and _tells_something_new(life, before, after):
             raise self.broken(
                 "R21",
                 f"a {type(received.message).__name__} for somebody else changed the role of node {life.node_id}",
@@ -66,3 +67,13 @@ class Strangers(Group):
         if meant.node_id not in (-1, life.node_id):
             return True
         return ZERO_UUID not in (meant.directory_id, life.disk.key[1]) and meant.directory_id != life.disk.key[1]
+
+
+def _tells_something_new(life: Life, before: Role, after: Role) -> bool:
+    """The new role knows an epoch, a leader or a vote that the node did not come to by itself: what is due by time may fall together."""
+    if after.epoch > before.epoch:
+        return not isinstance(after, Candidate)
+    leader_id, voted_id = getattr(after, "leader_id", -1), getattr(after, "voted_id", -1)
+    is_new_leader = leader_id >= 0 and leader_id != getattr(before, "leader_id", -1)
+    is_new_vote = voted_id not in (-1, life.node_id, getattr(before, "voted_id", -1))
+    return is_new_leader or is_new_vote

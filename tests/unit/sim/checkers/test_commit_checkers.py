@@ -9,7 +9,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.image import EMPTY_IMAGE
 from headrace.metadata.snapshot import snapshot_content
 from headrace.raft.events import QuorumState, RaftRequestArrived, TimeAdvanced
-from headrace.raft.roles import Follower, Leader, Unattached
+from headrace.raft.roles import Follower, Leader, Prospective, Unattached
 from headrace.raft.snapshots import build_snapshot
 from headrace.raft.voters import Voter, VoterSet
 from headrace.sim.checkers.commitment import Commitment
@@ -555,6 +555,16 @@ def test_a_message_for_this_node_may_change_it() -> None:
     request = vote.VoteRequest(cluster_id=CLUSTER_ID, voter_id=1, topics=(vote.RequestTopicData(partitions=(part,)),))
     received = Received(2, 1, is_request=True, message=request, api_version=2)
     Story(Strangers).step(1, role=Unattached(epoch=9), received=received)
+
+
+def test_what_is_due_by_time_may_fall_together_with_a_message_for_somebody_else() -> None:
+    """inv:R21: a pre-vote that is given up tells of no new epoch, leader or vote."""
+    part = vote.RequestPartitionData(replica_epoch=9, replica_id=2)
+    request = vote.VoteRequest(cluster_id="another", topics=(vote.RequestTopicData(partitions=(part,)),))
+    received = Received(2, 1, is_request=True, message=request, api_version=2)
+    story = Story(Strangers)
+    story.step(1, role=Prospective(epoch=3, leader_id=2, election_deadline_ms=0))
+    story.step(1, role=Follower(epoch=3, leader_id=2), received=received)
 
 
 def test_the_committed_prefix_stays_when_leaders_change() -> None:
