@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.ids import ZERO_UUID
 from headrace.raft.events import RaftRequestArrived
-from headrace.raft.roles import Candidate
-from headrace.raft.roles import Prospective, Resigned
+from headrace.raft.roles import Candidate, Prospective, Resigned
 from headrace.sim.checkers.group import Group
 from headrace.sim.checkers.messages import meant_for
 from headrace.sim.observation import LogAppended, LogReset, LogTruncated, QuorumStateDurable
