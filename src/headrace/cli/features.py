@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect, connection_options, json_option
+from headrace.cli.shell import connect_by, connection_options, json_option
 from headrace.client import admin_cluster
 from headrace.client.admin_cluster import FeatureLevels, UpgradeType
-from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError
 from headrace.metadata.releases import (
     FEATURES,
@@ -31,26 +30,9 @@ METADATA = "metadata.version"
 @connection_options(controller=True)
 @json_option
 @click.pass_context
-def command(
-    context: click.Context,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: str | None,
-    as_json: bool,
-) -> None:
-    """Keeps the options that stand in front of the sub-command."""
-    context.obj = {
-        "bootstrap_server": bootstrap_server,
-        "bootstrap_controller": bootstrap_controller,
-        "command_config": command_config,
-        "as_json": as_json,
-    }
-
-
-def _connect(options: dict[str, Any]) -> BlockingClient:
-    return connect(
-        options["bootstrap_server"], options["command_config"], bootstrap_controller=options["bootstrap_controller"]
-    )
+def command(context: click.Context, /, **options: Any) -> None:
+    """Keeps the options that stand in front of the sub-command: those of the connection, and `as_json`."""
+    context.obj = options
 
 
 @command.command("describe", help="Describe the features that are on.")
@@ -58,7 +40,7 @@ def _connect(options: dict[str, Any]) -> BlockingClient:
 @click.pass_obj
 def describe(options: dict[str, Any], node_id: int | None) -> int:
     """B-T08."""
-    with _connect(options) as client:
+    with connect_by(options) as client:
         features = client.run(admin_cluster.describe_features, node_id=node_id)
     if options["as_json"]:
         show_json([
@@ -208,7 +190,7 @@ def wanted_levels(metadata: str | None, release: str | None, features: tuple[str
 def _update(options: dict[str, Any], word: str, levels: dict[str, int], *, kind: UpgradeType, is_dry_run: bool) -> int:
     if not levels:
         raise OperatorError(f"You must specify at least one feature to {word}")
-    with _connect(options) as client:
+    with connect_by(options) as client:
         results = client.run(admin_cluster.update_features, levels, upgrade_type=kind, is_dry_run=is_dry_run)
     failed = {name: error for name, error in results.items() if error is not None}
     if options["as_json"]:

@@ -9,7 +9,7 @@ import click
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.quorum_change import describe_end_points, new_controller
 from headrace.cli.quorum_view import replication_lines, show_replication, show_status, status_lines
-from headrace.cli.shell import connect, connection_options, json_option, read_properties
+from headrace.cli.shell import connect_by, connection_options, json_option, read_properties
 from headrace.client import admin_cluster, admin_quorum
 from headrace.client.admin_quorum import QuorumInfo
 from headrace.client.blocking import BlockingClient
@@ -25,26 +25,9 @@ from headrace.core.ids import Uuid
 @connection_options(controller=True)
 @json_option
 @click.pass_context
-def command(
-    context: click.Context,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: str | None,
-    as_json: bool,
-) -> None:
-    """Keeps the options that stand in front of the sub-command."""
-    context.obj = {
-        "bootstrap_server": bootstrap_server,
-        "bootstrap_controller": bootstrap_controller,
-        "command_config": command_config,
-        "as_json": as_json,
-    }
-
-
-def _connect(options: dict[str, Any]) -> BlockingClient:
-    return connect(
-        options["bootstrap_server"], options["command_config"], bootstrap_controller=options["bootstrap_controller"]
-    )
+def command(context: click.Context, /, **options: Any) -> None:
+    """Keeps the options that stand in front of the sub-command: those of the connection, and `as_json`."""
+    context.obj = options
 
 
 @command.command("describe", help="Describe who leads, who votes, who follows, and how far each is.")
@@ -56,7 +39,7 @@ def _connect(options: dict[str, Any]) -> BlockingClient:
 def describe(options: dict[str, Any], is_status: bool, is_replication: bool, is_human: bool, as_json: bool) -> int:
     """B-T06, S4-54."""
     _check_describe(is_status=is_status, is_replication=is_replication, is_human=is_human)
-    with _connect(options) as client:
+    with connect_by(options) as client:
         cluster_id = client.run(admin_cluster.describe_cluster).cluster_id if is_status else ""
         info = _ask_leader(client)
     if as_json or options["as_json"]:
@@ -102,7 +85,7 @@ def add_controller(options: dict[str, Any], is_dry_run: bool, as_json: bool) -> 
         )
     wanted = new_controller(read_properties(options["command_config"]))
     if not is_dry_run:
-        with _connect(options) as client:
+        with connect_by(options) as client:
             client.run(admin_quorum.add_raft_voter, wanted.node_id, wanted.directory_id, wanted.end_points)
     if as_json or options["as_json"]:
         show_json({
@@ -139,7 +122,7 @@ def remove_controller(
     except ValueError as error:
         raise OperatorError(f"Failed to parse --controller-directory-id: {error}") from None
     if not is_dry_run:
-        with _connect(options) as client:
+        with connect_by(options) as client:
             client.run(admin_quorum.remove_raft_voter, controller_id, directory_id)
     if as_json or options["as_json"]:
         show_json({"controllerId": controller_id, "directoryId": str(directory_id), "dryRun": is_dry_run})

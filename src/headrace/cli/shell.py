@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,6 +106,13 @@ def connect(
     if bootstrap_controller:
         return BlockingClient(bootstrap_controller, properties=properties, client_id=name, is_controller=True)
     return BlockingClient(bootstrap_server or "", properties=properties, client_id=name)
+
+
+def connect_by(options: Mapping[str, Any]) -> BlockingClient:
+    """`connect` with the options of `connection_options(controller=True)`, as a group keeps them for its sub-commands."""
+    return connect(
+        options["bootstrap_server"], options["command_config"], bootstrap_controller=options["bootstrap_controller"]
+    )
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
