@@ -88,8 +88,8 @@ def test_a_wrong_command_line_is_one_line(arguments: list[str]) -> None:
 
 def test_shrinking_keeps_what_the_failure_needs() -> None:
     """Of many faults the two that together make a failure are left."""
-    faults = RunKey(level="quorum", seed=5).plan().faults
-    assert len(faults) > 8
+    plans = (RunKey(level="quorum", seed=seed).plan() for seed in range(1, 100))
+    faults = next(plan.faults for plan in plans if len(plan.faults) > 8)
     needed = {faults[2], faults[7]}
     assert set(shrink(faults, lambda some: needed <= set(some), tries=500)) == needed
     assert shrink(faults, lambda some: True) == []

@@ -60,8 +60,9 @@ class Peer:
         assert created.error_code == 0, created
         while any(one.error_code for one in self.metadata(name).partitions) or self.metadata(name).error_code:
             pass
-        while self.offset(name, -1)[0] == 6:
-            pass
+        for partition in range(partitions):
+            while self.offset(name, -1, partition=partition)[0] == 6:
+                pass
         topic_id: Uuid = created.topic_id
         return topic_id
 

@@ -33,7 +33,11 @@ class Started:
         command = [sys.executable, "-m", "headrace", "start", *arguments]
         self.process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
+        self.before: list[str] = []
         self.line = self.process.stdout.readline().strip()
+        while self.line and " ready in " not in self.line:
+            self.before.append(self.line)
+            self.line = self.process.stdout.readline().strip()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -72,6 +76,7 @@ def test_without_a_file_it_formats_starts_and_stops(tmp_path: Path, ports: list[
     """B-T01: one ready line with place, time and data; SIGTERM is a clean stop with exit code 0."""
     for _ in range(2):
         node = Started(*ports, cwd=tmp_path)
+        assert node.before == []
         found = READY.fullmatch(node.line)
         assert found, node.line
         assert found[2] == str(tmp_path / "headrace-data")
@@ -101,6 +106,7 @@ def test_with_a_file_an_unformatted_directory_is_refused(server_properties: Path
     assert f"{where}/data does not exist: run `headrace storage format" in line
     assert not (where / "data").exists()
     node = Started(str(server_properties), "--bootstrap", cwd=where)
+    assert any(f"Formatting metadata directory {where}/data" in line for line in node.before), node.before
     assert READY.fullmatch(node.line), node.line
     assert node.stop(signal.SIGINT) == 0
 
