@@ -166,6 +166,7 @@ class SimNode:
         self.start_refused = ""
         self.refusals_at_start = self.disk.refusals
         self._inbox.clear()
+        self._renamed.clear()  # what the process before named and did not live to sync may be gone
         self._lanes = {lane: deque() for lane in Lane}
         self._wakes_at_us = -1
         self.die_after_effects = None
