@@ -37,6 +37,8 @@ class _Heard:
     """Who registered and may still stand in the ISRs of its former incarnation."""
     may_be_fenced: set[int] = field(default_factory=set)
     """Who asked to be fenced or to stop, registered anew, or is known to be gone: the fence may come some slices later (B-C22)."""
+    ran_out: dict[int, int] = field(default_factory=dict)
+    """Whose session had run out when time was told -> until when the fence that was decided then may come, slice by slice (B-C22)."""
 
 
 class Sessions(Judge):
@@ -65,11 +67,15 @@ class Sessions(Judge):
         if gap > STALL_MS:
             for broker_id in heard.contact:
                 heard.excused[broker_id] = heard.excused.get(broker_id, 0) + gap
+            for broker_id in heard.ran_out:
+                heard.ran_out[broker_id] += gap
         heard.last_ms = max(heard.last_ms, now_ms)
         if isinstance(event, RequestArrived):
             self._request(decided, heard, event)
         elif isinstance(event, BrokerUnreachable):
             heard.may_be_fenced.add(event.broker_id)
+        elif isinstance(event, TimeAdvanced):
+            self._ran_out(decided, heard)
         if decided.records:
             self._fences(decided, heard)
             self._moves(decided, heard)
@@ -77,17 +83,25 @@ class Sessions(Judge):
 
     # C14
 
+    def _ran_out(self, decided: Decided, heard: _Heard) -> None:
+        """A heartbeat that comes while such a broker is being moved away is too late to stop the fence."""
+        timeout = self._timeout_ms()
+        for broker_id, broker in decided.before.cluster.brokers.items():
+            if not broker.fenced and heard.last_ms - heard.contact.get(broker_id, -timeout) >= timeout:
+                heard.ran_out[broker_id] = heard.last_ms + CHECK_MS
+
     def _fences(self, decided: Decided, heard: _Heard) -> None:
         timeout = self._timeout_ms()
         for broker_id, broker in decided.after.cluster.brokers.items():
             old = decided.before.cluster.brokers.get(broker_id)
             if old is None or old.fenced or not broker.fenced:
                 continue
+            excused_until = heard.ran_out.pop(broker_id, -1)
             if broker_id in heard.may_be_fenced:
                 heard.may_be_fenced.discard(broker_id)
                 continue
             silent = heard.last_ms - heard.contact.get(broker_id, -timeout)
-            if silent < timeout:
+            if silent < timeout and heard.last_ms > excused_until:
                 raise self.group.broken(
                     "C14", f"broker {broker_id} was fenced after {silent} ms, its session is {timeout} ms", decided.life
                 )

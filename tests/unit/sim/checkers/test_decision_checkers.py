@@ -347,6 +347,41 @@ def test_a_broker_that_is_fenced_after_its_session_is_fine() -> None:
     assert reign.markers.counts["broker fenced by time"] == 1
 
 
+def test_a_heartbeat_between_the_end_of_a_session_and_its_fence_is_too_late() -> None:
+    """inv:C14: the moves that begin a fence take several slices (B-C22)."""
+    reign = _reign()
+    _beats(reign, 1, 2, seconds=9)
+    reign.decide(TimeAdvanced(now_ms=reign.now_ms), [_change(isr=(1, 2))])
+    reign.wait(4)
+    reign.decide(reign.request(_heartbeat(3)))
+    reign.wait(12)
+    reign.decide(TimeAdvanced(now_ms=reign.now_ms), [FenceBrokerRecord(id=3, epoch=3)])
+    assert reign.markers.counts["broker fenced by time"] == 1
+
+
+def test_a_fence_after_a_heartbeat_just_before_the_end_of_the_session_is_flagged() -> None:
+    """inv:C14: when time was told the session had not run out."""
+    reign = _reign()
+    _beats(reign, 1, 2, seconds=8)
+    reign.wait(900)
+    reign.decide(TimeAdvanced(now_ms=reign.now_ms), [_change(isr=(1, 2))])
+    reign.wait(1)
+    reign.decide(reign.request(_heartbeat(3)))
+    reign.wait(12)
+    with breaks("C14"):
+        reign.decide(TimeAdvanced(now_ms=reign.now_ms), [FenceBrokerRecord(id=3, epoch=3)])
+
+
+def test_a_session_that_ran_out_long_ago_excuses_no_fence() -> None:
+    """inv:C14: the broker was heard from again, and went on."""
+    reign = _reign()
+    _beats(reign, 1, 2, seconds=9)
+    reign.decide(TimeAdvanced(now_ms=reign.now_ms))
+    _beats(reign, 1, 2, 3, seconds=3)
+    with breaks("C14"):
+        reign.decide(TimeAdvanced(now_ms=reign.now_ms), [_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3)])
+
+
 def test_a_silent_broker_that_is_not_fenced_is_flagged() -> None:
     """inv:C14."""
     reign = _reign()
