@@ -213,6 +213,7 @@ class ControllerMachine:
         active, self._active = self._active, None
         if active is None:
             return []
+        self.statistics.waiting = 0
         if committed is None:
             self._derived = None
         else:

@@ -271,8 +271,9 @@ class Operator(Client):
 class ScriptedBroker(Client):
     """What the controller sees of a broker: registration, heartbeats, changes of ISRs, blocks of producer ids."""
 
-    def __init__(self, cluster: Stage, client_id: int, *, broker_id: int, rack: str | None) -> None:
+    def __init__(self, cluster: Stage, client_id: int, *, broker_id: int, rack: str | None, wants_fence: float) -> None:
         super().__init__(cluster, client_id)
+        self._wants_fence = wants_fence
         self.broker_id = broker_id
         self._rack = rack
         self._incarnation = self._new_incarnation()
@@ -348,7 +349,7 @@ class ScriptedBroker(Client):
             broker_id=self.broker_id,
             broker_epoch=self._epoch - (1 if self.chance.random() < 0.02 else 0),
             current_metadata_offset=max(applied, self._epoch) if self.chance.random() < 0.9 else 0,
-            want_fence=self.chance.random() < 0.01,
+            want_fence=self.chance.random() < self._wants_fence,
             want_shut_down=False,
         )
 

@@ -174,7 +174,10 @@ class SimCluster:
             clients.append(Operator(self, -101))
         for number in range(plan.scripted_brokers):
             broker_id = FIRST_BROKER_ID + 100 + number
-            clients.append(ScriptedBroker(self, -200 - number, broker_id=broker_id, rack=self.rack_of(broker_id)))
+            rack = self.rack_of(broker_id)
+            clients.append(
+                ScriptedBroker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
+            )
         return clients
 
     # --- running ---

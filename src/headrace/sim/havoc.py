@@ -37,6 +37,7 @@ class Havoc:
         self._tampered: set[int] = set()
         self._destroyed = 0
         self._hunts = 0
+        self._moves_to_cut = 0
         self._usual = cluster.world.network.quality
 
     def plan(self, faults: Sequence[Fault]) -> None:
@@ -51,7 +52,7 @@ class Havoc:
     def stop(self) -> None:
         """No more faults; everything that was broken works again."""
         self._is_over = True
-        self._hunts = 0
+        self._hunts = self._moves_to_cut = 0
         self._world.network.cuts.clear()
         self._world.network.quality = self._usual
         for node in self._cluster.nodes.values():
@@ -66,7 +67,12 @@ class Havoc:
                 self._cluster.start_later(node, 10)
 
     def after_step(self) -> None:
-        """A hunt kills whoever has just begun to lead."""
+        """A hunt kills whoever has just begun to lead; another fault, who is in the middle of a decision of several steps."""
+        if self._moves_to_cut > 0:
+            node = self._world.step.node
+            if node.is_up and node.controller is not None and node.controller.statistics.waiting > 0:
+                self._moves_to_cut -= 1
+                self._world.schedule.after(self._world.disk_chance.randrange(1, 600), self._kill_moving, node)
         if self._hunts > 0:
             node = self._world.step.node
             raft = node.raft
@@ -77,6 +83,10 @@ class Havoc:
     def _kill_hunted(self, node: SimNode, _: object) -> None:
         if node.is_up and not self._is_over:
             self._down(node, Crash(is_lossy=False, reason="hunted"), 300)
+
+    def _kill_moving(self, node: SimNode, _: object) -> None:
+        if node.is_up and not self._is_over:
+            self._down(node, Crash(is_lossy=False, reason="killed between the steps of a decision"), 300)
 
     # --- beginnings ---
 
@@ -159,6 +169,9 @@ class Havoc:
         leader = self._cluster.leader()
         if leader is not None and leader is not nodes[0]:
             self._down(leader, Crash(is_lossy=False, reason="killed for an election"), fault.for_ms)
+
+    def _crash_moves(self, fault: Fault, nodes: list[SimNode]) -> None:
+        self._moves_to_cut = 1
 
     def _crash_disk(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]

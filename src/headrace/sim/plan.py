@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.core.errors import OperatorError
-from headrace.sim.faults import LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
+from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
 
@@ -17,7 +17,8 @@ from headrace.sim.network import NetworkQuality
 class Plan:
     """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
 
-    `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls.
+    `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
+    the heartbeats of these ask to be fenced.
     """
 
     seed: int
@@ -36,6 +37,7 @@ class Plan:
     faults_until_ms: int = 10_000
     heal_ms: int = 20_000
     think_ms: int = 200
+    wants_fence: float = 0.01
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
 
     def with_limits(self, limits: Limits) -> Plan:
@@ -48,7 +50,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     chance = random.Random(f"plan {seed}")
     voters = chance.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
     limits = _patient_now_and_then(seed, draw_limits(chance))
-    kinds = tuple(kind for kind in FaultKind if kind is not FaultKind.RACK)
+    kinds = tuple(kind for kind in DRAWN_KINDS if kind is not FaultKind.RACK)
     is_dynamic = chance.random() < 0.75
     if not is_dynamic:
         kinds = tuple(kind for kind in kinds if kind is not FaultKind.REPLACE)
@@ -74,6 +76,8 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     )
     if voters > 2 and seed % 8 == 5:
         return _with_forks(plan)
+    if voters > 1 and seed % 8 == 6:
+        return _with_moves_cut_short(plan)
     return _with_sudden_ends(plan) if voters > 2 and seed % 8 == 3 else plan
 
 
@@ -132,6 +136,25 @@ def _with_sudden_ends(plan: Plan) -> Plan:
         )
         at_ms += chance.randrange(200, 900)
     return replace(plan, limits=limits, faults=tuple(faults), admins=3, scripted_brokers=3, think_ms=20)
+
+
+def _with_moves_cut_short(plan: Plan) -> Plan:
+    """Brokers come and go, what that means is decided partition by partition, and controllers die in the middle of it."""
+    chance = random.Random(f"moves cut short {plan.seed}")
+    limits = replace(
+        plan.limits, controller_slice_size=1, broker_session_timeout_ms=1_500, broker_heartbeat_interval_ms=300
+    )
+    cuts = Profile(every_ms={FaultKind.CRASH_MOVES: 700})
+    faults = (*plan.faults, *draw_faults(chance, cuts, until_ms=plan.faults_until_ms))
+    return replace(
+        plan,
+        limits=limits,
+        profile=Profile(every_ms={**plan.profile.every_ms, **cuts.every_ms}),
+        faults=tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value))),
+        scripted_brokers=3,
+        think_ms=50,
+        wants_fence=0.3,
+    )
 
 
 def _patient_now_and_then(seed: int, limits: Limits) -> Limits:

@@ -361,3 +361,12 @@ def test_a_new_controller_elects_what_its_predecessor_had_no_time_for() -> None:
     for _ in range(4):
         bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms)))
     assert {each.leader for each in bench.machine.image.topics.by_name["t"].partitions.values()} == {1}
+
+
+def test_nothing_waits_at_a_controller_that_lost_its_office() -> None:
+    """S4-62: the slices of a fence that were to come are gone with the leadership, and are counted no more."""
+    bench, epochs = sliced(2)
+    unreachable(bench, 1, epochs[1])
+    assert bench.machine.statistics.waiting == 1
+    bench.lose()
+    assert bench.machine.statistics.waiting == 0
