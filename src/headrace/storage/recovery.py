@@ -2,13 +2,15 @@
 
 After a clean stop only the end of the last segment is read. After an unclean one every batch of the segments from the recovery point
 on is checked; the log is cut at the first bad one, and indexes, epoch table and producer state follow from what is left. Running it
-again, or crashing in it and running it again, gives the same log.
+again, or crashing in it and running it again, gives the same log. Of a log without gaps (the metadata log) what lies before the recovery
+point is read too: where a batch stands and its epoch are outside of its CRC, and name its records to everybody else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import Files
@@ -16,7 +18,7 @@ from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
 from headrace.log.partition_log import PartitionLog
 from headrace.log.producers import ProducerStates
-from headrace.records.batch import HEADER_SIZE, batch_is_sound
+from headrace.records.batch import HEADER_SIZE, BatchHeader, batch_is_sound
 from headrace.storage.checkpoints import read_epochs
 from headrace.storage.layout import LOG, SEGMENT_SUFFIXES, SNAPSHOT, offset_file, parse_offset_file
 from headrace.storage.producer_snapshot import read_snapshot
@@ -73,6 +75,7 @@ class _Loader:
         self._notes: list[str] = []
         self._snapshots: list[int] = []
         self._scanned_from: int | None = None
+        self._last_epoch = -1
 
     def load(self) -> Loaded:
         hints = self._hints
@@ -153,6 +156,7 @@ class _Loader:
         index = len(segments) - 1
         while index > 0 and segments[index].base_offset > point:
             index -= 1
+        rot = self._rot_before(segments, index) if self._hints.is_contiguous else None
         self._scanned_from = end = segments[index].base_offset
         epochs.truncate_from_end(end)
         while index < len(segments):
@@ -173,10 +177,28 @@ class _Loader:
                 segment.size = position
                 break
             index += 1
+        if rot is not None and end >= point:  # a log that ends below was unsynced when a snapshot took its place
+            raise rot
         for segment in segments:
             if segment.base_offset >= self._scanned_from:
                 segment.rebuild_indexes(self._config.index_interval_bytes)
         return end
+
+    def _rot_before(self, segments: list[Segment], count: int) -> RottenLog | None:
+        """What is wrong with the first `count` segments, all synced: a damaged batch, a gap, or an epoch after a later one (D6, R13).
+
+        A wrong epoch that fits between those of its neighbours is not told.
+        """
+        rot: RottenLog | None = None
+        for segment, following in pairwise(segments[: count + 1]):
+            end, position = self._check(segment, EpochTable())
+            first = next(following.batches(), None)
+            is_followed = first is None or first[1].leader_epoch >= self._last_epoch
+            if position < segment.size or end != following.base_offset or not is_followed:
+                rot = self._rot(end, segment, position)
+                break
+        self._last_epoch = -1
+        return rot
 
     def _start_over(self, segments: list[Segment]) -> int:
         """Everything that is left was deleted before: begin anew at the log start; the new end."""
@@ -196,22 +218,32 @@ class _Loader:
             total = header.size
             if at < start or at + total > start + len(chunk):
                 chunk, start = log.pread(min(max(total, RECOVERY_SCAN_BYTES), size - at), at), at
-            if header.base_offset < end or not batch_is_sound(chunk, header, at - start):
+            if not self._fits(header, end) or not batch_is_sound(chunk, header, at - start):
                 break
+            self._last_epoch = header.leader_epoch
             if header.leader_epoch != epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
             end, position = header.next_offset, at + total
         return end, position
+
+    def _fits(self, header: BatchHeader, end: int) -> bool:
+        """What no CRC covers can be right: the batch follows the one before it, in a log without gaps at once and in no earlier epoch."""
+        if self._hints.is_contiguous:
+            return header.base_offset == end and header.leader_epoch >= self._last_epoch
+        return header.base_offset >= end
 
     def _refuse_rot(self, end: int, rest: list[Segment], position: int) -> None:
         """Tell rot from a torn write (D6): below the recovery point, or larger than what can have been unsynced."""
         bound = self._hints.max_unsynced_bytes
         behind = sum(segment.size for segment in rest) - position
         if end < self._hints.recovery_point or (bound is not None and behind > bound):
-            raise RottenLog(
-                f"{self._path}: damaged at offset {end}, byte {position} of {rest[0].base_offset:020d}.log, in a part that was"
-                " synced: this replica cannot be used any more"
-            )
+            raise self._rot(end, rest[0], position)
+
+    def _rot(self, end: int, segment: Segment, position: int) -> RottenLog:
+        return RottenLog(
+            f"{self._path}: damaged at offset {end}, byte {position} of {segment.base_offset:020d}.log, in a part that was"
+            " synced: this replica cannot be used any more"
+        )
 
     def _drop(self, segments: list[Segment], index: int) -> None:
         """Remove the segments from `index` on, durably."""
