@@ -64,9 +64,7 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         is_dynamic=is_dynamic,
         changes_voters=is_dynamic and chance.random() < 0.6,
         limits=limits,
-        quality=NetworkQuality(
-            delay_max_us=chance.choice((1_000, 5_000, 20_000)), codec_chance=chance.choice((0.0, 0.05, 1.0))
-        ),
+        quality=_draw_quality(chance),
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
@@ -157,6 +155,13 @@ def _with_moves_cut_short(plan: Plan) -> Plan:
     )
 
 
+def _draw_quality(chance: random.Random) -> NetworkQuality:
+    """How slow the network is at most, and how many messages really go through the codec."""
+    return NetworkQuality(
+        delay_max_us=chance.choice((1_000, 5_000, 20_000)), codec_chance=chance.choice((0.0, 0.05, 1.0))
+    )
+
+
 def _patient_now_and_then(seed: int, limits: Limits) -> Limits:
     """In a third of the runs requests may take longer than a leader may be silent: answers of a former leader come late (R20)."""
     factor = random.Random(f"patience {seed}").choice((1, 1, 4))
@@ -235,9 +240,7 @@ def draw_cluster_plan(seed: int, *, length_ms: int = 15_000) -> Plan:
         changes_voters=chance.random() < 0.3,
         racks=racks,
         limits=limits,
-        quality=NetworkQuality(
-            delay_max_us=chance.choice((1_000, 5_000, 20_000)), codec_chance=chance.choice((0.0, 0.05, 1.0))
-        ),
+        quality=_draw_quality(chance),
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
