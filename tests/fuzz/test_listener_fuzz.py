@@ -127,30 +127,38 @@ def test_spoilt_frames_on_the_controllers_listener() -> None:
         assert "Traceback" not in log_of(node), f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-8000:]}"
 
 
-def test_well_formed_requests_are_answered_in_their_form(node: Node) -> None:
-    """B23, B26-B28: every field at its edges, in every advertised version: an answer of that version, never an unhandled error."""
+def test_well_formed_requests_are_answered_in_their_form() -> None:
+    """B23, B26-B28: every field at its edges, in every advertised version: an answer of that version, never an unhandled error.
+
+    On a node of its own: a well-formed request may be one that rightly takes the broker out of its cluster.
+    """
     seed = int(os.environ.get("HEADRACE_FUZZ_SEED", str(random.SystemRandom().randrange(1 << 30))))
     rng = random.Random(seed)
+    with capped_node() as node:
+        assert asyncio.run(_answers_out_of_form(node.port, rng)) == [], (
+            f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-4000:]}"
+        )
+
+
+async def _answers_out_of_form(port: int, rng: random.Random) -> list[str]:
+    """Ask every advertised version of every api eight times at once; the answers that are not what they should be."""
 
     async def one(key: int, version: int) -> str | None:
         request: Any = sample(request_class(key), version, rng, depth_limit=2, tame=rng.random() < 0.6)
         if key == ApiKey.PRODUCE and request.acks == 0:
             return None
-        async with connected(node.port) as (reader, writer):
+        async with connected(port) as (reader, writer):
             try:
                 answer = await asyncio.wait_for(ask(reader, writer, request, version), REPLY_LIMIT_S)
             except (OSError, EOFError, PeerError) as error:
                 return f"v{version} {request}: {error!r}"
         return f"v{version} {request}: {answer}" if UNKNOWN_SERVER_ERROR in set(error_codes(answer)) else None
 
-    async def talk() -> list[str]:
-        wrong: list[str] = []
-        for key, version in await advertised(node.port):
-            if key not in MAY_WAIT:
-                wrong += [found for found in await asyncio.gather(*(one(key, version) for _ in range(8))) if found]
-        return wrong
-
-    assert asyncio.run(talk()) == [], f"HEADRACE_FUZZ_SEED={seed}\n{log_of(node)[-4000:]}"
+    wrong: list[str] = []
+    for key, version in await advertised(port):
+        if key not in MAY_WAIT:
+            wrong += [found for found in await asyncio.gather(*(one(key, version) for _ in range(8))) if found]
+    return wrong
 
 
 async def _sent_and_closed(port: int, data: bytes) -> bytes:

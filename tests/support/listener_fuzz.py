@@ -19,7 +19,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from headrace.wire.schema import Message
 from headrace.wire.versions import ApiKey, request_class, response_class
-from tests.support.messages import sample
+from tests.support.messages import error_codes, sample
 from tests.support.mutations import Mutator
 
 REPLY_LIMIT_S = 30.0
@@ -81,13 +81,14 @@ class SteadyClient:
         self._stopping = False
 
     async def prepare(self) -> None:
-        """Create the topics: its own, and those that the attackers' requests name."""
+        """Create its own topic."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         topic = CreatableTopic(name=STEADY_TOPIC, num_partitions=1, replication_factor=1)
-        await asyncio.wait_for(
+        answer = await asyncio.wait_for(
             ask(reader, writer, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 5), REPLY_LIMIT_S
         )
         writer.close()
+        assert set(error_codes(answer)) == {0}, answer
 
     async def run(self) -> None:
         """Produce until stopped; an answer with an error, or none, fails the test."""
