@@ -27,6 +27,7 @@ from headrace.sim.shrink import shrink
 from headrace.sim.suites import SUITES, Suite, Tally
 
 _SIZES = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "racks", "seconds", "faults", "every_ms")
+_TELL_EVERY_RUNS = 500
 _EPILOG = "\b\nFault kinds: " + "\n".join(
     ", ".join(kind.value for kind in list(FaultKind)[start : start + 9]) for start in range(0, len(FaultKind), 9)
 )
@@ -102,6 +103,8 @@ def _run_all(keys: Iterable[RunKey], count: int, suite: Suite, options: dict[str
         for result in run_many(keys):
             tally.add(result)
             last = result
+            if count > 1:
+                _tell_progress(result, tally, count)
     seconds = time.monotonic() - started
     failure = min(tally.failures, key=lambda each: (each.key.level, each.key.seed), default=None)
     is_shrunk = failure is not None and not options["no_shrink"]
@@ -118,6 +121,15 @@ def _run_all(keys: Iterable[RunKey], count: int, suite: Suite, options: dict[str
         if failure is not None:
             click.echo(failure_text(failure, commit=commit(), shrunk=is_shrunk))
     return 1 if tally.failures or shortfalls else 0
+
+
+def _tell_progress(result: RunResult, tally: Tally, count: int) -> None:
+    """Long suites take an hour: each failure is named at once, and how far it is now and then. Standard error, as it is no result."""
+    if result.failure is not None:
+        found = result.failure
+        click.echo(f"{found.key.level} seed {found.key.seed}: {found.invariant}: {found.message}", err=True)
+    if tally.runs % _TELL_EVERY_RUNS == 0:
+        click.echo(f"{tally.runs:,} of {count:,} runs, {tally.steps:,} steps, {len(tally.failures)} failed", err=True)
 
 
 @contextmanager
