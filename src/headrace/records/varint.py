@@ -9,20 +9,37 @@ from headrace.core.ports import BytesLike
 
 def read_varint(data: BytesLike, position: int) -> tuple[int, int]:
     """(value, position after it) of a signed 32-bit varint; PeerError(INVALID_RECORD) if it is cut off or too long."""
-    return _read(data, position, 5, 32)
+    try:
+        byte = data[position]
+        if byte < 0x80:  # most numbers in a record have one byte, nearly all others two
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        high = data[position + 1]
+        if high < 0x80:
+            value = (byte & 0x7F) | high << 7
+            return (value >> 1) ^ -(value & 1), position + 2
+    except IndexError:
+        raise _cut_off() from None
+    return _read_long(data, position, 5, 32)
 
 
 def read_varlong(data: BytesLike, position: int) -> tuple[int, int]:
     """(value, position after it) of a signed 64-bit varint; PeerError(INVALID_RECORD) if it is cut off or too long."""
-    return _read(data, position, 10, 64)
-
-
-def _read(data: BytesLike, position: int, max_bytes: int, bits: int) -> tuple[int, int]:
-    value = shift = 0
     try:
         byte = data[position]
-        if byte < 0x80:  # most numbers in a record have one byte
-            return (byte >> 1) ^ -(byte & 1), position + 1
+    except IndexError:
+        raise _cut_off() from None
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return _read_long(data, position, 10, 64)
+
+
+def _cut_off() -> PeerError:
+    return PeerError(ErrorCode.INVALID_RECORD, "record ends inside a number")
+
+
+def _read_long(data: BytesLike, position: int, max_bytes: int, bits: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
         for _ in range(max_bytes):
             byte = data[position]
             position += 1
@@ -33,7 +50,7 @@ def _read(data: BytesLike, position: int, max_bytes: int, bits: int) -> tuple[in
                 return (value >> 1) ^ -(value & 1), position
             shift += 7
     except IndexError:
-        raise PeerError(ErrorCode.INVALID_RECORD, "record ends inside a number") from None
+        raise _cut_off() from None
     raise PeerError(ErrorCode.INVALID_RECORD, f"number of more than {bits} bits in a record")
 
 
