@@ -123,6 +123,8 @@ class _Watch:
 
     since_ms: int
     heard: dict[tuple[int, Uuid], int] = field(default_factory=dict)
+    voters: frozenset[tuple[int, Uuid]] | None = None
+    """Those that counted when it was last looked at."""
     overdue_since_ms: int | None = None
 
 
@@ -207,10 +209,17 @@ class CheckQuorum(Group):
         voters = life.disk.log.voters.voters
         if not voters:
             return now_ms
+        self._note_voters(watch, frozenset((each.voter_id, each.directory_id) for each in voters), now_ms)
         times = sorted(
             (self._last(life, watch, each.voter_id, each.directory_id, now_ms) for each in voters), reverse=True
         )
         return times[majority_of(len(times)) - 1]
+
+    def _note_voters(self, watch: _Watch, voters: frozenset[tuple[int, Uuid]], now_ms: int) -> None:
+        """A new voter has the whole time from when it counts: until then nobody missed it."""
+        if watch.voters is not None:
+            watch.heard.update(dict.fromkeys(voters - watch.voters, now_ms))
+        watch.voters = voters
 
     def _last(self, life: Life, watch: _Watch, voter_id: int, directory_id: Uuid, now_ms: int) -> int:
         if voter_id == life.node_id and directory_id in (ZERO_UUID, life.disk.key[1]):

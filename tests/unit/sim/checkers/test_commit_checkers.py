@@ -504,6 +504,22 @@ def test_a_leader_that_hears_one_of_two_others_may_stay() -> None:
         story.step(1, machines=[_fetched_by(story, 2, 1)])
 
 
+def test_a_new_voter_is_not_missed_before_it_was_one() -> None:
+    """inv:R14: with five voters the majority needs one that was none before; it has 1.5 fetch timeouts from then on."""
+    story = _story(CheckQuorum)
+    for _ in range(12):
+        story.wait(500)
+        story.step(1, machines=[_fetched_by(story, 2, 1)])
+    story.step(1, voters_batch(1, 1, voter_set(1, 2, 3, 4, 5)), machines=[_fetched_by(story, 2, 1)])
+    for _ in range(5):
+        story.wait(500)
+        story.step(1, machines=[_fetched_by(story, 2, 1)])
+    with breaks("R14"):
+        for _ in range(6):
+            story.wait(500)
+            story.step(1, machines=[_fetched_by(story, 2, 1)])
+
+
 def test_fetches_of_an_observer_or_of_an_older_epoch_do_not_count() -> None:
     """inv:R14."""
     story = _story(CheckQuorum)
