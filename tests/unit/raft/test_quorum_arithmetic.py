@@ -85,6 +85,9 @@ def test_election_waits_are_bounded() -> None:
     """S1-18, S1-19: a wait in [t, 2t), a backoff that doubles up to its cap."""
     rng = random.Random(7)
     assert all(1_000 <= election_timeout(1_000, rng) < 2_000 for _ in range(200))
-    for retries in (1, 2, 3, 10, 60):
-        waits = [election_backoff(retries, max_ms=1_000, rng=rng) for _ in range(200)]
-        assert max(waits) <= min(1_000, 100 * (2 << min(retries - 1, 20)))
+    for retries, choices in ((1, 2), (2, 4), (3, 8)):
+        waits = {election_backoff(retries, max_ms=1_000, rng=rng) for _ in range(200)}
+        assert waits == {100 * each for each in range(choices)}
+    for retries in (10, 60):
+        waits = {election_backoff(retries, max_ms=1_000, rng=rng) for _ in range(200)}
+        assert max(waits) == 1_000
