@@ -22,6 +22,7 @@ from headrace.core.node_settings import parse_node_config
 from headrace.core.topic_config import topic_config, topic_defaults
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/config/kafka-4.3.1-outcomes.json").read_text())
+THROTTLED = "leader.replication.throttled.replicas"
 NODE = parse_node_config(GOLDEN["node"][0]["properties"])
 TOPIC_CASES: list[dict[str, Any]] = [case for case in GOLDEN["topic"] if not case["existing"]]
 
@@ -58,6 +59,35 @@ def test_lists_grow_and_shrink(
     """KIP-339: an append to what is not set starts from the default."""
     changed = apply_operation(ResourceType.TOPIC, "cleanup.policy", current, operation=operation, value=value)
     assert changed == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "operation", "value", "expected"),
+    [
+        ("1:1,2:2,1:1,3:3", Operation.SUBTRACT, "1:1,9:9", "2:2,1:1,3:3"),
+        ("1:1,2:2,1:1,3:3", Operation.SUBTRACT, "1:1,1:1", "2:2,3:3"),
+        ("1:1,1:1", Operation.APPEND, "2:2,1:1,2:2", "1:1,1:1,2:2"),
+    ],
+)
+def test_an_item_that_stands_twice_is_taken_away_once(
+    current: str, operation: Operation, value: str, expected: str
+) -> None:
+    """KIP-339: as Kafka does it; what is appended is there once."""
+    assert apply_operation(ResourceType.TOPIC, THROTTLED, current, operation=operation, value=value) == expected
+
+
+def test_a_list_as_long_as_a_request_may_be_costs_its_length() -> None:
+    """input:B25, input:B70: a cost that is its square would take longer than the suite lets a test run."""
+    items = [f"{number}:1" for number in range(300_000)]
+    text = ",".join(items)
+
+    def after(operation: Operation, current: str | None, value: str) -> str | None:
+        return apply_operation(ResourceType.TOPIC, THROTTLED, current, operation=operation, value=value)
+
+    assert after(Operation.APPEND, None, text) == text
+    assert after(Operation.APPEND, text, text) == text
+    assert after(Operation.SUBTRACT, text, text) == ""
+    assert after(Operation.SUBTRACT, text, ",".join(items[1:])) == "0:1"
 
 
 @pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
