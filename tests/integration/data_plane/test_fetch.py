@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 
 import pytest
@@ -11,7 +10,7 @@ from headrace.core.ids import Uuid
 from headrace.records.batch import iter_batches
 from headrace.wire.messages.fetch import FetchPartition, ForgottenTopic
 from tests.support.peer import Peer, batch, fetch_request
-from tests.support.raw import request_frame
+from tests.support.raw import request_frame, row_of
 
 
 def fill(peer: Peer, topic: str, count: int = 3, size: int = 100, partition: int = 0) -> None:
@@ -72,20 +71,22 @@ def test_a_fetch_waits_for_data_and_is_woken_by_it(peer: Peer, topic: str) -> No
     request = fetch_request(topic, max_wait_ms=100)
     assert offsets(peer.ask(request, 11).responses[0].partitions[0].records) == []
     with peer.connect() as connection:
-        connection.send(request_frame(fetch_request(topic, max_wait_ms=20_000), 11))
+        waiting = fetch_request(topic, max_wait_ms=20_000)
+        connection.send(request_frame(waiting, 11))
         threading.Timer(0.05, lambda: fill(peer, topic, count=1)).start()
-        answer = connection.receive_frame()
-    assert struct.pack(">q", 1) in answer
+        found = connection.answer(row_of(waiting), 11).responses[0].partitions[0]
+    assert (found.error_code, found.high_watermark, offsets(found.records)) == (0, 1, [0])
 
 
 def test_min_bytes_are_waited_for(peer: Peer, topic: str) -> None:
     """B-P07: one small batch is not enough, two are."""
     fill(peer, topic, count=1, size=500)
     with peer.connect() as connection:
-        connection.send(request_frame(fetch_request(topic, min_bytes=1000, max_wait_ms=20_000), 11))
+        waiting = fetch_request(topic, min_bytes=1000, max_wait_ms=20_000)
+        connection.send(request_frame(waiting, 11))
         threading.Timer(0.05, lambda: fill(peer, topic, count=1, size=500)).start()
-        answer = connection.receive_frame()
-    assert len(answer) > 1000
+        found = connection.answer(row_of(waiting), 11).responses[0].partitions[0]
+    assert (found.error_code, offsets(found.records)) == (0, [0, 1])
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (0, 0), (1, 75)])

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.testing.node import Node
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
@@ -17,7 +17,7 @@ from headrace.wire.messages.describe_topic_partitions import (
 )
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.peers.kafka import Kafka
-from tests.support.peer import Peer
+from tests.support.peer import Peer, batch, fetch_request
 
 _NUMBERS = itertools.count(1)
 ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
@@ -85,6 +85,20 @@ def test_asking_makes_a_topic_when_it_may(peer: Peer) -> None:
             assert shown.error_code in (3, 5)
     assert len(shown.partitions) == 1
     assert shown.topic_id != ZERO_UUID
+
+
+def test_the_metadata_log_is_no_topic_of_clients(peer: Peer) -> None:
+    """B-R01: on a broker's listener it is in no list, and is not described, made, written or read, by name or by id."""
+    name = "__cluster_metadata"
+    assert name not in [one.name for one in peer.ask(MetadataRequest(topics=None), 12).topics]
+    assert peer.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 12).topics[0].error_code == 3
+    by_id = MetadataRequest(topics=(MetadataRequestTopic(topic_id=METADATA_TOPIC_ID, name=None),))
+    assert peer.ask(by_id, 12).topics[0].error_code == 100
+    assert peer.produce(name, batch(b"x")).error_code == 3
+    assert peer.produce("", batch(b"x"), version=13, topic_id=METADATA_TOPIC_ID).error_code == 100
+    assert peer.ask(fetch_request(name), 11).responses[0].partitions[0].error_code == 3
+    assert peer.ask(fetch_request(METADATA_TOPIC_ID), 13).responses[0].partitions[0].error_code == 100
+    assert peer.offset(name, -1)[0] == 3
 
 
 @pytest.mark.parametrize("version", [8, 10, 13])

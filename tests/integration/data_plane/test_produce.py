@@ -126,6 +126,7 @@ def test_log_append_time_is_told_and_stored(peer: Peer) -> None:
         answer = peer.produce(name, batch(b"x", timestamp=12345))
         assert answer.error_code == 0
         assert before - 1000 <= answer.log_append_time_ms <= now_ms() + 1000
+        assert peer.offset(name, -3)[:3] == (0, 0, answer.log_append_time_ms)
     finally:
         peer.delete(name)
 
@@ -152,6 +153,26 @@ def test_a_duplicate_is_answered_as_the_first_and_a_gap_refused(peer: Peer, topi
     assert peer.produce(topic, stamped(0)).base_offset == 0
     assert peer.produce(topic, stamped(5)).error_code == 45
     assert peer.offset(topic, -1)[1] == 2
+
+
+def test_a_producer_id_without_an_epoch_is_no_reason_to_refuse(peer: Peer, topic: str) -> None:
+    """B46: epoch -1 is taken as any other first epoch; a sequence of -1 with a producer id is INVALID_RECORD."""
+
+    def stamped(epoch: int, sequence: int) -> bytearray:
+        return batch(b"x", producer=ProducerStamp(producer_id=778, producer_epoch=epoch, base_sequence=sequence))
+
+    assert peer.produce(topic, stamped(-1, 0)).error_code == 0
+    assert peer.produce(topic, stamped(0, -1)).error_code == 87
+    assert peer.offset(topic, -1)[1] == 1
+
+
+def test_a_partition_that_is_named_twice_is_written_once(peer: Peer, topic: str) -> None:
+    """B24."""
+    data = tuple(PartitionProduceData(index=0, records=bytes(batch(value))) for value in (b"first", b"second"))
+    request = ProduceRequest(acks=1, timeout_ms=5_000, topic_data=(TopicProduceData(name=topic, partition_data=data),))
+    answers = peer.ask(request, 9).responses[0].partition_responses
+    assert [one.error_code for one in answers if not one.error_code] == [0]
+    assert peer.offset(topic, -1)[:2] == (0, 1)
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_refused(peer: Peer, topic: str) -> None:
