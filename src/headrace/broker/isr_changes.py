@@ -113,11 +113,11 @@ class IsrChanges:
                 self._waiting.setdefault(hosted, proposal)
                 self._retry_at_ms = self._now_ms() + _RETRY_MS
             else:
-                self._settle(hosted, answer)
+                self._settle(hosted, proposal, answer)
         if self._waiting and self._retry_at_ms is None:
             self._send()
 
-    def _settle(self, hosted: HostedPartition, answer: ResponsePartitionData) -> None:
+    def _settle(self, hosted: HostedPartition, proposal: ProposeIsr, answer: ResponsePartitionData) -> None:
         leader = hosted.leader
         if leader is None:
             return
@@ -130,7 +130,7 @@ class IsrChanges:
                 isr=answer.isr,
                 leader_recovery_state=answer.leader_recovery_state,
             )
-        again = leader.isr_answered(ErrorCode(answer.error_code), terms, now_ms=self._now_ms())
+        again = leader.isr_answered(proposal, ErrorCode.known(answer.error_code), terms, now_ms=self._now_ms())
         if again is not None:
             self._waiting.setdefault(hosted, again)
             self._retry_at_ms = self._now_ms() + _RETRY_MS

@@ -90,23 +90,28 @@ class PartitionLeader:
         self.is_alone = self._is_alone()
         return self.advance()
 
-    def isr_answered(self, error: ErrorCode, terms: LeaderTerms | None, *, now_ms: int) -> ProposeIsr | None:
-        """The controller's answer to the proposal; what to propose again, if anything.
+    def isr_answered(
+        self, proposal: ProposeIsr, error: ErrorCode, terms: LeaderTerms | None, *, now_ms: int
+    ) -> ProposeIsr | None:
+        """The controller's answer to `proposal`; what to propose again, if anything.
 
-        A retriable error keeps the proposal pending, because it may have been taken (P5). A refusal drops it.
+        Only two refusals say that it was not taken and never will be; they drop it. After every other one it may have been taken, by
+        an attempt whose answer was lost or together with a new leader, so its members count until newer terms come (P5, KAFKA-14504).
+        An answer to a proposal that is not the present one says nothing about the present one (P9).
         """
-        proposal = self.proposal
-        if proposal is None:
-            return None
+        is_present = self.proposal is proposal
         if error is ErrorCode.NONE and terms is not None:
-            if terms.leader_epoch == self.leader_epoch:
+            if terms.leader_epoch == self.leader_epoch and terms.partition_epoch >= self.partition_epoch:
+                if is_present:
+                    self.proposal = None
                 self.update(terms, now_ms=now_ms)
-            self.proposal = None
             return None
-        if error in _REFUSALS:
-            if error not in _STALE:
-                self.proposal = None
-                self.is_alone = self._is_alone()
+        if not is_present or error in _LEFT_PENDING:
+            return None
+        if error in _NOT_TAKEN:
+            self.proposal = None
+            self.is_alone = self._is_alone()
+            self.advance()
             return None
         return proposal
 
@@ -237,16 +242,16 @@ class PartitionLeader:
         }
 
 
-_STALE = frozenset({ErrorCode.INVALID_UPDATE_VERSION})
-_REFUSALS = frozenset(
+_NOT_TAKEN = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""The controller looked at a proposal for the present partition epoch and did not take it."""
+_LEFT_PENDING = frozenset(
     {
-        ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.NEW_LEADER_ELECTED,
-        ErrorCode.INELIGIBLE_REPLICA,
     }
 )
+"""The leader's view is behind: newer terms are on their way, and asking again is of no use."""

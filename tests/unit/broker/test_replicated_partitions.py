@@ -272,3 +272,23 @@ def test_a_producer_waits_for_a_block_of_ids() -> None:
     bench.controller.answer(AllocateProducerIdsResponse(producer_id_start=5000, producer_id_len=1000))
     ids = [answer.producer_id for client in clients for answer in client.answers()]
     assert ids == [1000, 1001, 5000]
+
+
+def test_a_proposed_member_counts_though_the_answer_to_an_older_proposal_comes_late() -> None:
+    """P9, P5, S3-81: the metadata tell that 2 joined before the controller's answer does; by then 3 is proposed."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2, 3), isr=(1,))
+    client, second, third = Client(bench), Client(bench), Client(bench)
+    second.ask(follower_fetch(topic_id, 0), 15)
+    bench.topic("kept", replicas=(1, 2, 3), isr=(1, 2), partition_epoch=1)
+    third.ask(follower_fetch(topic_id, 0, replica=3, epoch=13), 15)
+    taken = ResponsePartitionData(partition_index=0, leader_id=1, isr=(1, 2), partition_epoch=1)
+    bench.controller.answer(AlterPartitionResponse(topics=(ResponseTopicData(topic_id=topic_id, partitions=(taken,)),)))
+    ((request, _, _),) = bench.controller.asked
+    wanted = request.topics[0].partitions[0].new_isr_with_epochs
+    assert [one.broker_id for one in wanted] == [1, 2, 3]
+    client.send(produce_request("kept", batch(b"a")), 9)
+    second.ask(follower_fetch(topic_id, 1), 15)
+    assert client.answers() == []
+    third.ask(follower_fetch(topic_id, 1, replica=3, epoch=13), 15)
+    assert [produced(answer) for answer in client.answers()] == [(0, 0)]

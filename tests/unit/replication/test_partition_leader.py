@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.core.error_code import ErrorCode
 from headrace.replication.leader import LeaderTerms, PartitionLeader, ProposeIsr
 from tests.support.fake_log import CountingLog
@@ -138,7 +140,7 @@ def test_all_laggards_leave_together_and_count_until_that_is_confirmed() -> None
     assert proposal is not None
     assert proposal.isr == ((1, -1),)
     assert not machine.advance()
-    machine.isr_answered(ErrorCode.NONE, terms(1, partition_epoch=1), now_ms=LAG_MS + 2)
+    machine.isr_answered(proposal, ErrorCode.NONE, terms(1, partition_epoch=1), now_ms=LAG_MS + 2)
     assert log.high_watermark == 15
 
 
@@ -149,15 +151,91 @@ def test_a_follower_at_the_log_end_does_not_lag() -> None:
     assert machine.propose_shrink(100 * LAG_MS) is None
 
 
-def test_a_refused_proposal_is_dropped_and_a_failed_one_repeated() -> None:
-    """P5: what may have been stored stays pending."""
+@pytest.mark.parametrize("refusal", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_a_refused_proposal_is_dropped_and_a_failed_one_repeated(refusal: ErrorCode) -> None:
+    """P5: what may have been stored stays pending; who is refused is not waited for."""
     log = CountingLog(end=10)
     machine = leader(log, terms(1))
     fetched(machine, 2, 10)
     proposal = machine.propose_join(2, is_eligible=lambda *_: True)
-    assert machine.isr_answered(ErrorCode.REQUEST_TIMED_OUT, None, now_ms=3) == proposal
-    assert machine.isr_answered(ErrorCode.INELIGIBLE_REPLICA, None, now_ms=4) is None
+    assert proposal is not None
+    log.grow(5)
+    assert machine.isr_answered(proposal, ErrorCode.REQUEST_TIMED_OUT, None, now_ms=3) == proposal
+    assert not machine.advance()
+    assert machine.isr_answered(proposal, refusal, None, now_ms=4) is None
     assert machine.proposal is None
+    assert log.high_watermark == 15
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ],
+)
+def test_a_proposal_that_may_have_been_taken_counts_until_newer_terms_come(error: ErrorCode) -> None:
+    """P5, S3-81, K17, KAFKA-14504: with NEW_LEADER_ELECTED the member that joined leads already, so what it has not got is not committed."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1))
+    fetched(machine, 2, 10)
+    proposal = machine.propose_join(2, is_eligible=lambda *_: True)
+    assert proposal is not None
+    log.grow(5)
+    assert machine.isr_answered(proposal, error, None, now_ms=3) is None
+    assert machine.proposal is proposal
+    assert not machine.advance()
+    assert log.high_watermark == 10
+    machine.update(terms(1, partition_epoch=1), now_ms=4)
+    assert log.high_watermark == 15
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.REQUEST_TIMED_OUT])
+def test_an_answer_to_an_older_proposal_leaves_the_present_one_pending(error: ErrorCode) -> None:
+    """P9, P5, S3-81: metadata told the outcome before the answer came, and the next proposal was on its way by then."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1))
+    fetched(machine, 2, 10)
+    first = machine.propose_join(2, is_eligible=lambda *_: True)
+    assert first is not None
+    machine.update(terms(1, 2, partition_epoch=1), now_ms=2)
+    fetched(machine, 3, 10)
+    second = machine.propose_join(3, is_eligible=lambda *_: True)
+    assert second is not None
+    answer = terms(1, 2, partition_epoch=1) if error is ErrorCode.NONE else None
+    assert machine.isr_answered(first, error, answer, now_ms=3) is None
+    assert machine.proposal is second
+    log.grow(5)
+    fetched(machine, 2, 15)
+    assert log.high_watermark == 10
+    fetched(machine, 3, 15)
+    assert log.high_watermark == 15
+
+
+def test_an_answer_for_another_epoch_changes_nothing() -> None:
+    """P5, K21: the leader that stays got a new epoch with the change; it begins with the metadata."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1))
+    fetched(machine, 2, 10)
+    proposal = machine.propose_join(2, is_eligible=lambda *_: True)
+    assert proposal is not None
+    later = LeaderTerms(leader_epoch=6, partition_epoch=1, replicas=(1, 2), isr=(1, 2))
+    assert machine.isr_answered(proposal, ErrorCode.NONE, later, now_ms=3) is None
+    assert (machine.proposal, machine.isr, machine.partition_epoch) == (proposal, (1,), 0)
+
+
+def test_an_isr_that_was_right_already_is_confirmed() -> None:
+    """P9: nothing was written, and the proposal is over."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1, 2))
+    proposal = machine.propose_shrink(LAG_MS + 1)
+    assert proposal is not None
+    assert machine.isr_answered(proposal, ErrorCode.NONE, terms(1), now_ms=3) is None
+    assert (machine.proposal, machine.is_alone, log.high_watermark) == (None, True, 10)
 
 
 def test_newer_terms_void_a_proposal_and_older_ones_are_ignored() -> None:
