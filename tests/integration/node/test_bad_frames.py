@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.api_table import BROKER_APIS, ApiRow
+from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.testing.node import Node
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.metadata import MetadataRequest
-from tests.support.raw import ROWS, RawConnection, frame, header, request_frame
+from headrace.wire.messages.produce import ProduceRequest
+from tests.support.raw import ROWS, RawConnection, frame, header, messages_of, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 METADATA = request_frame(MetadataRequest(topics=()), 12)
@@ -76,12 +79,42 @@ def test_bytes_left_over_and_bytes_missing_close_the_connection(shared_node: Nod
         assert witness.ask(ASK, 4).error_code == 0
 
 
-@pytest.mark.parametrize("api_key", [-1, 4, 5, 6, 7, 52, 58, 67, 93, 999, 32_767])
+@pytest.mark.parametrize("api_key", [-1, 4, 5, 6, 7, 93, 999, 32_767])
 def test_an_api_that_is_not_served_here_closes_the_connection(
     shared_node: Node, witness: RawConnection, api_key: int
 ) -> None:
-    """B5, B-W04, S1-31, S1-34: unknown ones, LeaderAndIsr and its like, and a controller's on a broker listener."""
+    """B5, B-W04, S1-31, S1-34: unknown ones, LeaderAndIsr and its like."""
     spoils(shared_node, witness, frame(struct.pack(">hhih", api_key, 0, 1, -1) + b"\0" * 8))
+
+
+def only_on(mine: tuple[ApiRow, ...], others: tuple[ApiRow, ...]) -> list[ApiRow]:
+    """The APIs of `mine` that the other listener does not have."""
+    there = {row.key for row in (*others, *NOT_CONTROLLER_APIS)}
+    return [row for row in mine if row.key not in there]
+
+
+@pytest.mark.parametrize("row", only_on(CONTROLLER_APIS, BROKER_APIS), ids=lambda row: row.name)
+def test_what_only_controllers_serve_closes_a_clients_connection(
+    shared_node: Node, witness: RawConnection, row: ApiRow
+) -> None:
+    """B5, B-W04: a request that is good at the controllers' listener."""
+    request = messages_of(row)[0]()
+    with RawConnection(shared_node.controller_port) as there:
+        there.ask(request, row.max_version)
+    spoils(shared_node, witness, request_frame(request, row.max_version))
+
+
+@pytest.mark.parametrize("row", only_on(BROKER_APIS, CONTROLLER_APIS), ids=lambda row: row.name)
+def test_what_only_brokers_serve_closes_a_connection_to_the_controller(shared_node: Node, row: ApiRow) -> None:
+    """B5, B-W04: a request that is good at the brokers' listener."""
+    request = ProduceRequest(acks=1) if row.name == "produce" else messages_of(row)[0]()
+    with RawConnection(shared_node.port) as there:
+        there.ask(request, row.max_version)
+    with RawConnection(shared_node.controller_port) as bad:
+        bad.send(request_frame(request, row.max_version))
+        assert bad.is_closed_by_node()
+    with RawConnection(shared_node.controller_port) as good:
+        assert good.ask(ASK, 4).error_code == 0
 
 
 @pytest.mark.parametrize(

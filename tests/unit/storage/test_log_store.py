@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import FileSlice
-from headrace.sim.disk import LossyFiles, Op
+from headrace.sim.disk import LossyFile, LossyFiles, Op
 from headrace.storage import checkpoints
 from headrace.storage.log_store import LogStore
 from tests.support.stores import (
@@ -22,6 +23,7 @@ from tests.support.stores import (
     append,
     batch,
     fill,
+    maintain,
     memory_store,
     open_log,
     records_of,
@@ -67,6 +69,62 @@ def test_a_clean_stop_and_start_keeps_everything() -> None:
     assert again.notes == []
 
 
+class ReadFile(LossyFile):
+    """An open file that tells what is read of it."""
+
+    def __init__(self, files: ReadFiles, opened: LossyFile) -> None:
+        super().__init__(files, opened.node, opened.path)
+        self._disk = files
+
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """As the port's."""
+        found = super().pread(size, offset)
+        self._disk.read[self.path] += len(found)
+        return found
+
+    def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
+        """As the port's."""
+        count = super().pread_into(buffer, offset)
+        self._disk.read[self.path] += count
+        return count
+
+
+class ReadFiles(LossyFiles):
+    """A disk that counts the bytes read of each open file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: Counter[str] = Counter()
+
+    def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
+        """As the port's."""
+        return ReadFile(self, super().open(path, create=create, truncate=truncate, read_only=read_only))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_only_after_an_unclean_stop_whole_segments_are_read(*, is_clean: bool) -> None:
+    """B-K04: the mark spares the next start the scan; without it every segment past the recovery point is checked."""
+    files = ReadFiles()
+    store = memory_store(files)
+    log = open_log(store)
+    fill(log, 150)
+    sizes = {f"{log.path}/{segment.base_offset:020d}.log": segment.size for segment in log.segments}
+    *older, last = sizes
+    assert len(older) > 2
+    expected = records_of(log)
+    store.close(clean=is_clean)
+    files.read.clear()
+    again = memory_store(files).get(PARTITION)
+    read = {path: files.read[path] for path in sizes}
+    assert again is not None
+    if is_clean:
+        assert {path: read[path] for path in older} == dict.fromkeys(older, 0)
+        assert read[last] <= sizes[last]
+    else:
+        assert all(read[path] >= size for path, size in sizes.items())
+    assert records_of(again) == expected
+
+
 def test_the_mark_is_removed_durably_before_any_log_is_read() -> None:
     """inv:D4, defect:K29: the order of the calls at start."""
     files = LossyFiles()
@@ -101,9 +159,9 @@ def test_a_deleted_partition_leaves_after_its_delay() -> None:
     names = [name for name in files.listdir("/data") if name.endswith("-delete")]
     assert len(names) == 1
     assert names[0].startswith("topic-0.")
-    store.maintain(NOW_MS + SMALL.file_delete_delay_ms - 1)
+    maintain(store, NOW_MS + SMALL.file_delete_delay_ms - 1)
     assert names[0] in files.listdir("/data")
-    store.maintain(NOW_MS + SMALL.file_delete_delay_ms)
+    maintain(store, NOW_MS + SMALL.file_delete_delay_ms)
     assert names[0] not in files.listdir("/data")
     store.write_checkpoints()
     assert list(checkpoints.read_offsets(files, "/data", "recovery-point-offset-checkpoint") or ()) == [OTHER]
@@ -132,7 +190,7 @@ def test_directories_on_their_way_out_are_removed_at_the_next_start() -> None:
     store.close(clean=True)
     again = memory_store(files)
     assert again.logs() == {}
-    again.maintain(NOW_MS)
+    maintain(again, NOW_MS)
     assert not [name for name in files.listdir("/data") if "topic" in name]
 
 
@@ -196,7 +254,7 @@ def test_old_segments_wait_for_the_log_start_checkpoint() -> None:
     marked = [op for op in files.ops if op.kind == "rename" and op.target.endswith(".deleted")]
     assert marked
     assert files.ops.index(marked[0]) > last_index(files.ops, "log-start-offset-checkpoint")
-    store.maintain(NOW_MS + 10**6)
+    maintain(store, NOW_MS + 10**6)
     assert not [name for name in files.listdir(log.path) if name.endswith(".deleted")]
 
 
@@ -212,16 +270,16 @@ def test_whoever_writes_the_checkpoints_old_segments_keep_their_delay() -> None:
     read = log.read_slice(log.log_start_offset, 100, upper_offset=log.log_end_offset, min_one_batch=True)
     assert isinstance(read, FileSlice)
     log.advance_log_start(log.segments[2].base_offset)
-    store.maintain(NOW_MS)
+    maintain(store, NOW_MS)
     store.write_checkpoints()
     log.delete_old_segments(NOW_MS)
     store.delete(OTHER, NOW_MS)
     store.create(OTHER, topic_id=Uuid(b"another topic id"), config=SMALL)
     for later_ms in (1, 2, SMALL.file_delete_delay_ms - 1):
-        store.maintain(NOW_MS + later_ms)
+        maintain(store, NOW_MS + later_ms)
     assert [name for name in files.listdir(log.path) if name.endswith(".deleted")]
     assert len(read.read()) == read.size
-    store.maintain(NOW_MS + SMALL.file_delete_delay_ms)
+    maintain(store, NOW_MS + SMALL.file_delete_delay_ms)
     assert not [name for name in files.listdir(log.path) if name.endswith(".deleted")]
 
 
@@ -237,9 +295,9 @@ def test_retention_runs_from_maintain() -> None:
     log = open_log(store, config)
     fill(log, 40)
     log.advance_high_watermark(log.log_end_offset)
-    store.maintain(NOW_MS)
+    maintain(store, NOW_MS)
     assert log.log_start_offset == 0
-    store.maintain(NOW_MS + 100_000)
+    maintain(store, NOW_MS + 100_000)
     assert log.log_start_offset == log.log_end_offset
 
 
@@ -385,7 +443,7 @@ def test_a_refusal_on_a_full_disk_is_told_once() -> None:
     store = memory_store(LossyFiles())
     open_log(store).refused_for_space = "no space left"
     assert store.take_space_refusal() == ""
-    store.maintain(NOW_MS)
+    maintain(store, NOW_MS)
     assert store.take_space_refusal() == "no space left"
-    store.maintain(NOW_MS)
+    maintain(store, NOW_MS)
     assert store.take_space_refusal() == ""
