@@ -11,11 +11,15 @@ import pytest
 from headrace.broker.api_table import BROKER_APIS, ApiRow
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.testing.node import Node
+from headrace.wire.headers import framed_request
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.metadata import MetadataRequest
 from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
+from headrace.wire.schema import Message
 from tests.support.raw import ROWS, RawConnection, frame, header, messages_of, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -85,6 +89,27 @@ def test_an_api_that_is_not_served_here_closes_the_connection(
 ) -> None:
     """B5, B-W04, S1-31, S1-34: unknown ones, LeaderAndIsr and its like."""
     spoils(shared_node, witness, frame(struct.pack(">hhih", api_key, 0, 1, -1) + b"\0" * 8))
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        (SaslAuthenticateRequest(auth_bytes=b"\0user\0secret"), 2),
+        (SaslAuthenticateRequest(auth_bytes=bytes(524_289)), 2),
+    ],
+    ids=["handshake", "token", "above 512 KiB"],
+)
+@pytest.mark.parametrize("listener", ["clients", "controllers"])
+def test_nothing_of_a_login_is_taken(
+    shared_node: Node, witness: RawConnection, request_: Message, version: int, listener: str
+) -> None:
+    """input:B2: no listener asks for a login, so no connection is ever before one; what belongs to it closes the connection."""
+    with RawConnection(shared_node.port if listener == "clients" else shared_node.controller_port) as bad:
+        bad.send(bytes(framed_request(request_, version, correlation_id=1, client_id="raw")))
+        assert bad.is_closed_by_node()
+    with witness:
+        assert witness.ask(ASK, 4).error_code == 0
 
 
 def only_on(mine: tuple[ApiRow, ...], others: tuple[ApiRow, ...]) -> list[ApiRow]:

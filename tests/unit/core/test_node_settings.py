@@ -244,6 +244,19 @@ def test_what_would_guard_the_node_is_not_left_out_quietly(changes: dict[str, st
         parse_node_config(given)
 
 
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("name", ["PLAINTEXT", "CONTROLLER"])
+def test_no_listener_can_ask_for_a_login(protocol: str, name: str) -> None:
+    """input:B2: so there is no time before a login, which a smaller limit would have to guard; the limit's key has no effect, and that is said."""
+    mapped = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", name: protocol}
+    text = ",".join(f"{one}:{each}" for one, each in mapped.items())
+    with pytest.raises(OperatorError, match=f"Listener {name} speaks {protocol}, which is not supported yet"):
+        parse_node_config(config(listener__security__protocol__map=text))
+    assert parse_node_config(config(sasl__server__max__receive__size="1000")).without_effect == (
+        "sasl.server.max.receive.size",
+    )
+
+
 @pytest.mark.parametrize(("fencing", "is_taken"), [("0", True), ("9000", False), ("8999", False), ("9001", True)])
 def test_self_fencing_comes_after_the_session_timeout(fencing: str, *, is_taken: bool) -> None:
     """S0-20: the broker's timeout is the longer one; 0 switches self-fencing off."""
