@@ -25,6 +25,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
     # A broker whose connection is gone and whose listeners all refuse is fenced at once, not after its session.
     ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
+    # How long a stopping broker waits for the controller to move its leaderships away. B-K03.
+    ConfigKey("headrace.controlled.shutdown.timeout.ms", Type.INT, 300_000, POSITIVE),
     # A voter whose leader's host refuses connections asks for an election at once, not after the fetch timeout.
     ConfigKey("headrace.elect.on.refusal", Type.BOOLEAN, ON),
     # A voter that starts, reaches a majority and hears of no leader asks for an election at once.

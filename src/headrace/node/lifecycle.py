@@ -32,7 +32,6 @@ _REGISTRATION, _HEARTBEAT = 62, 63
 _FIRST_BACKOFF_MS = 100
 _SECOND_SHUTDOWN_HEARTBEAT_MS = 50
 _CAUGHT_UP_RETRY_MS = 10
-SHUTDOWN_TIMEOUT_MS = 300_000
 
 
 class BrokerState(IntEnum):
@@ -177,7 +176,7 @@ class BrokerLifecycle:
             self._shut_down()
             return
         self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-        self._shutdown_at_ms = now_ms + SHUTDOWN_TIMEOUT_MS
+        self._shutdown_at_ms = now_ms + self._config.headrace_controlled_shutdown_timeout_ms
         self._unheard_at_ms = now_ms + self._config.broker_session_timeout_ms
         self._soon(0)
 

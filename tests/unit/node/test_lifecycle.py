@@ -12,7 +12,6 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ONE_UUID
 from headrace.core.node_config import NodeConfig
 from headrace.node.lifecycle import (
-    SHUTDOWN_TIMEOUT_MS,
     BrokerIdentity,
     BrokerLifecycle,
     BrokerState,
@@ -188,15 +187,20 @@ def test_a_shutdown_ends_without_any_controller() -> None:
     assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
 
 
-def test_a_shutdown_ends_at_its_timeout() -> None:
-    """B-K03: also when the controller answers, and never lets the broker go."""
-    setting = Setting()
+@pytest.mark.parametrize(
+    ("settings", "timeout_ms"),
+    [({}, 300_000), ({"headrace_controlled_shutdown_timeout_ms": 12_000}, 12_000)],
+)
+def test_a_shutdown_ends_at_its_timeout(settings: dict[str, int | bool], timeout_ms: int) -> None:
+    """B-K03: also when the controller answers, and never lets the broker go; 300 s unless it is set."""
+    setting = Setting(**settings)
     setting.run_up()
     setting.machine.begin_shutdown(1000)
-    for now_ms in range(1000, 1000 + SHUTDOWN_TIMEOUT_MS, 5_000):
+    for now_ms in range(1000, 1000 + timeout_ms, 5_000):
         setting.heartbeat(now_ms=now_ms, is_caught_up=True)
+    setting.machine.tick(999 + timeout_ms)
     assert setting.machine.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
-    setting.machine.tick(1000 + SHUTDOWN_TIMEOUT_MS)
+    setting.machine.tick(1000 + timeout_ms)
     assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
 
 
