@@ -15,9 +15,13 @@ from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.log.ports import AbortedTransaction
 from headrace.log.segments import MAX_RELATIVE_OFFSET
 from headrace.records.batch import (
+    CONTROL_BIT,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     set_crc,
 )
@@ -26,6 +30,7 @@ from headrace.records.record import Placement, ProducerStamp, Record, build_batc
 
 DEFAULT_MAX_KEYS = 2_000_000
 _DIGEST_BYTES = 16
+_KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class SegmentView(NamedTuple):
@@ -157,10 +162,7 @@ class TransactionFilter:
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """True for a data batch of an aborted transaction."""
-        while self._next < len(self._sorted) and self._sorted[self._next].first_offset <= header.last_offset:
-            entry = self._sorted[self._next]
-            self._ongoing[entry.producer_id] = entry
-            self._next += 1
+        self._begin_up_to(header.last_offset)
         if not header.is_transactional or header.is_control:
             return False
         if header.producer_id in self._ongoing:
@@ -168,6 +170,17 @@ class TransactionFilter:
             return True
         self._committed.add(header.producer_id)
         return False
+
+    def _begin_up_to(self, last_offset: int) -> None:
+        while self._next < len(self._sorted) and self._sorted[self._next].first_offset <= last_offset:
+            entry = self._sorted[self._next]
+            self._ongoing[entry.producer_id] = entry
+            self._next += 1
+
+    def ended(self, header: BatchHeader) -> None:
+        """A control batch was passed: what its producer writes from here on belongs to another transaction."""
+        self._begin_up_to(header.last_offset)
+        self._ongoing.pop(header.producer_id, None)
 
     def marker_may_go(self, header: BatchHeader, *, is_commit: bool) -> bool:
         """True if no record of the transaction that this marker ends was met any more."""
@@ -192,9 +205,12 @@ class LastOfProducer(NamedTuple):
 
 
 class BatchCleaner:
-    """What is left of each batch. Batches come in offset order; the cleaner of `storage` drives it."""
+    """What is left of each batch. Batches come in offset order; the cleaner of `storage` drives it.
 
-    __slots__ = ("_config", "_keys", "_now_ms", "_producers", "_transactions")
+    The batch that ends at `round_end` stays, though it may be empty: a replica that copies the log learns from it where the log ends.
+    """
+
+    __slots__ = ("_config", "_keys", "_now_ms", "_producers", "_round_end", "_transactions")
 
     def __init__(
         self,
@@ -204,8 +220,10 @@ class BatchCleaner:
         now_ms: int,
         transactions: TransactionFilter,
         producers: Mapping[int, LastOfProducer],
+        round_end: int = -1,
     ) -> None:
         self._keys = keys
+        self._round_end = round_end
         self._config = config
         self._now_ms = now_ms
         self._transactions = transactions
@@ -224,7 +242,7 @@ class BatchCleaner:
         keeps_tombstones = horizon is None or self._now_ms < horizon
         kept = [record for record in records if self._stays(record, keeps_tombstones=keeps_tombstones)]
         if not kept:
-            return _emptied(header) if self._is_last_of_producer(header) else None
+            return _emptied(header) if self._keeps_header(header) else None
         needs_horizon = horizon is None and any(record.value is None for record in kept)
         if len(kept) == header.record_count and not needs_horizon:
             return data
@@ -245,7 +263,7 @@ class BatchCleaner:
         except PeerError:
             return data
         if marker is None:
-            return data if header.record_count or self._is_last_of_producer(header) else None
+            return data if header.record_count or self._keeps_header(header) else None
         if not self._transactions.marker_may_go(header, is_commit=marker.is_commit):
             return data
         if horizon is None:
@@ -253,7 +271,11 @@ class BatchCleaner:
             return _rebuilt(header, records, self._now_ms + self._config.delete_retention_ms)
         if self._now_ms < horizon:
             return data
-        return _emptied(header) if self._is_last_of_producer(header) else None
+        return _emptied(header) if self._keeps_header(header) else None
+
+    def _keeps_header(self, header: BatchHeader) -> bool:
+        """True if the batch says something that must be known when its records are gone."""
+        return header.next_offset == self._round_end or self._is_last_of_producer(header)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         last = self._producers.get(header.producer_id) if header.has_producer_id else None
@@ -283,11 +305,12 @@ def _rebuilt(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: 
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    """A batch without records that keeps offsets, epoch and sequence of its producer."""
+    """A batch without records that keeps offsets, epoch and sequence of its producer. As Kafka writes it: nothing is compressed, and no horizon runs."""
     data = bytearray(HEADER_SIZE)
     emptied = header._replace(
         length=HEADER_SIZE - LOG_OVERHEAD,
-        base_timestamp=header.max_timestamp if header.delete_horizon_ms is None else header.base_timestamp,
+        attributes=header.attributes & _KEPT_WHEN_EMPTY,
+        base_timestamp=NO_TIMESTAMP,
         record_count=0,
     )
     HEADER.pack_into(data, 0, *emptied)

@@ -62,3 +62,10 @@ class LogConfig:
     def deletes_old(self) -> bool:
         """True if `cleanup.policy` names `delete`."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How long a segment may take records: a compacted log's are to be compacted within `max.compaction.lag.ms`, which the active segment never is (KIP-354)."""
+        if self.is_compacted and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -17,6 +17,7 @@ from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
 from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, Origin
 from headrace.log.producers import ProducerStates, aborted_entry
+from headrace.log.segments import MAX_RELATIVE_OFFSET
 from headrace.log.validation import check_client_batch
 from headrace.records.batch import (
     NO_TIMESTAMP,
@@ -178,7 +179,7 @@ class PartitionLog:
         try:
             for position, header in iter_batches(batches):
                 reason = self._follower_reason(batches, position, header, (next_offset, leader_epoch))
-                if reason or (planned and position + header.size > self.config.segment_bytes):
+                if reason or (planned and not self._fits_one_segment(planned[0], position + header.size, header)):
                     break
                 planned.append(PlannedBatch(position, header.base_offset, header.leader_epoch, header))
                 next_offset = header.next_offset
@@ -188,6 +189,10 @@ class PartitionLog:
         if not planned:
             return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message=reason)
         return _plan(batches[:end], planned)
+
+    def _fits_one_segment(self, first: PlannedBatch, size: int, header: BatchHeader) -> bool:
+        """True if batches from `first` on to the one of `header`, `size` bytes together, may stand in one segment."""
+        return size <= self.config.segment_bytes and header.last_offset - first.base_offset <= MAX_RELATIVE_OFFSET
 
     def _follower_reason(self, batches: memoryview, position: int, header: BatchHeader, at: tuple[int, int]) -> str:
         """Why this batch of a leader may not be appended; empty if it may."""

@@ -42,7 +42,7 @@ def must_roll(segment: SegmentFacts, config: LogConfig, *, size: int, last_offse
             waited = timestamp - segment.first_timestamp
         else:
             waited = now_ms - segment.created_ms
-        if waited > config.segment_ms - segment.jitter_ms:
+        if waited > config.roll_ms - segment.jitter_ms:
             return True
     return (
         segment.index_entries >= config.segment_index_bytes // OFFSET_ENTRY_BYTES

@@ -34,12 +34,20 @@ def cleaner(
     now_ms: int = NOW_MS,
     aborted: tuple[AbortedTransaction, ...] = (),
     producers: dict[int, LastOfProducer] | None = None,
+    round_end: int = -1,
 ) -> BatchCleaner:
     """A cleaner whose dirty part, ending at `end`, has these last offsets."""
     keys = KeyMap()
     keys.add(Record(offset, 0, key, b"") for key, offset in last.items())
     keys.end_offset = end
-    return BatchCleaner(keys, CONFIG, now_ms=now_ms, transactions=TransactionFilter(aborted), producers=producers or {})
+    return BatchCleaner(
+        keys,
+        CONFIG,
+        now_ms=now_ms,
+        transactions=TransactionFilter(aborted),
+        producers=producers or {},
+        round_end=round_end,
+    )
 
 
 def batch(*records: tuple[bytes | None, bytes | None], base: int = 10, producer: ProducerStamp | None = None) -> bytes:
@@ -107,6 +115,55 @@ def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
     assert (header.record_count, header.last_sequence, header.last_offset, header.producer_epoch) == (0, 41, 11, 1)
     assert batch_is_sound(left, header)
     assert cleaned(cleaner({b"a": 50}, producers={7: LastOfProducer(99, 1)}), data) is None
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_an_emptied_batch_is_as_kafka_writes_it(codec: int) -> None:
+    """inv:P19, KIP-534: no codec and no horizon, for there is nothing packed and nothing waits; the highest time stays, the first is -1. Every reader opens it."""
+    new = [NewRecord(b"a", None, 5), NewRecord(b"a", None, 9)]
+    stamp = ProducerStamp(7, 1, 40, is_transactional=True)
+    placement = Placement(base_offset=10, leader_epoch=3, delete_horizon_ms=77)
+    data = bytes(build_batch(new, codec=codec, producer=stamp, placement=placement))
+    left = cleaned(cleaner({b"a": 50}, producers={7: LastOfProducer(11, 1)}), data)
+    assert left is not None
+    header = read_header(left)
+    assert (header.codec, header.delete_horizon_ms, header.is_transactional) == (0, None, True)
+    assert (header.base_timestamp, header.max_timestamp, len(left)) == (-1, 9, 61)
+    assert read_records(left) == []
+    assert cleaned(cleaner({b"a": 50}, producers={7: LastOfProducer(11, 1)}), left) == left
+
+
+def test_the_last_batch_of_a_round_tells_where_the_log_ends() -> None:
+    """inv:P19, P8: a replica that copies the log from its beginning would end below the leader else, and join no ISR."""
+    data = batch((b"a", b"1"), (b"a", b"2"))
+    left = cleaned(cleaner({b"a": 50}, round_end=12), data)
+    assert left is not None
+    assert (read_header(left).record_count, read_header(left).next_offset) == (0, 12)
+    assert cleaned(cleaner({b"a": 50}, round_end=13), data) is None
+
+
+def test_a_control_batch_ends_what_its_producer_had_aborted() -> None:
+    """inv:P19: while keys are read: what comes after the marker is of another transaction."""
+    aborted = TransactionFilter([AbortedTransaction(7, 10, 11, 12)])
+    stamp = ProducerStamp(7, 0, 0, is_transactional=True)
+    marker = build_marker_batch(
+        TransactionMarker(is_commit=False, coordinator_epoch=1),
+        producer_id=7,
+        producer_epoch=0,
+        timestamp=5,
+        placement=Placement(base_offset=11),
+    )
+    assert aborted.is_aborted(read_header(batch((b"a", b"1"), producer=stamp)))
+    aborted.ended(read_header(marker))
+    assert not aborted.is_aborted(read_header(batch((b"a", b"1"), base=12, producer=stamp)))
+
+
+def test_a_segment_of_a_compacted_log_takes_records_for_the_longest_lag_only() -> None:
+    """KIP-354: the active segment is never compacted, so it must end within max.compaction.lag.ms."""
+    assert replace(CONFIG, max_compaction_lag_ms=50, segment_ms=100).roll_ms == 50
+    assert replace(CONFIG, max_compaction_lag_ms=500, segment_ms=100).roll_ms == 100
+    assert replace(CONFIG, max_compaction_lag_ms=0, segment_ms=100).roll_ms == 100
+    assert LogConfig(max_compaction_lag_ms=50, segment_ms=100).roll_ms == 100
 
 
 def test_aborted_records_go_and_their_marker_follows() -> None:
