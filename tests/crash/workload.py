@@ -19,6 +19,7 @@ from headrace.records.record import NewRecord, Placement, ProducerStamp, build_b
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.storage.stored_log import StoredLog
+from tests.support.stores import maintain
 
 DIRECTORY = "/data"
 PLAIN = TopicPartition("plain", 0)
@@ -235,7 +236,7 @@ class Workload:
         self.store.write_checkpoints()
         for partition in (PLAIN, COMPACTED):
             self._note(partition, "checkpoint", before, self.log(partition).log_start_offset)
-        self.store.maintain(self.now_ms)
+        maintain(self.store, self.now_ms)
 
     def cut(self) -> None:
         """A follower truncates, near the end or far back."""

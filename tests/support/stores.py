@@ -98,6 +98,14 @@ def sync(log: StoredLog) -> None:
         log.flushed(job.upto)
 
 
+def maintain(store: LogStore, now_ms: int) -> None:
+    """What the driver does once a second: maintenance, and the removals that it found due."""
+    store.maintain(now_ms)
+    removal = store.removal_due()
+    if removal is not None:
+        removal()
+
+
 def values_of(records: Sequence[Record]) -> list[bytes | None]:
     """The values of records."""
     return [record.value for record in records]

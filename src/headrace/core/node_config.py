@@ -143,6 +143,7 @@ class NodeConfig:
     log_retention_check_interval_ms: int = 300_000
     log_segment_bytes: int = 1_073_741_824
     log_segment_delete_delay_ms: int = 60_000
+    producer_id_expiration_check_interval_ms: int = 600_000
     producer_id_expiration_ms: int = 86_400_000
 
     # Replication

@@ -97,6 +97,7 @@ class NodeDisk:
             self._files,
             {path: self._directories.directory_ids[path] for path in self._config.log_dirs},
             retention_check_interval_ms=self._config.log_retention_check_interval_ms,
+            producer_expiration_check_interval_ms=self._config.producer_id_expiration_check_interval_ms,
         )
         self.previous_broker_epoch = self._store.previous_broker_epoch
 
@@ -155,6 +156,7 @@ class NodeDisk:
             now_ms=self.clock.wall_ms(),
             recovery_point=synced_below(files, snapshots, flushes=config.is_controller),
         )
+        log.persist_recovery_point = partial(_lower_synced, files, directory, log)
         end_points = self.controller_end_points(bound)
         raft = self._raft(log, snapshots, end_points, rng)
         self._plane = MetadataPlane(
@@ -312,7 +314,7 @@ class NodeDisk:
         if is_clean:
             job = log.prepare_flush()
             if job is not None:
-                job.run()
+                job.run_all()
                 log.flushed(job.upto)
         end = log.log_end_offset
         log.close(clean=is_clean)
@@ -337,7 +339,7 @@ class MetadataFlush:
     def run(self) -> None:
         """Sync. Raises StorageFault."""
         if self._job is not None:
-            self._job.run()
+            self._job.run_all()
 
     def finish(self) -> None:
         """Everything below `upto` is durable."""
@@ -366,6 +368,12 @@ def synced_below(files: Files, snapshots: SnapshotFiles, *, flushes: bool = True
     latest = snapshots.latest()
     synced = read_synced_offset(files, snapshots.directory)
     return synced if latest is None or not flushes else max(synced, latest.offset)
+
+
+def _lower_synced(files: Files, directory: str, log: StoredLog) -> None:
+    """The metadata log is cut: what is written there from now on may be torn by a power cut, which below the note would look like rot (D6)."""
+    if read_synced_offset(files, directory) > log.durable_end_offset:
+        write_synced_offset(files, directory, log.durable_end_offset)
 
 
 def _metadata_log_config(config: NodeConfig) -> LogConfig:

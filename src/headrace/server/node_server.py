@@ -320,7 +320,10 @@ class NodeServer:
         if refusal:
             self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
         for log, job in self._disk.logs.flush_jobs_due(now_ms):
-            self._begin(self._flush(job.run, lambda log=log, upto=job.upto: log.flushed(upto)))  # type: ignore[misc]
+            self._begin(self._flush(job.run, lambda log=log, job=job: log.flushed(job.upto)))  # type: ignore[misc]
+        removal = self._disk.logs.removal_due()
+        if removal is not None:
+            self._begin(self._flush(removal, lambda: None))
         if self._disk.are_checkpoints_due():
             self._begin(self._flush(self._disk.logs.write_checkpoints, lambda: None))
         if not self._is_compacting and self.config.log_cleaner_enable:

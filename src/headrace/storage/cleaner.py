@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from headrace.core.errors import PeerError, StorageFault
-from headrace.core.ports import Files
+from headrace.core.ports import DiskFull, Files
 from headrace.log.compaction import (
     BatchCleaner,
     KeyMap,
@@ -23,10 +23,10 @@ from headrace.log.ports import AbortedTransaction
 from headrace.records.batch import BatchHeader, batch_is_sound
 from headrace.records.record import read_records
 from headrace.storage.index_file import EntryFile, TransactionIndex
-from headrace.storage.layout import CLEANED, LOG, SWAP, TXN_INDEX, offset_file
+from headrace.storage.layout import CLEANED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, offset_file
 from headrace.storage.segment_file import Segment
 from headrace.storage.stored_log import StoredLog
-from headrace.storage.swapping import apply_swap
+from headrace.storage.swapping import apply_swaps
 
 _SCAN_BYTES = 1024 * 1024
 _WRITE_BYTES = 1024 * 1024
@@ -35,7 +35,8 @@ _WRITE_BYTES = 1024 * 1024
 class CleaningJob:
     """One pass over one log; implements `headrace.log.ports.CompactionJob`. `finished` is told the new first dirty offset.
 
-    A log with a damaged batch (`is_damaged`) is left as it is: cleaning would make the damage look like a decision.
+    A log with a damaged batch (`is_damaged`) is left as it is: cleaning would make the damage look like a decision. One for whose copy
+    the disk has no room (`is_out_of_room`) is left as it is, too (D10).
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class CleaningJob:
         self._views = views
         for segment in self._segments:
             segment.log.size()
-        self._aborted = [entry for segment in self._segments for entry in segment.txn_index.entries()]
+        self._aborted = [  # a transaction that began in the part to clean may have ended behind it
+            entry for segment in log.segments for entry in segment.txn_index.entries() if entry.first_offset < self._end
+        ]
         self._producers = {
             entry.producer_id: LastOfProducer(entry.last_offset, entry.producer_epoch) for entry in log.producers
         }
@@ -68,6 +71,7 @@ class CleaningJob:
         self._ends = {view.base_offset: view.end_offset for view in views}
         self._clean_end: int | None = None
         self.is_damaged = False
+        self.is_out_of_room = False
 
     def _is_void(self) -> bool:
         """The log was cut, trimmed or closed, so what was read may be gone; or it is damaged."""
@@ -76,9 +80,12 @@ class CleaningJob:
     # -- in a thread -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Write the cleaned segments; blocks. Ends quietly when the log was closed, cut or trimmed meanwhile."""
+        """Write the cleaned segments; blocks. Ends quietly when the log was closed, cut or trimmed meanwhile, or the disk is full."""
         try:
             self._run()
+        except DiskFull:
+            self._clean_end = None
+            self.is_out_of_room = True
         except StorageFault:
             self._clean_end = None
             if not self._is_void():
@@ -90,7 +97,12 @@ class CleaningJob:
             return
         transactions = TransactionFilter(self._aborted)
         cleaner = BatchCleaner(
-            keys, self._config, now_ms=self._now_ms, transactions=transactions, producers=self._producers
+            keys,
+            self._config,
+            now_ms=self._now_ms,
+            transactions=transactions,
+            producers=self._producers,
+            round_end=self._end,
         )
         by_base = {segment.base_offset: segment for segment in self._segments}
         views = [view for view in self._views if view.base_offset < keys.end_offset]
@@ -119,14 +131,16 @@ class CleaningJob:
         """Keys of the dirty part, as far as memory allows; whole batches, and at least one."""
         keys = KeyMap()
         keys.end_offset = self._first_dirty
-        transactions = TransactionFilter(self._aborted)
+        transactions = TransactionFilter(e for e in self._aborted if e.last_offset >= self._first_dirty)
         dirty = [segment for segment in self._segments if self._ends[segment.base_offset] > self._first_dirty]
         for segment, position, header in self._batches(dirty):
             if header.last_offset < self._first_dirty:
                 continue
             if keys.is_full:
                 return keys
-            if transactions.is_aborted(header) or header.is_control:
+            if header.is_control:
+                transactions.ended(header)
+            if header.is_control or transactions.is_aborted(header):
                 keys.end_offset = header.next_offset
                 continue
             with suppress(PeerError):  # B53: a batch that cannot be opened stays as it is and hides no key
@@ -163,6 +177,7 @@ class CleaningJob:
         new = Segment.over(self._files, path, base, out)
         new.created_ms = segments[0].created_ms
         new.index_batches(self._config.index_interval_bytes)
+        new.store_indexes_as(CLEANED)
         return new
 
     def _write_aborted(self, base: int, kept: Sequence[AbortedTransaction]) -> None:
@@ -186,27 +201,44 @@ class CleaningJob:
 
     def finish(self, now_ms: int) -> int:
         """Swap the cleaned segments in; the bytes saved. 0 and no change if `run` failed or the log changed meanwhile."""
-        saved = 0
-        if self._clean_end is None or self._is_void():
-            self._discard()
-            self._finished(None)
-            return 0
-        self._log.persist_recovery_point()
-        for old, new in self._cleaned:
-            saved += self._swap(old, new)
-        self._finished(self._clean_end)
-        return saved
+        clean_end = None
+        try:
+            if self._clean_end is None or self._is_void() or not self._is_recovery_point_stored():
+                self._discard()
+                return 0
+            self._swap()
+            clean_end = self._clean_end
+            return sum(self._replace(old, new) for old, new in self._cleaned)
+        finally:
+            self._finished(clean_end)
 
-    def _swap(self, old: Sequence[Segment], new: Segment) -> int:
-        """The steps of `headrace.storage.swapping` for one group."""
-        files, path, base = self._files, self._log.path, new.base_offset
-        for suffix in (TXN_INDEX, LOG):
-            name = offset_file(path, base, suffix)
-            if files.exists(name + CLEANED):
-                files.rename(name + CLEANED, name + SWAP)
+    def _is_recovery_point_stored(self) -> bool:
+        """Recovery must not begin in what is about to be swapped. False if there is no room to note that."""
+        try:
+            self._log.persist_recovery_point()
+        except DiskFull:
+            self.is_out_of_room = True
+            return False
+        return True
+
+    def _swap(self) -> None:
+        """The steps of `headrace.storage.swapping`, for all groups at once; then the cleaned indexes, which are synced, get their names."""
+        files, path = self._files, self._log.path
+        for _, new in self._cleaned:
+            for suffix in (TXN_INDEX, LOG):
+                name = offset_file(path, new.base_offset, suffix)
+                if files.exists(name + CLEANED):
+                    files.rename(name + CLEANED, name + SWAP)
         files.fsync_dir(path)
-        apply_swap(files, path, base, self._ends[old[-1].base_offset])
-        new.become_inactive()
+        apply_swaps(files, path, {new.base_offset: self._ends[old[-1].base_offset] for old, new in self._cleaned})
+        for _, new in self._cleaned:
+            for suffix in (INDEX, TIME_INDEX):
+                name = offset_file(path, new.base_offset, suffix)
+                files.rename(name + CLEANED, name)
+
+    def _replace(self, old: Sequence[Segment], new: Segment) -> int:
+        """The log goes on with `new`; the bytes saved."""
+        new.forget_indexes()
         self._log.replace_segments(old, new)
         return sum(segment.size for segment in old) - new.size
 
@@ -217,5 +249,5 @@ class CleaningJob:
         if self._log.is_closed or not self._files.exists(self._log.path):
             return
         for segment in self._segments:
-            for suffix in (LOG, TXN_INDEX):
+            for suffix in SEGMENT_SUFFIXES:
                 self._files.unlink(offset_file(self._log.path, segment.base_offset, suffix, CLEANED))

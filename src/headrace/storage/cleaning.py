@@ -3,43 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final
 
 from headrace.core.ids import TopicPartition
-from headrace.core.ports import Files
+from headrace.core.ports import DiskFull, Files
 from headrace.log.compaction import Cleanable, SegmentView, cleanable, is_due
 from headrace.storage.checkpoints import read_offsets, write_offsets
 from headrace.storage.cleaner import CleaningJob
-from headrace.storage.layout import CLEANER_OFFSETS
+from headrace.storage.layout import CLEANER_OFFSETS, partition_directory
 from headrace.storage.stored_log import StoredLog
+
+NO_ROOM_REST_MS: Final = 60_000
 
 
 class LogCleaner:
     """Chooses the log with the highest dirty ratio, overdue ones first, and hands out one job at a time.
 
-    Logs in which a pass met damage are left alone until the next start.
+    Logs in which a pass met damage are left alone until the next start. After a pass that found no room there is none for a minute.
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._clean_to: dict[str, dict[TopicPartition, int]] = {}
         self._is_busy = False
+        self._found_no_room = False
+        self._rests_until_ms = 0
         self._damaged: set[str] = set()
+
+    def _offsets(self, directory: str) -> dict[TopicPartition, int]:
+        offsets = self._clean_to.get(directory)
+        if offsets is None:
+            offsets = self._clean_to[directory] = read_offsets(self._files, directory, CLEANER_OFFSETS) or {}
+        return offsets
+
+    def look_after(self, log: StoredLog) -> None:
+        """A log was opened: what is cut from it is dirty when it is written again, also after a restart."""
+        log.on_cut = partial(self._cut, log)
+
+    def _cut(self, log: StoredLog, offset: int) -> None:
+        """Note durably that `log` is clean up to `offset` at most, before it is cut there. Raises StorageFault."""
+        offsets = self._offsets(log.directory)
+        if offsets.get(log.topic_partition, 0) > offset:
+            offsets[log.topic_partition] = offset
+            write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
+
+    def forget(self, directory: str, partition: TopicPartition) -> None:
+        """A new log begins: what is known of an earlier one under its name is not true of it. Durable. Raises StorageFault."""
+        self._damaged.discard(f"{directory}/{partition_directory(partition)}")
+        offsets = self._offsets(directory)
+        if offsets.pop(partition, None) is not None:
+            write_offsets(self._files, directory, CLEANER_OFFSETS, offsets)
 
     def first_dirty_offset(self, log: StoredLog) -> int:
         """Where the part begins that no pass has seen."""
-        offsets = self._clean_to.get(log.directory)
-        if offsets is None:
-            offsets = self._clean_to[log.directory] = read_offsets(self._files, log.directory, CLEANER_OFFSETS) or {}
-        stored = offsets.get(log.topic_partition, 0)
-        if stored > log.lowest_cut:
-            stored = offsets[log.topic_partition] = log.lowest_cut
-        log.forget_lowest_cut()
+        stored = self._offsets(log.directory).get(log.topic_partition, 0)
         start = log.segments[0].base_offset
         return stored if start <= stored <= log.log_end_offset else start
 
     def next_job(self, logs: Mapping[TopicPartition, StoredLog], now_ms: int) -> CleaningJob | None:
         """The job for the log that needs it most; None if none does or one is under way."""
-        if self._is_busy:
+        if self._found_no_room:
+            self._found_no_room = False
+            self._rests_until_ms = now_ms + NO_ROOM_REST_MS
+        if self._is_busy or now_ms < self._rests_until_ms:
             return None
         best: tuple[bool, float] | None = None
         chosen: tuple[StoredLog, Cleanable, list[SegmentView]] | None = None
@@ -66,12 +94,14 @@ class LogCleaner:
 
         def finished(clean_end: int | None) -> None:
             self._is_busy = False
+            self._found_no_room = job.is_out_of_room
             if job.is_damaged:
                 self._damaged.add(log.path)
             if clean_end is not None:
-                offsets = self._clean_to[log.directory]
+                offsets = self._offsets(log.directory)
                 offsets[log.topic_partition] = clean_end
-                write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
+                with suppress(DiskFull):  # a lower offset on disk is true, too
+                    write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
 
         job = CleaningJob(
             self._files,

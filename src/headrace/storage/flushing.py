@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.ports import File, Files
+from headrace.core.ports import DiskFull, File, Files
 from headrace.storage.checkpoints import write_epochs
 
 
@@ -30,10 +30,11 @@ class SegmentFlush:
 
     Only when all of it went well may the recovery point rise; after a fault `upto` is 0 and `has_failed` is set, and the log gives out no
     other job: what the kernel failed to write once it may forget, so a second sync that succeeds proves nothing (K31). A log that is closed meanwhile (its topic was deleted) needs no sync:
-    the job then ends quietly, with `upto` 0.
+    the job then ends quietly, with `upto` 0. So does one that found no room for the epoch table (`is_out_of_room`): what was synced is
+    synced, the old table is whole, and the next job does both again (D10).
     """
 
-    __slots__ = ("_files", "_is_closed", "_path", "_work", "has_failed", "upto")
+    __slots__ = ("_files", "_is_closed", "_path", "_work", "has_failed", "is_out_of_room", "upto")
 
     def __init__(self, files: Files, path: str, work: ToSync, *, upto: int, is_closed: Callable[[], bool]) -> None:
         self._files = files
@@ -42,6 +43,7 @@ class SegmentFlush:
         self.upto = upto
         self._is_closed = is_closed
         self.has_failed = False
+        self.is_out_of_room = False
 
     def run(self) -> None:
         """Sync; blocks. A fault means that the bytes count as lost."""
@@ -55,6 +57,12 @@ class SegmentFlush:
         if self._is_closed():
             self.upto = 0
 
+    def run_all(self) -> None:
+        """As `run`, but to find no room for the epoch table is a fault, too: for who cannot wait for another flush. Raises StorageFault."""
+        self.run()
+        if self.is_out_of_room:
+            raise DiskFull(f"{self._path}: there is no room for the table of leader epochs")
+
     def _run(self) -> None:
         work = self._work
         for log in work.logs:
@@ -66,7 +74,11 @@ class SegmentFlush:
         if work.parent is not None:
             self._files.fsync_dir(work.parent)
         if work.epochs is not None and not self._is_closed():
-            write_epochs(self._files, self._path, work.epochs)
+            try:
+                write_epochs(self._files, self._path, work.epochs)
+            except DiskFull:
+                self.is_out_of_room = True
+                self.upto = 0
 
     def _sync_by_name(self, name: str) -> None:
         """Sync an index or snapshot; one that was removed meanwhile needs no sync."""

@@ -30,7 +30,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 _OFFSET_FILE = re.compile(
     r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?", re.ASCII
 )
-_PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})", re.ASCII)
+_PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})", re.ASCII)
 _SUFFIXED_DIR = re.compile(r"(\S{1,249})-(\d{1,10})\.([0-9a-zA-Z]{32})-(delete|future|stray)", re.ASCII)
 _MAX_NAME_BYTES = 255
 _MAX_PARTITION = 2**31 - 1
@@ -61,7 +61,7 @@ def partition_directory(partition: TopicPartition) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition of a directory in use; None for directories that are going, and for others."""
+    """The partition of a directory in use; None for directories that are going, and for others: `backup-01` is nobody's first partition."""
     found = _PARTITION_DIR.fullmatch(name)
     if found is None or found[1] in (".", "..") or int(found[2]) > _MAX_PARTITION:
         return None

@@ -27,17 +27,16 @@ from headrace.storage.retired import RetiredSegments
 from headrace.storage.room import Room
 from headrace.storage.segment_file import Segment
 
-NO_CUT = 2**63 - 1
 
-
-def _nothing() -> None:
-    """The hook of a log without a recovery-point checkpoint."""
+def _nothing(*_: int) -> None:
+    """The hook of a log without a recovery-point checkpoint, or without a cleaner."""
 
 
 class LogBase:
     """State and segments of one partition log on disk. `TrimmableLog` and `StoredLog` build on it.
 
-    `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append.
+    `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
+    with the offset from which on records are about to go.
     `refused_for_space` says why an append was refused on a full disk (D10); the store takes it.
     """
 
@@ -65,7 +64,7 @@ class LogBase:
         "directory",
         "generation",
         "is_closed",
-        "lowest_cut",
+        "on_cut",
         "path",
         "persist_recovery_point",
         "refused_for_space",
@@ -110,10 +109,10 @@ class LogBase:
         self._clean_at_ms = 0
         self.generation = 0
         self.is_closed = False
-        self.lowest_cut = NO_CUT
         self.refused_for_space = ""
         self.retired = RetiredSegments(files, self.path)
         self.persist_recovery_point: Callable[[], None] = _nothing
+        self.on_cut: Callable[[int], None] = _nothing
         loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
         for segment in loaded.rebuilt:
             if segment is not self._active:
@@ -190,10 +189,6 @@ class LogBase:
         """Where each leader epoch began."""
         return self._state.epochs
 
-    def forget_lowest_cut(self) -> None:
-        """Whoever keeps offsets of this log elsewhere has seen `lowest_cut`."""
-        self.lowest_cut = NO_CUT
-
     def advance_high_watermark(self, to: int) -> int:
         """Raise the high watermark, at most to the log end."""
         state = self._state
@@ -243,6 +238,11 @@ class LogBase:
         self._bases.append(end)
         self._positions.clear()
         self._wants_flush_to = end
+
+    def forget_idle_indexes(self) -> None:
+        """Called now and then: closed segments give back what they read into memory a while ago."""
+        for segment in self._segments[:-1]:
+            segment.grow_idle()
 
     def _index_is_unsynced(self, segment: Segment) -> None:
         """The next flush syncs the indexes of `segment`, which was written last just now."""

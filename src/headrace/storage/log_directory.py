@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
-from headrace.core.ports import Files
+from headrace.core.ports import DiskFull, Files
 from headrace.log.config import LogConfig
 from headrace.log.ports import DirectoryInfo
 from headrace.storage.checkpoints import (
@@ -20,6 +20,7 @@ from headrace.storage.checkpoints import (
     write_offsets,
 )
 from headrace.storage.layout import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     METADATA_TOPIC,
@@ -106,7 +107,9 @@ class LogDirectory:
         remove_clean_shutdown(self._files, self.path)
         points = self._read(RECOVERY_POINTS)
         self._written_points = frozenset(points)
-        return _Checkpoints(is_clean, points, self._read(LOG_STARTS), self._read(HIGH_WATERMARKS))
+        return _Checkpoints(
+            is_clean, points, self._read(LOG_STARTS), self._read(HIGH_WATERMARKS), self._read(CLEANER_OFFSETS)
+        )
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         found = read_offsets(self._files, self.path, name)
@@ -123,6 +126,7 @@ class LogDirectory:
         hints = LoadHints(
             recovery_point=checkpoints.recovery_points.get(partition, 0),
             log_start_offset=checkpoints.log_starts.get(partition, 0),
+            cleaned_to=checkpoints.cleaned.get(partition, 0),
             is_clean=checkpoints.is_clean,
             now_ms=now_ms,
         )
@@ -133,6 +137,8 @@ class LogDirectory:
             self.rename(partition, "stray")
             return None
         log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id)
+        if not checkpoints.is_clean and log.durable_end_offset == 0 < log.log_end_offset:
+            log.distrust_names()
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
         self._adopt(log)
         self.notes += [f"{path}: {note}" for note in log.notes]
@@ -165,7 +171,9 @@ class LogDirectory:
     def write_checkpoints(self) -> None:
         """Replace the three checkpoints durably, then let go of segments that the new log starts exclude. May run in a thread.
 
-        What is let go is removed `file.delete.delay.ms` after the latest `remove_due`, which tells the time.
+        What is let go is removed `file.delete.delay.ms` after the latest `take_due`, which tells the time. Raises DiskFull if the disk
+        has no room for the checkpoints; then the segments go all the same: oldest first, so that what a crash brings back follows without a
+        hole, and room comes of nothing else.
         """
         with self._checkpointing:
             logs = [log for log in list(self.logs.values()) if not log.is_closed]
@@ -177,13 +185,19 @@ class LogDirectory:
                 if log.log_start_offset > log.segments[0].base_offset or log.log_start_offset > 0
             }
             marks = {log.topic_partition: log.high_watermark for log in logs}
-            write_offsets(self._files, self.path, LOG_STARTS, starts)
-            write_offsets(self._files, self.path, RECOVERY_POINTS, points)
-            write_offsets(self._files, self.path, HIGH_WATERMARKS, marks)
-            self._written_points = frozenset(points)
+            full: DiskFull | None = None
+            try:
+                write_offsets(self._files, self.path, LOG_STARTS, starts)
+                write_offsets(self._files, self.path, RECOVERY_POINTS, points)
+                write_offsets(self._files, self.path, HIGH_WATERMARKS, marks)
+                self._written_points = frozenset(points)
+            except DiskFull as fault:
+                full = fault
             for log, segments in condemned:
                 if segments and not log.is_closed:
                     self._rename_condemned(log, segments, self._now_ms)
+            if full is not None:
+                raise full
 
     @staticmethod
     def _rename_condemned(log: StoredLog, segments: list[Segment], now_ms: int) -> None:
@@ -216,14 +230,13 @@ class LogDirectory:
         delay = log.config.file_delete_delay_ms if log else 0
         self._going.append((now_ms + delay, self.rename(partition, "delete", now_ms=now_ms)))
 
-    def remove_due(self, now_ms: int) -> None:
-        """Remove directories whose delay is over."""
+    def take_due(self, now_ms: int) -> list[str]:
+        """Directories whose delay is over; the caller removes them."""
         self._now_ms = now_ms
         due = [path for due_ms, path in self._going if due_ms <= now_ms]
         if due:
             self._going = [(due_ms, path) for due_ms, path in self._going if due_ms > now_ms]
-            for path in due:
-                remove_directory(self._files, path)
+        return due
 
     # -- closing -----------------------------------------------------------------------------------------------
 
@@ -255,11 +268,16 @@ class _Checkpoints(NamedTuple):
     recovery_points: dict[TopicPartition, int]
     log_starts: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int]
 
 
-def remove_directory(files: Files, path: str) -> None:
-    """Remove a partition's directory and the files in it."""
-    if files.exists(path):
-        for name in files.listdir(path):
-            files.unlink(f"{path}/{name}")
-        files.rmdir(path)
+def remove_paths(files: Files, paths: Sequence[str]) -> None:
+    """Remove files, and directories with the files in them; those that are gone are gone. Blocks: a large file takes a while."""
+    for path in paths:
+        found = files.stat(path)
+        if found is not None and found.is_directory:
+            for name in files.listdir(path):
+                files.unlink(f"{path}/{name}")
+            files.rmdir(path)
+        elif found is not None:
+            files.unlink(path)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
-from headrace.core.ports import Files
+from headrace.core.ports import DiskFull, Files
 from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, DirectoryInfo
 from headrace.storage.cleaning import LogCleaner
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import partition_directory
-from headrace.storage.log_directory import Found, LogDirectory
+from headrace.storage.log_directory import Found, LogDirectory, remove_paths
 from headrace.storage.stored_log import StoredLog
 
 RETENTION_CHECK_INTERVAL_MS = 300_000
 FIRST_RETENTION_CHECK_MS = 30_000
+PRODUCER_EXPIRATION_CHECK_INTERVAL_MS = 600_000
+IDLE_CHECK_INTERVAL_MS = 60_000
 
 
 class LogStore:
@@ -32,17 +35,22 @@ class LogStore:
         directories: Mapping[str, Uuid],
         *,
         retention_check_interval_ms: int = RETENTION_CHECK_INTERVAL_MS,
+        producer_expiration_check_interval_ms: int = PRODUCER_EXPIRATION_CHECK_INTERVAL_MS,
     ) -> None:
         self._files = files
         self._directories = [LogDirectory(files, path, one) for path, one in directories.items()]
         self._by_partition: dict[TopicPartition, StoredLog] = {}
         self._retention_interval_ms = retention_check_interval_ms
         self._retention_at_ms: int | None = None
+        self._expiration_interval_ms = producer_expiration_check_interval_ms
+        self._expiration_at_ms: int | None = None
+        self._idle_at_ms = 0
         self._now_ms = 0
         self._cleaner = LogCleaner(files)
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
         self._refused_for_space = ""
+        self._removals: list[str] = []
 
     def _previous_epoch(self) -> int:
         """The broker epoch of the last run if every directory was closed well in it, else -1 (KIP-966)."""
@@ -97,6 +105,7 @@ class LogStore:
                         configs[topic] = settings(topic)
                     log = directory.load(one, configs[topic], checkpoints, now_ms)
                     if log is not None:
+                        self._cleaner.look_after(log)
                         self._by_partition[one.partition] = log
             except StorageFault as fault:
                 self._fault(directory, fault)
@@ -131,10 +140,12 @@ class LogStore:
         wanted = [directory for directory in online if directory.directory_id == directory_id]
         directory = (wanted or sorted(online, key=lambda one: len(one.logs)))[0]
         try:
+            self._cleaner.forget(directory.path, partition)
             log = directory.create(partition, topic_id, config, self._now_ms)
         except StorageFault as fault:
             fault.directory = directory.path
             raise
+        self._cleaner.look_after(log)
         self._by_partition[partition] = log
         return log
 
@@ -182,27 +193,58 @@ class LogStore:
     # -- what is due -------------------------------------------------------------------------------------------
 
     def write_checkpoints(self) -> None:
-        """Replace the checkpoints of all directories. May run in a thread beside appends."""
+        """Replace the checkpoints of all directories; where there is no room the old ones stay (D10). May run in a thread beside appends."""
         for directory in self._online():
-            directory.write_checkpoints()
+            try:
+                directory.write_checkpoints()
+            except DiskFull as fault:
+                self._refused_for_space = str(fault)
 
     def maintain(self, now_ms: int) -> None:
-        """Retention, expired producers, delayed deletions. Call about once a second."""
+        """Retention, expired producers, delayed deletions, idle memory. Call about once a second."""
         self._now_ms = now_ms
-        first = min(FIRST_RETENTION_CHECK_MS, self._retention_interval_ms)
-        if self._retention_at_ms is None:
-            self._retention_at_ms = now_ms + first
-        checks_retention = now_ms >= self._retention_at_ms
-        if checks_retention:
-            self._retention_at_ms = now_ms + self._retention_interval_ms
+        checks_retention, checks_producers, checks_idle = self._due(now_ms)
         for log in list(self._by_partition.values()):
-            log.maintain(now_ms)
-            if log.refused_for_space:
-                self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
+            try:
+                log.maintain(now_ms)
+            except DiskFull as fault:
+                log.refused_for_space = str(fault)
             if checks_retention:
                 log.delete_old_segments(now_ms)
+            if checks_producers:
+                log.expire_producers(now_ms)
+            if checks_idle:
+                log.forget_idle_indexes()
+            if log.refused_for_space:
+                self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
+            if log.retired.names_due:
+                self._removals += log.retired.names_due
+                log.retired.names_due = []
         for directory in self._online():
-            directory.remove_due(now_ms)
+            self._removals += directory.take_due(now_ms)
+
+    def _due(self, now_ms: int) -> tuple[bool, bool, bool]:
+        """Is it time for retention, for producers that were silent too long, for indexes that nobody reads?"""
+        if self._retention_at_ms is None or self._expiration_at_ms is None:
+            self._retention_at_ms = now_ms + min(FIRST_RETENTION_CHECK_MS, self._retention_interval_ms)
+            self._expiration_at_ms = now_ms + self._expiration_interval_ms
+        checks_retention = now_ms >= self._retention_at_ms
+        checks_producers = now_ms >= self._expiration_at_ms
+        checks_idle = now_ms >= self._idle_at_ms
+        if checks_retention:
+            self._retention_at_ms = now_ms + self._retention_interval_ms
+        if checks_producers:
+            self._expiration_at_ms = now_ms + self._expiration_interval_ms
+        if checks_idle:
+            self._idle_at_ms = now_ms + IDLE_CHECK_INTERVAL_MS
+        return checks_retention, checks_producers, checks_idle
+
+    def removal_due(self) -> Callable[[], None] | None:
+        """Work for a thread: remove the files whose delay was over when `maintain` looked; None if there are none."""
+        if not self._removals:
+            return None
+        paths, self._removals = self._removals, []
+        return partial(remove_paths, self._files, paths)
 
     def take_space_refusal(self) -> str:
         """Why an append was refused on a full disk (D10) since the last call, as `maintain` noticed; empty if none was."""

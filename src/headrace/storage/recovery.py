@@ -20,7 +20,14 @@ from headrace.log.partition_log import PartitionLog
 from headrace.log.producers import ProducerStates
 from headrace.records.batch import HEADER_SIZE, BatchHeader, batch_is_sound
 from headrace.storage.checkpoints import read_epochs
-from headrace.storage.layout import LOG, SEGMENT_SUFFIXES, SNAPSHOT, offset_file, parse_offset_file
+from headrace.storage.layout import (
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    TXN_INDEX,
+    offset_file,
+    parse_offset_file,
+)
 from headrace.storage.producer_snapshot import read_snapshot
 from headrace.storage.segment_file import Segment
 from headrace.storage.swapping import finish_swaps
@@ -37,10 +44,12 @@ class LoadHints:
     """What is known of a log before it is read.
 
     `max_unsynced_bytes` bounds what a crash can leave torn at the end of a log whose recovery point is not kept (the metadata log).
+    Below `cleaned_to` compaction may have left a gap between two segments: what followed there is no torn write.
     """
 
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_to: int = 0
     is_clean: bool = False
     now_ms: int = 0
     is_contiguous: bool = False
@@ -75,6 +84,7 @@ class _Loader:
         self._notes: list[str] = []
         self._snapshots: list[int] = []
         self._scanned_from: int | None = None
+        self._untold: set[int] = set()
         self._last_epoch = -1
 
     def load(self) -> Loaded:
@@ -105,8 +115,7 @@ class _Loader:
         state.epochs.truncate_from_start(state.log_start_offset)
         self._rebuild_producers(segments, state)
         snapshots = self._tidy_snapshots(segments, end)
-        from_offset = self._scanned_from
-        rebuilt = [each for each in segments if from_offset is not None and each.base_offset >= from_offset]
+        rebuilt = [each for each in segments if self._is_rebuilt(each)]
         return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots, rebuilt)
 
     # -- segments ----------------------------------------------------------------------------------------------
@@ -120,6 +129,7 @@ class _Loader:
         while len(bases) > 1 and bases[1] <= self._hints.log_start_offset:
             bases.pop(0)
         kept = set(bases)
+        with_aborted = {found.offset for found in parsed if found.suffix == TXN_INDEX}
         for found in parsed:
             if found.suffix == SNAPSHOT:
                 self._snapshots.append(found.offset)
@@ -131,6 +141,9 @@ class _Loader:
             segment = Segment(files, path, base, size=found_stat.size if found_stat else 0)
             segment.created_ms = found_stat.mtime_ms if found_stat else self._hints.now_ms
             segments.append(segment)
+            if base in with_aborted and not segment.load_txn_index():
+                self._notes.append(f"the aborted transactions of {base:020d}.log were rebuilt from the log")
+                self._untold.add(base)
         if not segments:
             segments.append(Segment.create(files, path, self._hints.log_start_offset, now_ms=self._hints.now_ms))
         return segments
@@ -161,7 +174,7 @@ class _Loader:
         epochs.truncate_from_end(end)
         while index < len(segments):
             segment = segments[index]
-            if segment.base_offset != end:
+            if segment.base_offset != end and not end < segment.base_offset <= self._hints.cleaned_to:
                 self._refuse_rot(end, segments[index:], 0)
                 self._drop(segments, index)
                 break
@@ -279,17 +292,17 @@ class _Loader:
             self._files.fsync_dir(self._path)
         return kept
 
+    def _is_rebuilt(self, segment: Segment) -> bool:
+        """True if what lies beside this segment's log is made anew."""
+        base, scanned_from = segment.base_offset, self._scanned_from
+        return base in self._untold or (scanned_from is not None and base >= scanned_from)
+
     def _rebuild_producers(self, segments: list[Segment], state: PartitionLog) -> None:
         """Producer state at the log's end: the best snapshot, and the batches after it (E4)."""
         end = state.log_end_offset
-        highest = end if self._scanned_from is None else min(end, self._scanned_from)
+        highest = min([end, *self._untold, *(() if self._scanned_from is None else (self._scanned_from,))])
         usable = [offset for offset in self._snapshots if offset <= highest]
-        rebuilt = {
-            s.base_offset for s in segments if self._scanned_from is not None and s.base_offset >= self._scanned_from
-        }
-        replay_producers(
-            self._files, self._path, state, segments, snapshots=usable, note_aborted=lambda s: s.base_offset in rebuilt
-        )
+        replay_producers(self._files, self._path, state, segments, snapshots=usable, note_aborted=self._is_rebuilt)
         state.producers.expire(self._hints.now_ms, self._config.producer_id_expiration_ms)
 
 

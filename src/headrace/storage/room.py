@@ -44,7 +44,7 @@ def make_room(config: LogConfig, segment: Segment) -> Room | None:
         batch_bytes=config.max_message_bytes,
         end_position=min(config.segment_bytes, segment.size + entries * apart),
         last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
-        last_timestamp=segment.first_timestamp + config.segment_ms - segment.jitter_ms,
+        last_timestamp=segment.first_timestamp + config.roll_ms - segment.jitter_ms,
         before_ms=config.message_timestamp_before_max_ms,
         after_ms=config.message_timestamp_after_max_ms,
         index_interval_bytes=config.index_interval_bytes,

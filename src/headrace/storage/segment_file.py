@@ -8,6 +8,7 @@ from struct import Struct
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ports import BytesLike, File, Files
 from headrace.log.partition_log import PlannedBatch
+from headrace.log.segments import TIME_ENTRY_BYTES
 from headrace.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -26,6 +27,7 @@ _PLACE = Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta out of a batch header."""
 _UNKNOWN = -2
 _KNOWN_STARTS = 64
+_IDLE_ROUNDS = 3
 
 
 class Segment:
@@ -48,6 +50,7 @@ class Segment:
         "base_offset",
         "bytes_since_entry",
         "created_ms",
+        "idle_rounds",
         "jitter_ms",
         "names_changed",
         "path",
@@ -61,6 +64,7 @@ class Segment:
         self.size = size
         self.created_ms = 0
         self.jitter_ms = 0
+        self.idle_rounds = 0
         self.bytes_since_entry = 0
         self.names_changed = False
         self._log: File | None = None
@@ -130,13 +134,19 @@ class Segment:
     @property
     def txn_index(self) -> TransactionIndex:
         """The aborted transactions that end in this segment."""
-        if self._txn_index is None:
-            name = offset_file(self.path, self.base_offset, TXN_INDEX)
-            loaded = TransactionIndex(EntryFile(self._files, name, self._files.read_file(name) or b""))
-            if not loaded.is_sane(self.base_offset):
-                raise StorageFault(f"{name} is damaged")
-            self._txn_index = loaded
+        if self._txn_index is None and not self.load_txn_index():
+            raise StorageFault(f"{offset_file(self.path, self.base_offset, TXN_INDEX)} is damaged")
+        assert self._txn_index is not None
         return self._txn_index
+
+    def load_txn_index(self) -> bool:
+        """Read the aborted transactions; False if the file is damaged."""
+        name = offset_file(self.path, self.base_offset, TXN_INDEX)
+        loaded = TransactionIndex(EntryFile(self._files, name, self._files.read_file(name) or b""))
+        if not loaded.is_sane(self.base_offset):
+            return False
+        self._txn_index = loaded
+        return True
 
     def clear_txn_index(self) -> None:
         """Begin with no aborted transactions; their file goes."""
@@ -150,8 +160,9 @@ class Segment:
         if data[0] is not None and data[1] is not None:
             index = OffsetIndex(EntryFile(self._files, names[0], data[0]), self.base_offset)
             time_index = TimeIndex(EntryFile(self._files, names[1], data[1]), self.base_offset)
-            if index.is_sane(self.size) and time_index.is_sane():
+            if index.is_sane(self.size) and time_index.is_sane() and (len(time_index) or not self.size):
                 self._index, self._time_index = index, time_index
+                self.idle_rounds = 0
                 return
         self.rebuild_indexes()
 
@@ -363,8 +374,24 @@ class Segment:
     def max_timestamp(self) -> int:
         """Highest timestamp in ms, -1 if there is none."""
         if self._max_timestamp == _UNKNOWN:
-            self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last() or (NO_TIMESTAMP, -1)
+            self._max_timestamp, self._offset_of_max_timestamp = self._last_time_entry() or (NO_TIMESTAMP, -1)
         return self._max_timestamp
+
+    def _last_time_entry(self) -> tuple[int, int] | None:
+        """The last entry of the time index. Of a segment whose indexes are not in memory only the file's end is read: retention asks every segment."""
+        if self._time_index is None:
+            name = offset_file(self.path, self.base_offset, TIME_INDEX)
+            found = self._files.stat(name)
+            if found is not None and found.size and found.size % TIME_ENTRY_BYTES == 0:
+                file = self._files.open(name, read_only=True)
+                try:
+                    tail = file.pread(2 * TIME_ENTRY_BYTES, max(found.size - 2 * TIME_ENTRY_BYTES, 0))
+                finally:
+                    file.close()
+                last_two = TimeIndex(EntryFile(self._files, name, tail), self.base_offset)
+                if last_two.is_sane():
+                    return last_two.last()
+        return self.time_index.last()
 
     @property
     def offset_of_max_timestamp(self) -> int:
@@ -390,6 +417,26 @@ class Segment:
         """Give memory back; they are read again on the next use. For segments that are no longer written."""
         self.store_indexes()
         self._index = self._time_index = None
+
+    def grow_idle(self) -> None:
+        """Called now and then: indexes that were read a few rounds ago go, if their files hold all of them."""
+        if self._index is None or self._time_index is None:
+            return
+        self.idle_rounds += 1
+        files = (self._index.file, self._time_index.file)
+        if self.idle_rounds > _IDLE_ROUNDS and all(file.stored == len(file.data) for file in files):
+            self._index = self._time_index = None
+
+    def store_indexes_as(self, state: str) -> None:
+        """Write both indexes whole, under their names with `state` behind, and sync them; they count as stored. Blocks."""
+        for entries in (self.index.file, self.time_index.file):
+            file = self._files.open(entries.path + state, create=True, truncate=True)
+            try:
+                file.pwrite(entries.data, 0)
+                file.fsync()
+            finally:
+                file.close()
+            entries.stored = len(entries.data)
 
     def close(self) -> None:
         """Give the file back."""

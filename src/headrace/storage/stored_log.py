@@ -201,10 +201,12 @@ class StoredLog(TrimmableLog):
         state = self._state
         size = len(data)
         active = self._active
-        if self._must_roll(active, size, last, (now_ms, max_timestamp)):
-            self.roll(now_ms)
-            active = self._active
         try:
+            if self._must_roll(active, size, last, (now_ms, max_timestamp)):
+                self.roll(now_ms)
+                if last - self._active.base_offset > MAX_RELATIVE_OFFSET:
+                    self._leap(first, now_ms)
+                active = self._active
             active.append(data, batches, state.config.index_interval_bytes)
         except DiskFull as fault:
             return self._refuse_for_space(fault)
@@ -213,6 +215,16 @@ class StoredLog(TrimmableLog):
             for entry in aborted:
                 active.txn_index.append(entry)
         return Appended(first, last, append_time, state.log_start_offset, size)
+
+    def _leap(self, to: int, now_ms: int) -> None:
+        """Go on at `to`, because compaction on the leader left a gap wider than a segment's offsets; durably, so that no recovery takes the gap for a torn write."""
+        self._state.log_end_offset = self._state.producers.end_offset = to
+        self.roll(now_ms)
+        job = self.prepare_flush()
+        if job is not None:
+            job.run_all()
+            self.flushed(job.upto)
+        self.persist_recovery_point()
 
     def _refuse_for_space(self, fault: DiskFull) -> AppendRefused:
         self.refused_for_space = str(fault)
@@ -226,7 +238,7 @@ class StoredLog(TrimmableLog):
             active.size + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
             and active.first_timestamp >= 0
-            and -1 < clock[1] <= active.first_timestamp + config.segment_ms - active.jitter_ms
+            and -1 < clock[1] <= active.first_timestamp + config.roll_ms - active.jitter_ms
             and len(active.index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
             and len(active.time_index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
         ):
@@ -251,6 +263,11 @@ class StoredLog(TrimmableLog):
         finally:
             file.close()
         self._unsynced_names.append(name)
+        self._active.names_changed = self._is_new = True
+
+    def distrust_names(self) -> None:
+        """The process before may have died ahead of the first flush: the next one makes the directory and the topic id durable again (D2)."""
+        self._unsynced_names.append(f"{self.path}/{PARTITION_METADATA}")
         self._active.names_changed = self._is_new = True
 
     def prepare_flush(self) -> SegmentFlush | None:
@@ -290,6 +307,8 @@ class StoredLog(TrimmableLog):
         self._syncs_running = max(self._syncs_running - 1, 0)
         if self._syncs_running == 0:
             self._syncing_indexes = []
+        if self._last_flush is not None and self._last_flush.is_out_of_room:
+            self._stored_epochs = -1
         state.durable_end_offset = max(state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset))
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -395,12 +414,10 @@ class StoredLog(TrimmableLog):
         return lookups.aborted_transactions(self._segments, start_offset, upper_offset)
 
     def maintain(self, now_ms: int) -> None:
-        """Write index entries behind, remove files whose delay is over, forget idle producers. Cheap."""
-        self._active.store_indexes()
+        """Remove files whose delay is over, and write index entries behind. Cheap. Raises DiskFull if these find no room; they wait."""
         if self._syncs_running == 0:
             self.retired.remove_due(now_ms)
-        if len(self._state.producers):
-            self.expire_producers(now_ms)
+        self._active.store_indexes()
 
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
@@ -417,11 +434,11 @@ class StoredLog(TrimmableLog):
             segment.close()
 
     def sync_all(self) -> None:
-        """Write indexes, epoch table and a producer snapshot, and sync everything; blocks. Nothing may be appended after it."""
+        """Write indexes, epoch table and a producer snapshot, and sync everything; blocks. Nothing may be appended after it. Raises StorageFault."""
         if self._active.become_inactive():
             self._index_is_unsynced(self._active)
         self._take_snapshot()
         job = self.prepare_flush()
         if job is not None:
-            job.run()
+            job.run_all()
             self.flushed(job.upto)

@@ -1,15 +1,19 @@
 """How are old segments replaced by cleaned ones so that a crash at any point leaves each record once? Source: D11.
 
-1. The cleaned segment is written as `.log.cleaned` (and `.txnindex.cleaned`) and synced.
+1. The cleaned segment is written as `.log.cleaned` (and `.txnindex.cleaned`, and its indexes likewise) and synced.
 2. It is renamed to `.log.swap`, and the directory is synced: from here on the swap counts as decided.
 3. The old segments it replaces are removed, all but the one of the same name; the directory is synced.
-4. `.swap` is renamed away, over the old segment of that name; the directory is synced.
+4. `.swap` is renamed away, over the old segment of that name; the directory is synced. Then its indexes get their names.
 
-At start, what is before step 2 is thrown away and what is behind it is finished. Indexes of a swapped segment are built anew. An old
+Several cleaned segments of a log, in rising order, take each step together. At start, what is before step 2 is thrown away and what is
+behind it is finished. Indexes that did not get their names are built anew. An old
 `.txnindex` may outlive its segment's swap: it names transactions whose records are gone, which harms no reader.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
 
 from headrace.core.ports import Files
 from headrace.storage.layout import (
@@ -42,8 +46,8 @@ def finish_swaps(files: Files, path: str) -> list[str]:
             swaps.append(parsed)
         elif parsed.state in (DELETED, CLEANED) or _has_no_log(parsed, found, abandoned_from):
             files.unlink(f"{path}/{name}")
-    for swap in swaps:
-        apply_swap(files, path, swap.offset, _swap_end(files, path, swap.offset))
+    if swaps:
+        apply_swaps(files, path, {swap.offset: _swap_end(files, path, swap.offset) for swap in swaps})
     return files.listdir(path)
 
 
@@ -66,20 +70,24 @@ def _swap_end(files: Files, path: str, base_offset: int) -> int:
         file.close()
 
 
-def apply_swap(files: Files, path: str, base_offset: int, end_offset: int) -> None:
-    """Steps 3 and 4 for the segment at `base_offset`, whose batches end at `end_offset` (exclusive)."""
+def apply_swaps(files: Files, path: str, ends: Mapping[int, int]) -> None:
+    """Steps 3 and 4 for the segments at the base offsets in `ends`, whose batches end at the values (exclusive)."""
+    bases = sorted(ends)
     for name in files.listdir(path):
         parsed = parse_offset_file(name)
         if parsed is None or parsed.state or parsed.suffix not in SEGMENT_SUFFIXES:
             continue
-        if base_offset < parsed.offset < end_offset:
+        at = bisect_left(bases, parsed.offset) - 1
+        if at >= 0 and parsed.offset not in ends and parsed.offset < ends[bases[at]]:
             files.unlink(f"{path}/{name}")
-    for suffix in (INDEX, TIME_INDEX):
-        files.unlink(offset_file(path, base_offset, suffix))
-        files.unlink(offset_file(path, base_offset, suffix, SWAP))
+    for base in bases:
+        for suffix in (INDEX, TIME_INDEX):
+            files.unlink(offset_file(path, base, suffix))
+            files.unlink(offset_file(path, base, suffix, SWAP))
     files.fsync_dir(path)
-    for suffix in (TXN_INDEX, LOG):
-        source = offset_file(path, base_offset, suffix, SWAP)
-        if files.exists(source):
-            files.rename(source, offset_file(path, base_offset, suffix))
+    for base in bases:
+        for suffix in (TXN_INDEX, LOG):
+            source = offset_file(path, base, suffix, SWAP)
+            if files.exists(source):
+                files.rename(source, offset_file(path, base, suffix))
     files.fsync_dir(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from headrace.core.ports import DiskFull
 from headrace.log.retention import SegmentAge, deletable
 from headrace.storage.layout import (
     INDEX,
@@ -46,7 +47,7 @@ class TrimmableLog(LogBase):
             position, end = segment.size, self._end_of(segment)
         else:
             position, end = found[0], self._end_before(segment, found[0])
-        self._before_cut(end)
+        self._before_cut(end, log_start=end)
         self._remove_newest(self._segments[keep:])
         segment.cut(position, end)
         self._finish_cut(end)
@@ -71,17 +72,21 @@ class TrimmableLog(LogBase):
             end = header.next_offset
         return end
 
-    def _before_cut(self, offset: int) -> None:
-        """The durable end falls first, and snapshots of what goes are removed: a crash must not bring them back."""
+    def _before_cut(self, offset: int, *, log_start: int) -> None:
+        """What checkpoints say above `offset` falls first, and snapshots of what goes are removed: a crash must not bring them back.
+
+        A log start above `log_start` falls to it: found above the log's end, it would take what is appended from here on along.
+        """
         state = self._state
         self.generation += 1
         self._positions.clear()
         self._room = None
         self._flush_limit = min(self._flush_limit, offset)
-        self.lowest_cut = min(self.lowest_cut, offset)
         self._unsynced_indexes = [base for base in self._unsynced_indexes if base < offset]
-        if state.durable_end_offset > offset:
-            state.durable_end_offset = offset
+        self.on_cut(offset)
+        if state.durable_end_offset > offset or state.log_start_offset > log_start:
+            state.durable_end_offset = min(state.durable_end_offset, offset)
+            state.log_start_offset = min(state.log_start_offset, log_start)
             self.persist_recovery_point()
         stale = [at for at in self._snapshots if at > offset]
         for at in stale:
@@ -114,8 +119,10 @@ class TrimmableLog(LogBase):
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything, durably; the next record gets `offset`."""
-        self._before_cut(min(offset, self._bases[0]))
-        old, self._segments, self._bases = self._segments, [], []
+        self._before_cut(
+            min(offset, self._bases[0]), log_start=offset if log_start_offset is None else log_start_offset
+        )
+        old = self._segments
         for segment in reversed(old):
             for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
                 self._files.unlink(offset_file(self.path, segment.base_offset, suffix))
@@ -161,9 +168,13 @@ class TrimmableLog(LogBase):
             high_watermark=min(state.high_watermark, state.last_stable_offset),
             now_ms=now_ms,
         )
-        if count:
-            if count == len(segments):
+        if count == len(segments):
+            try:
                 self.roll(now_ms)
+            except DiskFull as fault:
+                self.refused_for_space = str(fault)
+                count -= 1
+        if count:
             state.raise_log_start(self._bases[count])
             self._retire_oldest(count)
         return count

@@ -95,6 +95,8 @@ def test_a_damaged_topic_id_is_a_fault(text: str) -> None:
         ("a-b.c_d-12", TopicPartition("a-b.c_d", 12)),
         ("topic", None),
         ("topic-x", None),
+        ("topic-01", None),
+        ("topic-10", TopicPartition("topic", 10)),
         ("-1", None),
         ("..-0", None),
         ("topic-99999999999", None),
