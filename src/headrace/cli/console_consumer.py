@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -16,6 +18,7 @@ from headrace.cli.shell import compiled, connect, connection_options, offered, p
 from headrace.client import offsets
 from headrace.client.blocking import BlockingClient
 from headrace.client.blocking_consumer import BlockingConsumer
+from headrace.client.blocking_records import find_topic
 from headrace.client.consumption import Chunk, Reset
 from headrace.client.fetcher import FetchOptions
 from headrace.core.errors import OperatorError, PeerError
@@ -23,6 +26,8 @@ from headrace.core.ids import TopicPartition
 
 POLL_MS = 1_000
 COMMIT_EVERY_MS = 5_000
+MAKE_TOPIC_MS = 5_000
+"""How long to wait for a topic that the cluster may make by itself; after it, the consumer waits for somebody else to make it."""
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 
@@ -100,14 +105,18 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
         FormatSettings.of(_formatter_properties(options)), kind="json" if options["as_json"] else options["formatter"]
     )
     config = command_config or options["old_config"]
-    properties = {
-        **(read_properties(config) if config else {}),
-        **pairs(options["old_client_properties"]),
-        **pairs(options["client_properties"]),
-    }
+    from_file = read_properties(config) if config else {}
+    given = {**pairs(options["old_client_properties"]), **pairs(options["client_properties"])}
+    properties = {**from_file, **given}
+    options["group"] = group_of(options["group"], from_file, given)
+    if options["group"] is not None and options["partition"] is not None:
+        raise OperatorError("Options group and partition cannot be specified together.")
+    reset = reset_policy(properties, is_from_beginning=options["from_beginning"])
+    commits = CommitPolicy.of(properties, has_group=options["group"] is not None)
     interruptible()
     with connect(bootstrap_server, config, overrides=properties, client_id="console-consumer") as client:
-        printer = Printer(client, _consumer(client, properties, options), formatter, options)
+        _make_topic(client, properties, options)
+        printer = Printer(_consumer(client, properties, options, reset), formatter, options, commits)
         try:
             return printer.run()
         finally:
@@ -134,12 +143,6 @@ def _check(options: dict[str, Any]) -> None:
         raise OperatorError("The partition is required when offset is specified.")
     if options["from_beginning"] and options["offset"] is not None:
         raise OperatorError("--from-beginning and --offset cannot be used together.")
-    if options["group"] is not None and options["partition"] is not None:
-        raise OperatorError("Options group and partition cannot be specified together.")
-    if options["isolation_level"] not in (None, "read_committed", "read_uncommitted"):
-        raise OperatorError(
-            f"--isolation-level {options['isolation_level']}: must be read_committed or read_uncommitted"
-        )
 
 
 def _formatter_properties(options: dict[str, Any]) -> dict[str, str]:
@@ -162,17 +165,79 @@ def parse_offset(text: str | None) -> int:
     return int(text)
 
 
-def _consumer(client: BlockingClient, properties: dict[str, str], options: dict[str, Any]) -> BlockingConsumer:
+def group_of(option: str | None, *properties: Mapping[str, str]) -> str | None:
+    """The group, wherever it is named. Raises OperatorError: two places name different ones."""
+    named = [option, *(each.get("group.id") for each in properties)]
+    found = dict.fromkeys(name for name in named if name is not None)
+    if len(found) > 1:
+        raise OperatorError(
+            "The group ids provided in different places (directly using '--group', via '--command-property', or via "
+            f"'--command-config') do not match. Detected group ids: {', '.join(map(repr, found))}"
+        )
+    return next(iter(found), None)
+
+
+def reset_policy(properties: Mapping[str, str], *, is_from_beginning: bool) -> Reset:
+    """Where to begin in a partition without a committed offset: `auto.offset.reset`, else what the options say. Raises OperatorError."""
+    match properties.get("auto.offset.reset"):
+        case None:
+            return "earliest" if is_from_beginning else "latest"
+        case ("earliest" | "latest" | "none") as known:
+            if is_from_beginning and known != "earliest":
+                raise OperatorError(
+                    f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={known}', please remove one option"
+                )
+            return known
+        case other:
+            raise OperatorError(f"auto.offset.reset={other}: must be earliest, latest or none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPolicy:
+    """Whether offsets of what was printed are committed, and how often."""
+
+    is_on: bool
+    interval_ms: int
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], *, has_group: bool) -> CommitPolicy:
+        """`enable.auto.commit` and `auto.commit.interval.ms`; a group made up for one run commits nothing. Raises OperatorError."""
+        text = properties.get("enable.auto.commit", "true").strip().lower()
+        if text not in ("true", "false"):
+            raise OperatorError(f"enable.auto.commit={text}: must be true or false")
+        interval_ms = number(properties, "auto.commit.interval.ms", COMMIT_EVERY_MS)
+        return cls(is_on=has_group and text == "true", interval_ms=interval_ms)
+
+
+def _make_topic(client: BlockingClient, properties: Mapping[str, str], options: Mapping[str, Any]) -> None:
+    """Have a topic that is not there made now, where the cluster makes topics by itself: its first records are read then.
+
+    What goes wrong here and may pass is met again, and told, by the consumer.
+    """
+    if options["topic"] is None or properties.get("allow.auto.create.topics", "true").strip().lower() != "true":
+        return
+    limit = options["timeout_ms"]
+    try:
+        client.run(find_topic, options["topic"], MAKE_TOPIC_MS if limit < 0 else min(limit, MAKE_TOPIC_MS))
+    except OperatorError:
+        return
+    except PeerError as error:
+        if not error.code.is_retriable:
+            raise PeerError(error.code, f"{options['topic']}: {error.message}") from None
+
+
+def _consumer(
+    client: BlockingClient, properties: dict[str, str], options: dict[str, Any], reset: Reset
+) -> BlockingConsumer:
     level = options["isolation_level"] or properties.get("isolation.level", "read_uncommitted")
+    if level not in ("read_committed", "read_uncommitted"):
+        raise OperatorError(f"isolation level {level}: must be read_committed or read_uncommitted")
     fetch = FetchOptions(
         max_bytes=number(properties, "fetch.max.bytes", 50 << 20),
         max_partition_bytes=number(properties, "max.partition.fetch.bytes", 1 << 20),
         max_wait_ms=number(properties, "fetch.max.wait.ms", 500),
         min_bytes=number(properties, "fetch.min.bytes", 1),
         is_read_committed=level == "read_committed",
-    )
-    reset: Reset = (
-        "earliest" if options["from_beginning"] or properties.get("auto.offset.reset") == "earliest" else "latest"
     )
     if options["partition"] is not None:
         consumer = BlockingConsumer(client, options=fetch, reset=reset)
@@ -185,7 +250,7 @@ def _consumer(client: BlockingClient, properties: dict[str, str], options: dict[
         return consumer
     pattern = compiled(options["include"]).pattern if options["include"] else None
     topics = [options["topic"]] if options["topic"] else []
-    group = options["group"] or properties.get("group.id")
+    group = options["group"]
     return BlockingConsumer(client, group_id=group, topics=topics, pattern=pattern, reset=reset, options=fetch)
 
 
@@ -193,15 +258,18 @@ class Printer:
     """Prints what a consumer reads until the limits of the command line are reached."""
 
     def __init__(
-        self, client: BlockingClient, consumer: BlockingConsumer, formatter: RecordFormatter, options: dict[str, Any]
+        self,
+        consumer: BlockingConsumer,
+        formatter: RecordFormatter,
+        options: dict[str, Any],
+        commits: CommitPolicy,
     ) -> None:
-        self._client = client
         self._consumer = consumer
         self._formatter = formatter
         self._most: int = options["max_messages"]
         self._timeout_ms: int = options["timeout_ms"]
         self._is_skipping: bool = options["skip_message_on_error"]
-        self._commits = bool(options["group"])
+        self._commits = commits
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
@@ -226,7 +294,7 @@ class Printer:
                     self._print(chunk)
                 if self.count > before:
                     last = time.monotonic()
-                self._commit(is_due=time.monotonic() - self._committed_at > COMMIT_EVERY_MS / 1000)
+                self._commit(is_due=time.monotonic() - self._committed_at > self._commits.interval_ms / 1000)
         except PeerError as error:
             print(f"Error processing message, terminating consumer process: {error}", file=sys.stderr)
             code = 1
@@ -269,7 +337,7 @@ class Printer:
     def _commit(self, *, is_due: bool) -> None:
         """Commit what was printed, and the positions of partitions that gave nothing yet."""
         positions = {where: self._done.get(where, offset) for where, offset in self._consumer.positions.items()}
-        if is_due and self._commits and positions != self._committed:
+        if is_due and self._commits.is_on and positions != self._committed:
             self._consumer.commit(positions)
             self._committed = positions
         if is_due:

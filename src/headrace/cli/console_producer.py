@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import click
@@ -135,7 +136,7 @@ def _overrides(options: dict[str, Any]) -> dict[str, str]:
     return {**given, **pairs(options["old_client_properties"]), **pairs(options["client_properties"])}
 
 
-def number(properties: dict[str, str], key: str, default: int) -> int:
+def number(properties: Mapping[str, str], key: str, default: int) -> int:
     """A setting that is a whole number. Raises OperatorError."""
     try:
         return int(properties.get(key, default))

@@ -159,10 +159,15 @@ def _check(action: str, options: dict[str, Any]) -> None:
         _check_reset(options)
 
 
+def _scenarios(options: dict[str, Any]) -> list[str]:
+    """The options that say where to reset to; an offset of 0 is one as any other."""
+    return [name for name in SCENARIOS if options[name] is not None and options[name] is not False]
+
+
 def _check_reset(options: dict[str, Any]) -> None:
     if options["dry_run"] and options["execute"]:
         raise OperatorError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
-    chosen = [name for name in SCENARIOS if options[name] not in (None, False)]
+    chosen = _scenarios(options)
     said = ", ".join(f"[{name.replace('_', '-')}]" for name in SCENARIOS)
     if len(chosen) != 1:
         raise OperatorError(f"Option [reset-offsets] requires one of the following scenarios: {said}")
@@ -176,7 +181,7 @@ def _check_reset(options: dict[str, Any]) -> None:
 
 
 def _plan(client: BlockingClient, options: dict[str, Any]) -> ResetPlan:
-    (scenario,) = (name for name in SCENARIOS if options[name] not in (None, False))
+    (scenario,) = _scenarios(options)
     return ResetPlan(
         group_ids=tuple(_groups(client, options)),
         topics=tuple(options["topics"]),
