@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 
 from headrace.testing.asking import ask, ask_quorum
 from headrace.testing.cluster import Cluster
+from headrace.testing.member import Member
 from headrace.wire.messages.metadata import MetadataRequest
 from tests.support.relay import Relay
 from tests.support.roles import controllers_of, create, topics_of, unfenced, until
@@ -91,8 +92,14 @@ def test_a_restarted_broker_reads_only_what_is_new(tmp_path: Path) -> None:
         assert relay.bytes_down - before < size / 4
 
 
+def begins_above_zero(member: Member) -> bool:
+    """Whether its metadata log does not hold the first records any more."""
+    names = sorted(file.name for file in member.metadata_log.glob("*.log"))
+    return bool(names) and names[0] > f"{0:020d}.log"
+
+
 def test_a_new_broker_takes_a_snapshot(tmp_path: Path) -> None:
-    """B-S01, B-S05: every node makes its own; who comes late is given one, because the log before it is gone."""
+    """B-S01, B-S04, B-S05: every node makes its own, and drops the log below it; who comes late is given one, because that log is gone."""
     properties = {
         "metadata.log.max.record.bytes.between.snapshots": "20000",
         "metadata.max.retention.bytes": "20000",
@@ -104,9 +111,12 @@ def test_a_new_broker_takes_a_snapshot(tmp_path: Path) -> None:
             assert create(broker, *(f"topic-{number}-{each}" for each in range(20))) == [0] * 20
         for member in (*cluster.controllers, broker):
             until(lambda member=member: list(member.metadata_log.glob("*[1-9]*.checkpoint")))  # type: ignore[misc]
+        for member in (*cluster.controllers, broker):
+            until(lambda member=member: begins_above_zero(member))  # type: ignore[misc]
         late = cluster.add(102, {"broker"})
         cluster.start(102)
         until(lambda: len(topics_of(late)) == 400)
+        assert begins_above_zero(late)
         assert create(late, "more") == [0]
 
 

@@ -180,4 +180,34 @@ def test_a_broker_without_controllers_gives_up(tmp_path: Path) -> None:
     assert headrace("storage", "format", "-t", CLUSTER, "-c", str(file), cwd=tmp_path).returncode == 0
     gave_up = headrace("start", str(file), cwd=tmp_path)
     assert gave_up.returncode == 1
-    assert "regist" in gave_up.stderr or "controller" in gave_up.stderr
+    (line,) = [each for each in gave_up.stderr.splitlines() if "initial.broker.registration.timeout.ms" in each]
+    assert "no controller accepted the registration" in line
+    assert "Traceback" not in gave_up.stderr
+
+
+def test_a_broker_that_still_looks_for_its_controller_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    """B-K12, B-K03: SIGTERM in the state STARTING ends the process at once and well; it was never ready."""
+    client, nobody = free_ports(2)
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles=broker\nnode.id=5\nlisteners=PLAINTEXT://127.0.0.1:{client}\ncontroller.listener.names=CONTROLLER\n"
+        f"controller.quorum.voters=1@127.0.0.1:{nobody}\nlog.dirs={tmp_path}/data\n"
+    )
+    assert headrace("storage", "format", "-t", CLUSTER, "-c", str(file), cwd=tmp_path).returncode == 0
+    command = [sys.executable, "-m", "headrace", "start", "--log-level", "info", str(file)]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        said = ""
+        while "broker state: STARTING" not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, said + rest
+        assert " ready in " not in said + rest
+        assert "Traceback" not in rest
+    finally:
+        process.kill()
+        process.communicate()
