@@ -346,9 +346,14 @@ class RaftCore:
 
     # The log
 
+    @property
+    def is_log_synced(self) -> bool:
+        """All that the log holds is known to be on disk."""
+        return self.durable_end >= self.log.log_end_offset
+
     def flush(self) -> None:
         """Order a flush, unless one is under way or all is on disk."""
-        if not self.is_flushing and self.durable_end < self.log.log_end_offset:
+        if not self.is_flushing and not self.is_log_synced:
             self.is_flushing = True
             self.out.append(FlushLog())
 

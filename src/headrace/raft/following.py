@@ -311,7 +311,7 @@ def is_answer_current(flight: Flight, role: Role) -> bool:
 
 def must_flush_first(core: RaftCore) -> bool:
     """R12, K2, K7: a controller, voter or not, asks for more only when all it has is on disk."""
-    return core.config.is_controller and core.durable_end < core.log.log_end_offset
+    return core.config.is_controller and not core.is_log_synced
 
 
 def fetch_position(core: RaftCore) -> OffsetAndEpoch:

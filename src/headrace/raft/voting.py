@@ -6,6 +6,9 @@ Resigned   -> Prospective      the election timeout passed
 Prospective -> Candidate       a majority would vote for it (pre-vote, KIP-996); else back to what it was
 Candidate  -> Leader           a majority voted for it, its own vote being on disk (B-R03)
 Candidate  -> Prospective      it cannot win, and backed off (S1-19); or the election timeout passed
+
+A vote is asked for, and a new epoch begun, only with a log that is on disk: who voted for a candidate does so again when that comes back
+after a power cut, whatever it holds by then (R7). The sync is ordered with the pre-vote, and mostly done before its answers are there.
 """
 
 from __future__ import annotations
@@ -95,6 +98,7 @@ class Voting:
         self._give_way_until_ms = 0
         self._give_up_ms = core.now_ms + 3 * ASK_AGAIN_MS
         self._ask_again_ms.clear()
+        core.flush()
         core.become(
             Prospective(
                 epoch=role.epoch,
@@ -113,10 +117,11 @@ class Voting:
         if core.is_shutting_down:
             return
         if is_majority(core.votes(role.granted), voters=len(core.voters.voters)):
-            if core.now_ms >= self._give_way_until_ms:
+            if core.now_ms < self._give_way_until_ms:
+                core.wake_at(self._give_way_until_ms)
+            elif core.is_log_synced:
                 self._stand()
                 return
-            core.wake_at(self._give_way_until_ms)
         if core.now_ms >= role.election_deadline_ms or self._is_refused(role):
             self._drop_back(role)
             return
@@ -159,6 +164,7 @@ class Voting:
         core = self._core
         role = core.role
         assert isinstance(role, Candidate)
+        core.flush()
         core.become(replace(role, election_deadline_ms=core.random_election_deadline()))
         self._own_vote_stored(role.epoch)
 
@@ -209,7 +215,8 @@ class Voting:
             core.wake_at(deadline)
             return
         core.wake_at(role.election_deadline_ms)
-        self._ask(Purpose.VOTE, role.granted | role.rejected)
+        if core.is_log_synced:
+            self._ask(Purpose.VOTE, role.granted | role.rejected)
 
     def _ask(self, purpose: Purpose, answered: frozenset[int]) -> None:
         core = self._core

@@ -10,6 +10,7 @@ from headrace.records.batch import batch_is_sound, read_header
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import LogAppended, LogDurable, LogReset, LogTruncated, RequestSent, StepKind
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+from headrace.wire.messages.vote import VoteRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,16 +147,21 @@ class Replication(Group):
     # R12
 
     def _request_sent(self, life: Life, change: RequestSent) -> None:
+        """A fetch and a vote that is asked for say how long the log is; what they say must survive a power cut."""
         request = change.request
-        if not isinstance(request, FetchRequest) or not life.is_controller:
+        if not isinstance(request, FetchRequest | VoteRequest) or not life.is_controller:
             return
         if not request.topics or not request.topics[0].partitions:
             return
-        offset = request.topics[0].partitions[0].fetch_offset
+        if isinstance(request, FetchRequest):
+            what, offset = "fetches from", request.topics[0].partitions[0].fetch_offset
+        else:
+            asked = request.topics[0].partitions[0]
+            what, offset = "asks for votes with a log up to", -1 if asked.pre_vote else asked.last_offset
         if offset > life.disk.log.durable:
             raise self.broken(
                 "R12",
-                f"node {life.node_id} fetches from {offset}, its disk has the log up to {life.disk.log.durable}",
+                f"node {life.node_id} {what} {offset}, its disk has the log up to {life.disk.log.durable}",
                 life,
             )
 

@@ -18,7 +18,7 @@ from headrace.sim.observation import (
     RequestSent,
     SnapshotAppeared,
 )
-from headrace.wire.messages import fetch
+from headrace.wire.messages import fetch, vote
 from tests.support.histories import Story, breaks, leader_change, records_batch
 
 SECRET = b"x"
@@ -190,6 +190,34 @@ def test_a_voter_that_fetches_what_it_has_on_disk_is_fine() -> None:
     story.step(2, RequestSent(1, _fetch(1, 0), 2))
     story.step(2, LogDurable(1))
     story.step(2, RequestSent(1, _fetch(1, 1), 3))
+
+
+def _vote(last_offset: int, *, pre_vote: bool = False) -> vote.VoteRequest:
+    part = vote.RequestPartitionData(
+        replica_epoch=2, replica_id=2, last_offset=last_offset, last_offset_epoch=1, pre_vote=pre_vote
+    )
+    return vote.VoteRequest(topics=(vote.RequestTopicData(partitions=(part,)),))
+
+
+def test_a_candidate_whose_log_is_not_on_disk_is_flagged() -> None:
+    """inv:R12, inv:R7: who voted for it does so again after a power cut, whatever it holds by then."""
+    story = _story()
+    story.follow(2, 1, 1)
+    _asks(story, 2, 1)
+    _hears(story, 2, leader_change(0, 1))
+    story.step(2, RequestSent(3, _vote(1, pre_vote=True), 2))
+    with breaks("R12"):
+        story.step(2, RequestSent(3, _vote(1), 3))
+
+
+def test_a_candidate_whose_log_is_on_disk_is_fine() -> None:
+    """inv:R12: and a pre-vote binds nobody."""
+    story = _story()
+    story.follow(2, 1, 1)
+    _asks(story, 2, 1)
+    _hears(story, 2, leader_change(0, 1))
+    story.step(2, LogDurable(1))
+    story.step(2, RequestSent(3, _vote(1), 2))
 
 
 def test_a_broker_may_fetch_what_it_has_not_synced() -> None:
