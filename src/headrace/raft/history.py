@@ -36,7 +36,8 @@ class VoterHistory:
 
     def __init__(self, static: VoterSet) -> None:
         """`static` are the voters of the settings; they count until a record or a snapshot names others."""
-        self._entries = [VotersAt(NOT_IN_LOG, static)]
+        self._static = VotersAt(NOT_IN_LOG, static)
+        self._entries = [self._static]
 
     @property
     def latest(self) -> VotersAt:
@@ -66,11 +67,11 @@ class VoterHistory:
         self._entries.append(VotersAt(offset, voters))
 
     def loaded(self, snapshot_id: OffsetAndEpoch, voters: VoterSet | None) -> None:
-        """The snapshot replaces what it covers. Its voters, if it has any, were named somewhere below its end."""
-        kept = [each for each in self._entries if each.offset >= snapshot_id.offset]
-        if voters is not None:
-            kept.insert(0, VotersAt(snapshot_id.offset - 1, voters))
-        self._entries = kept or self._entries[-1:]
+        """The log begins anew at the snapshot's end: only its voters count, named somewhere below. Without any it is of kraft.version 0.
+
+        What the former log named behind that end was of another history.
+        """
+        self._entries = [self._static if voters is None else VotersAt(snapshot_id.offset - 1, voters)]
 
     def truncated(self, end_offset: int) -> bool:
         """The log was cut to `end_offset`: later voters never were. True when others are in force now."""

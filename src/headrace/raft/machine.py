@@ -40,7 +40,7 @@ from headrace.raft.events import (
     TimeAdvanced,
 )
 from headrace.raft.following import Following
-from headrace.raft.history import VotersAt
+from headrace.raft.history import VotersAt, voters_of_snapshot
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.joining import Joining
 from headrace.raft.leading import Leading
@@ -49,7 +49,7 @@ from headrace.raft.replication import RaftBatch, SnapshotsPort, read_batches
 from headrace.raft.requests import RequestDesk
 from headrace.raft.roles import Candidate, Follower, Leader, Resigned, Role, Unattached
 from headrace.raft.snapshot_download import SnapshotDownload
-from headrace.raft.snapshots import StoredSnapshot, log_start_after_cleaning
+from headrace.raft.snapshots import StoredSnapshot, is_replaced_by, log_start_after_cleaning
 from headrace.raft.voter_changes import VoterChanges
 from headrace.raft.voters import VoterSet
 from headrace.raft.voting import Voting
@@ -292,8 +292,9 @@ class RaftNode:
     def _start(self) -> None:
         core = self._core
         latest = core.snapshots.latest()
-        if latest is not None and latest.offset > core.log.log_end_offset:
+        if latest is not None and is_replaced_by(core.last(), latest):
             core.start_log_at(latest)
+            core.voters_loaded(latest, voters_of_snapshot(core.snapshots, latest))
         self._fit_log_start()
         base = max(core.log.log_start_offset, 0 if latest is None else latest.offset)
         core.log.set_high_watermark(base)

@@ -186,6 +186,14 @@ def log_start_after_cleaning(
     return start
 
 
+def is_replaced_by(log_end: OffsetAndEpoch, snapshot_id: OffsetAndEpoch) -> bool:
+    """Whether a log that ends there is not what leads to the snapshot's end: it is shorter, or all of it is of earlier epochs (KIP-630).
+
+    A crash can leave it so, after a fetched snapshot got its name and before the log began anew.
+    """
+    return snapshot_id.epoch > log_end.epoch or snapshot_id.offset > log_end.offset
+
+
 def finish_download(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> bool:
     """Check a fetched snapshot, and if it is sound make it whole and durable (B-S06); False: it is not, and it was dropped.
 

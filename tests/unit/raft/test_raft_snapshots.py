@@ -196,11 +196,11 @@ def test_the_voters_of_an_offset_are_those_named_below_it() -> None:
     found.forget_below(5)
     assert found.at(5) == DYNAMIC
     found.loaded(OffsetAndEpoch(9, 1), DYNAMIC)
-    assert (found.at(9), found.latest) == (DYNAMIC, (9, OTHER))
+    assert (found.at(9), found.latest) == (DYNAMIC, (8, DYNAMIC))
     found.loaded(OffsetAndEpoch(20, 1), OTHER)
     assert found.latest == (19, OTHER)
     found.loaded(OffsetAndEpoch(30, 1), None)
-    assert found.latest == (19, OTHER)
+    assert found.latest == (NOT_IN_LOG, STATIC)
 
 
 def test_one_replica_at_a_time() -> None:
