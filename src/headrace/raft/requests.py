@@ -179,9 +179,8 @@ class RequestDesk:
             return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
         topic, asked = request.topics[0], request.topics[0].partitions[0]
         if not serving.is_metadata_partition(topic.name, asked.partition):
-            piece = SnapshotPiece(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            piece = self._snapshot_piece(request, asked)
+            return serving.no_such_snapshot_partition(topic.name, asked.partition)
+        piece = self._snapshot_piece(request, asked)
         answer = serving.fetch_snapshot_answer(piece, core.hint(event.listener), version=event.api_version)
         self._heed(asked.current_leader_epoch, request.replica_id)
         return answer

@@ -196,6 +196,16 @@ def fetch_snapshot_answer(
     return fetch_snapshot.FetchSnapshotResponse(topics=(topic,), node_endpoints=nodes)
 
 
+def no_such_snapshot_partition(topic: str, partition: int) -> fetch_snapshot.FetchSnapshotResponse:
+    """B-S07: there are no snapshots of the partition that was asked for; the answer names it."""
+    refused = fetch_snapshot.ResponsePartitionSnapshot(
+        index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unaligned_records=b""
+    )
+    return fetch_snapshot.FetchSnapshotResponse(
+        topics=(fetch_snapshot.ResponseTopicSnapshot(name=topic, partitions=(refused,)),)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStatus:
     """What a leader tells about the quorum."""

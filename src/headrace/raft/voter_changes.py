@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 FEATURE = "kraft.version"
 
+MOST_WAIT_MS = 60_000
+"""However long who asks would wait: while a change is pending there can be no other. Kafka's clients give up after as long by default."""
+
 
 @dataclass(slots=True, kw_only=True)
 class PendingChange:
@@ -79,10 +82,11 @@ class VoterChanges:
         if error is not ErrorCode.NONE:
             return AddRaftVoterResponse(error_code=error, error_message=message)
         to = core.destination(voter.voter_id, voter.end_points)
+        wait = max(1, request.timeout_ms or core.config.request_timeout_ms)
         self.pending = PendingChange(
             token=event.token,
             is_addition=True,
-            deadline_ms=core.now_ms + max(1, request.timeout_ms or core.config.request_timeout_ms),
+            deadline_ms=core.now_ms + min(wait, MOST_WAIT_MS),
             voter=voter,
             to=to,
             acks_early=not request.ack_when_committed,

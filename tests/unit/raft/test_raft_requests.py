@@ -284,10 +284,11 @@ def test_a_snapshot_is_read_in_pieces(bench: RaftBench) -> None:
 def test_bad_snapshot_fetches_are_refused(
     bench: RaftBench, request_: fetch_snapshot.FetchSnapshotRequest, error: ErrorCode
 ) -> None:
-    """B-S07."""
+    """B-S07: and the answer is about the partition that was asked for."""
     bench.snapshots.put(OffsetAndEpoch(1, 1), b"0123456789")
     answer = ask(bench, request_, 1)
     assert answer.topics[0].partitions[0].error_code == error
+    assert answer.topics[0].name == request_.topics[0].name
 
 
 def describe(name: str = NAME) -> describe_quorum.DescribeQuorumRequest:

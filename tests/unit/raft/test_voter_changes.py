@@ -102,6 +102,17 @@ def test_a_voter_that_cannot_be_reached_times_out_and_harms_nobody() -> None:
     assert cluster.members[1].raft.voters.ids == (1,)
 
 
+def test_nobody_keeps_others_from_changing_voters_for_long() -> None:
+    """B-R24, inv:RL4: whatever time the request names; who asked may be long gone."""
+    cluster, leader = grown()
+    cluster.stop(3)
+    began = cluster.now_ms
+    lost = add_voter(cluster.members[3].config, timeout_ms=2**31 - 1)
+    assert cluster.answer(leader, lost, within_ms=70_000).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert cluster.now_ms - began == 60_000
+    assert cluster.answer(leader, add_voter(cluster.members[2].config)).error_code == ErrorCode.NONE
+
+
 def test_an_addition_ends_with_the_leadership() -> None:
     """B-R24: who waits is told to look elsewhere."""
     cluster, leader = grown()
