@@ -61,7 +61,7 @@ def test_no_path_of_a_machine_is_named(folder: str) -> None:
     found = [
         _name(path)
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".sh"}
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".sh", ".json", ".java"}
         and any(home in path.read_text(errors="replace") for home in homes)
     ]
     assert found == []
