@@ -86,6 +86,9 @@ class MemoryNode:
     `after` is the node that ran on the same disk before. What it asks of other nodes waits in `asked`.
     """
 
+    STOPPED_IN_EPOCH = 7
+    """The broker epoch in the mark that `stop` leaves."""
+
     def __init__(
         self,
         *,
@@ -148,7 +151,7 @@ class MemoryNode:
 
     def stop(self) -> None:
         """Close everything cleanly."""
-        self.logs.close(clean=True, broker_epoch=7)
+        self.logs.close(clean=True, broker_epoch=self.STOPPED_IN_EPOCH)
         self.disk.close_metadata(is_clean=True)
         self.disk.unlock()
 

@@ -44,6 +44,25 @@ def test_a_node_comes_up_and_goes_down_in_its_order() -> None:
     assert node.states[3:] == [BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN]
 
 
+def test_a_broker_tells_which_epoch_it_stopped_in() -> None:
+    """B-K04: the epoch of the mark goes with the next registration; without a mark, after a kill, it is -1."""
+    first = MemoryNode()
+    first.start()
+    assert told_epoch(first) == -1
+    first.stop()
+    second = MemoryNode(after=first)
+    second.start()
+    assert told_epoch(second) == MemoryNode.STOPPED_IN_EPOCH
+    second.disk.unlock()
+    assert told_epoch(MemoryNode(after=second)) == -1
+
+
+def told_epoch(node: MemoryNode) -> int:
+    """The PreviousBrokerEpoch of the node's registration."""
+    assert node.machine.lifecycle is not None
+    return node.machine.lifecycle._identity.previous_broker_epoch
+
+
 def test_a_topic_is_created_committed_and_hosted() -> None:
     """The way of a decision: answered only when its records are committed, then led here."""
     node = MemoryNode()
