@@ -162,15 +162,15 @@ class Active:
 
     # Writing
 
-    def append(self, records: Sequence[VersionedRecord], now_ms: int) -> list[AppendRecords]:
-        """Records that are written together or not at all (C4).
+    def append(self, records: Sequence[VersionedRecord], now_ms: int, *, is_atomic: bool = True) -> list[AppendRecords]:
+        """Records that are written together or not at all (C4); those that are not `is_atomic`, in as few batches as the limits allow.
 
         Raises ReplayError and EncodeError (a bug of ours), PeerError(POLICY_VIOLATION): too much for one batch (B-C22).
         """
         if not records:
             return []
         parts = self._batches(records)
-        if len(parts) > 1:
+        if is_atomic and len(parts) > 1:
             raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         self.replay(records, [])
         if any(isinstance(each.record, ConfigRecord) and each.record.name == UNCLEAN_KEY for each in records):

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def decide_alter_partition(situation: Situation, request: AlterPartitionRequest) -> Decision:
-    """Each partition on its own. Raises PeerError(STALE_BROKER_EPOCH): the request is of an older incarnation (C8)."""
+    """Each partition on its own, however many a leader has to change at once (when a broker with ten thousand replicas comes back).
+
+    Raises PeerError(STALE_BROKER_EPOCH): the request is of an older incarnation (C8).
+    """
     check_broker_epoch(situation, request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
     topics: list[ResponseTopicData] = []
@@ -44,7 +47,7 @@ def decide_alter_partition(situation: Situation, request: AlterPartitionRequest)
                 changed.add(asked.partition_index)
                 records.append(record)
         topics.append(ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(answers)))
-    return Decision(records=tuple(records), response=AlterPartitionResponse(topics=tuple(topics)))
+    return Decision(records=tuple(records), response=AlterPartitionResponse(topics=tuple(topics)), is_atomic=False)
 
 
 def _decide_one(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.controller.decision import Decision, Moves, Situation, check_broker_epoch
 from headrace.controller.heartbeats import BrokerControlState, Heartbeats, Wants, next_control_state
+from headrace.controller.partitions import leader_and_isr_updates
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from headrace.core.ids import TopicIdPartition, Uuid
     from headrace.metadata.image import BrokerRegistration
@@ -47,7 +48,8 @@ def decide_heartbeat(
             current,
             Wants(fence=request.want_fence, shut_down=request.want_shut_down, is_caught_up=is_caught_up),
             has_leaderships=situation.index.has_leaderships(request.broker_id),
-            others_have_caught_up=heartbeats.others_have_caught_up(request.broker_id),
+            others_have_caught_up=current is BrokerControlState.CONTROLLED_SHUTDOWN
+            and heartbeats.others_have_caught_up(request.broker_id),  # a look at every broker
         )
     moves = list(_lost_directories(situation, broker, request))
     if state is not current:
@@ -149,9 +151,10 @@ def _lost_directories(
         return [VersionedRecord(change, 2)], None
 
     yield Moves(
-        places=_in_directories(situation, broker.broker_id, lost),
+        places=situation.index.partitions_with(broker.broker_id),
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
+        change=partial(_leave_directories, broker.broker_id, lost),
         last=without_them,
     )
 
@@ -169,8 +172,14 @@ def _cordoned(
         yield VersionedRecord(change, 3)
 
 
-def _in_directories(situation: Situation, broker_id: int, directories: list[Uuid]) -> Iterator[TopicIdPartition]:
-    for place in situation.index.partitions_with(broker_id):
-        partition = situation.image.topics.by_id[place.topic_id].partitions[place.partition]
-        if partition.directory_of(broker_id) in directories:
-            yield place
+def _leave_directories(
+    broker_id: int, directories: list[Uuid], later: Situation, places: Iterable[TopicIdPartition]
+) -> Iterator[VersionedRecord]:
+    """The broker's replicas in these directories leave their ISRs, as things are when it is their turn."""
+    partition_of = later.image.topics.partition_by_id
+    there = (
+        place
+        for place in places
+        if (partition := partition_of(*place)) is not None and partition.directory_of(broker_id) in directories
+    )
+    return leader_and_isr_updates(later, there, remove=broker_id)

@@ -34,11 +34,13 @@ class Decision:
     """What a request leads to: records (none for a refusal), and the response.
 
     They are written together or not at all, in one batch. Only what a broker's coming and going means for its partitions may be more than
-    a batch holds: that is `moves`, decided slice by slice behind `records`, each on what is decided by then.
+    a batch holds: that is `moves`, decided slice by slice behind `records`, each on what is decided by then. And what brokers ask about
+    many partitions at once, each on its own: not `is_atomic`.
     """
 
     records: tuple[VersionedRecord, ...] = ()
     response: Message
+    is_atomic: bool = True
     moves: tuple[Moves, ...] = ()
     kraft_level: int | None = None
     """The level of kraft.version that raft must take first; then the request is decided again."""

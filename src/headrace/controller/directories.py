@@ -8,7 +8,7 @@ from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.partition_change import Wish, change_partition
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import TopicIdPartition, is_reserved_uuid
+from headrace.core.ids import LOST_DIRECTORY, TopicIdPartition, is_reserved_uuid
 from headrace.metadata.versions import has_directory_assignment
 from headrace.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -21,7 +21,7 @@ from headrace.wire.messages.assign_replicas_to_dirs import (
 if TYPE_CHECKING:
     from headrace.controller.decision import Situation
     from headrace.core.ids import Uuid
-    from headrace.metadata.image import TopicImage
+    from headrace.metadata.image import BrokerRegistration, TopicImage
     from headrace.metadata.snapshot import VersionedRecord
 
 
@@ -47,7 +47,7 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
                 if topic is not None and error is ErrorCode.NONE:
                     place = TopicIdPartition(topic.id, number)
                     records += _assigned(situation, topic, place, (request.broker_id, directory.id))
-                    if broker.log_dirs and directory.id not in broker.log_dirs and not is_reserved_uuid(directory.id):
+                    if _is_offline(broker, directory.id):
                         offline.append(place)
             topics.append(ResponseTopicData(topic_id=asked.topic_id, partitions=tuple(answers)))
         directories.append(ResponseDirectoryData(id=directory.id, topics=tuple(topics)))
@@ -56,7 +56,15 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
         records=tuple(records),
         response=AssignReplicasToDirsResponse(directories=tuple(directories)),
         moves=(moves,) if offline else (),
+        is_atomic=False,
     )
+
+
+def _is_offline(broker: BrokerRegistration, directory: Uuid) -> bool:
+    """`LOST`: it failed before the controller was told that the replica is there."""
+    if is_reserved_uuid(directory):
+        return directory == LOST_DIRECTORY
+    return bool(broker.log_dirs) and directory not in broker.log_dirs
 
 
 def _error(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:

@@ -256,8 +256,8 @@ class ControllerMachine:
         if decision.moves:
             work = OngoingMoves(decision.moves, event.cause, asked, decision.response)
             return self._begin(active, work, decision.records, event.now_ms)
-        effects: list[ControllerEffect] = [*active.append(decision.records, event.now_ms)]
-        return effects + self._answer_when_committed(active, asked, decision.response, event.now_ms)
+        appended = active.append(decision.records, event.now_ms, is_atomic=decision.is_atomic)
+        return [*appended, *self._answer_when_committed(active, asked, decision.response, event.now_ms)]
 
     def _asked(self, event: RequestArrived) -> Asked:
         received = event.now_ms if event.received_ms < 0 else event.received_ms

@@ -7,10 +7,13 @@ import pytest
 from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import Uuid
+from headrace.core.ids import LOST_DIRECTORY, Uuid
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages import assign_replicas_to_dirs as assign
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -187,3 +190,40 @@ def test_a_broker_with_a_new_disk_leads_from_it() -> None:
     join(bench, 2, epochs, (2, 1), number=1)
     fence(bench, 2, epochs[2])
     assert partition(bench, 1).leader == 1
+
+
+@pytest.mark.parametrize("lost", [LOST_DIRECTORY, Uuid(bytes([251]) * 16)])
+def test_a_replica_in_a_lost_directory_does_not_lead(lost: Uuid) -> None:
+    """B-K08, KIP-858: its directory failed before the controller knew that it is there; the broker says so when it assigns it."""
+    bench, epochs = cluster(2)
+    topic(bench, (1, 2), (2, 1))
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    both = tuple(assign.RequestPartitionData(partition_index=number) for number in (0, 1))
+    where = assign.RequestDirectoryData(id=lost, topics=(assign.RequestTopicData(topic_id=topic_id, partitions=both),))
+    answer = bench.ask(assign.AssignReplicasToDirsRequest(broker_id=1, broker_epoch=epochs[1], directories=(where,)))
+    assert [each.error_code for each in answer.directories[0].topics[0].partitions] == [0, 0]
+    assert [(partition(bench, n).leader, partition(bench, n).isr) for n in (0, 1)] == [(2, (2,)), (2, (2,))]
+    assert partition(bench).directory_of(1) == lost
+
+
+def test_a_directory_that_is_lost_while_others_move_is_left_as_things_are_then() -> None:
+    """B-K08, inv:C5: its moves wait behind those of another broker, and topics come and go meanwhile."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    epochs = {1: bench.broker(1), 2: bench.broker(2), 3: bench.broker(3, log_dirs=(directory(3), spare))}
+    topic(bench, (1, 2), (2, 1), name="moves")
+    topic(bench, (3, 2), name="goes")
+    bench.machine.slice_size = 1
+    bench.send(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], want_fence=True))
+    bench.send(
+        BrokerHeartbeatRequest(
+            broker_id=3, broker_epoch=epochs[3], current_metadata_offset=1 << 40, offline_log_dirs=(spare,)
+        )
+    )
+    bench.send(DeleteTopicsRequest(topics=(DeleteTopicState(name="goes"),)))
+    bench.send(CreateTopicsRequest(topics=(CreatableTopic(name="t", num_partitions=1, replication_factor=3),)))
+    for _ in range(12):
+        bench.advance(1)
+    bench.commit()
+    assert bench.machine.image.cluster.brokers[1].fenced
+    assert bench.machine.image.cluster.brokers[3].log_dirs == (directory(3),)

@@ -400,3 +400,28 @@ def test_a_partition_is_changed_once_by_a_request(bench: ControllerBench) -> Non
     answer = bench.ask(request).topics[0]
     assert [each.error_code for each in answer.partitions] == [0, ErrorCode.INVALID_UPDATE_VERSION]
     assert bench.committed_image.topics.by_name["t"].partitions[0].partition_epoch == 1
+
+
+def test_a_leader_may_change_more_partitions_than_a_batch_holds() -> None:
+    """C9, B-C22, KIP-497: each partition is decided on its own, so the request is not all or nothing."""
+    bench = active(internal_metadata_max_batch_size_in_bytes=2_000)
+    epochs = {broker_id: bench.broker(broker_id) for broker_id in (1, 2)}
+    for name in ("a", "b", "c", "d", "e"):
+        assignments = tuple(CreatableReplicaAssignment(partition_index=n, broker_ids=(1, 2)) for n in range(10))
+        new = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+        assert bench.ask(CreateTopicsRequest(topics=(new,))).topics[0].error_code == 0
+    alone = (BrokerState(broker_id=1, broker_epoch=epochs[1]),)
+    asked = tuple(RequestPartitionData(partition_index=n, new_isr_with_epochs=alone) for n in range(10))
+    topics = [bench.committed_image.topics.by_name[name].id for name in ("a", "b", "c", "d", "e")]
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=epochs[1],
+        topics=tuple(RequestTopicData(topic_id=each, partitions=asked) for each in topics),
+    )
+    effects = bench.send(request)
+    assert len([each for each in effects if isinstance(each, AppendRecords)]) > 1
+    (answer,) = [each.response for each in bench.commit() if isinstance(each, Answer)]
+    assert answer.error_code == 0
+    assert {each.error_code for topic in answer.topics for each in topic.partitions} == {0}
+    found = [p.isr for topic in bench.committed_image.topics.by_id.values() for p in topic.partitions.values()]
+    assert found == [(1,)] * 50
