@@ -1,6 +1,6 @@
 """How do the replicas of a partition move to other brokers? (AlterPartitionReassignments, ListPartitionReassignments; KIP-455, KIP-860)
 
-    new target    replicas = the target, then those to remove; the ISR is as it was
+    new target    replicas = the target, then those to remove; the ISR is as it was, without what only the target before wanted
     goes on       added replicas join the ISR (AlterPartition); when the whole target is in sync, that same change ends it (S2-08)
     cancelled     replicas = those before; added ones leave the ISR
 
@@ -126,13 +126,22 @@ def _check_factor(partition: PartitionRegistration, target: tuple[int, ...]) -> 
 
 
 def _new_target(situation: Situation, partition: PartitionRegistration, target: tuple[int, ...]) -> Wish:
-    """All replicas there are count as present, also those that a reassignment before this one was adding, as in Kafka."""
-    removing = tuple(sorted(set(partition.replicas) - set(target)))
-    adding = tuple(sorted(set(target) - set(partition.replicas)))
+    """Measured from the replicas before any reassignment, so that a cancellation leads back to them (KIP-455, CL3).
+
+    What an earlier reassignment was adding and this one does not want goes at once, unless nobody else is in sync.
+    """
+    dropped = set(partition.adding_replicas) - set(target)
+    isr = tuple(each for each in partition.isr if each not in dropped)
+    if not isr:
+        dropped, isr = set(), partition.isr
+    present = set(partition.replicas) - dropped
+    removing = tuple(sorted(present - set(target)))
+    adding = tuple(sorted(set(target) - (present - set(partition.adding_replicas))))
+    new = [each for each in adding if each not in partition.replicas]
     return Wish(
-        isr=partition.isr,
+        isr=isr,
         assignment=Assignment((*target, *removing), adding, removing),
-        directories={each: default_directory(situation.image.cluster, each) for each in adding},
+        directories={each: default_directory(situation.image.cluster, each) for each in new},
     )
 
 

@@ -141,10 +141,40 @@ def test_a_target_may_change_on_the_way() -> None:
     topic(bench, (1, 2))
     reassign(bench, (3, 4))
     assert reassign(bench, (3, 5)) == 0
-    assert shape(bench) == ((3, 5, 1, 2, 4), (1, 2), (5,), (1, 2, 4))
+    assert shape(bench) == ((3, 5, 1, 2), (1, 2), (3, 5), (1, 2))
     assert reassign(bench, (1, 2)) == 0
     assert shape(bench) == ((1, 2), (1, 2), (), ())
     assert join(bench, 1, epochs, (1, 2)).error_code == 0
+
+
+@pytest.mark.parametrize("second", [(3, 4), (1, 4), (3, 5), (4, 3, 1, 2)])
+def test_a_cancellation_leads_back_to_the_replicas_before_the_first_target(second: tuple[int, ...]) -> None:
+    """inv:CL3, KIP-455: the same target again, a part of it, another one, more: no replica of any of them is left."""
+    bench, epochs = cluster(5)
+    topic(bench, (1, 2))
+    reassign(bench, (3, 4))
+    join(bench, 1, epochs, (1, 2, 3))
+    assert reassign(bench, second) == 0
+    found = partition(bench)
+    assert found.replicas[: len(second)] == second
+    assert set(found.adding_replicas) == set(second) - {1, 2}
+    assert reassign(bench, None) == 0
+    after = partition(bench)
+    assert (sorted(after.replicas), set(after.isr), after.leader) == ([1, 2], {1, 2}, 1)
+    assert moving(bench) == []
+
+
+def test_a_replica_that_alone_is_in_sync_stays_until_another_one_is() -> None:
+    """inv:C7, inv:C11: the target before had it, the new one has not."""
+    bench, epochs = cluster(4)
+    topic(bench, (1,))
+    reassign(bench, (2, 3))
+    join(bench, 1, epochs, (1, 2))
+    fence(bench, 1, epochs[1])
+    assert reassign(bench, (3,)) == 0
+    assert shape(bench) == ((3, 1, 2), (2,), (3,), (1, 2))
+    assert join(bench, 2, epochs, (2, 3)).error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert shape(bench) == ((3,), (3,), (), ())
 
 
 def test_a_broker_that_goes_does_not_end_a_reassignment() -> None:
