@@ -264,7 +264,17 @@ class LogStore:
         return jobs
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Close all logs. With `clean`, sync everything first and leave `.kafka_cleanshutdown` last (D4)."""
+        """Close all logs. With `clean`, sync everything first and leave `.kafka_cleanshutdown` last (D4).
+
+        A directory that cannot be closed well keeps no other from it. Raises StorageFault, the first one, when all are closed.
+        """
+        faults: list[StorageFault] = []
         for directory in self._online():
-            directory.close(clean=clean, broker_epoch=broker_epoch)
+            try:
+                directory.close(clean=clean, broker_epoch=broker_epoch)
+            except StorageFault as fault:
+                faults.append(fault)
+                directory.fail()
         self._by_partition = {}
+        if faults:
+            raise faults[0]

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import TopicPartition
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull
 from headrace.log.config import LogConfig
 from headrace.log.ports import AppendRefused
 from headrace.sim.faulty_disk import SimDisk
-from headrace.storage.checkpoints import read_epochs, read_offsets
+from headrace.storage.checkpoints import read_clean_shutdown, read_epochs, read_offsets
 from headrace.storage.layout import RECOVERY_POINTS
 from headrace.storage.log_store import LogStore
 from headrace.storage.stored_log import StoredLog
@@ -21,6 +22,7 @@ from tests.support.stores import (
     NOW_MS,
     PARTITION,
     SMALL,
+    TOPIC_ID,
     append,
     batch,
     fill,
@@ -109,6 +111,23 @@ def test_a_stop_without_room_is_no_clean_one() -> None:
     found = again.get(PARTITION)
     assert found is not None
     assert records_of(found) == expected
+
+
+def test_a_directory_that_fails_at_the_stop_keeps_no_other_from_closing_well() -> None:
+    """inv:D4, fault:S66: only its own mark is missing."""
+    files = SimDisk()
+    ids = {"/data/one": Uuid(b"the first's id.."), "/data/two": Uuid(b"the second's id.")}
+    for path in ids:
+        files.mkdir(path)
+    store = LogStore(files, ids)
+    store.load(lambda _: SMALL, now_ms=NOW_MS)
+    for number, directory_id in enumerate(ids.values()):
+        log = store.create(TopicPartition("topic", number), topic_id=TOPIC_ID, config=SMALL, directory_id=directory_id)
+        fill(log, 5)
+    files.fail_syncs = 1
+    with pytest.raises(StorageFault):
+        store.close(clean=True, broker_epoch=3)
+    assert [read_clean_shutdown(files, path) for path in ids] == [None, 3]
 
 
 def test_retention_makes_room_on_a_full_disk() -> None:
