@@ -69,3 +69,18 @@ def test_a_cut_above_what_is_noted_writes_no_note() -> None:
     assert read_synced_offset(disk, METADATA) == 20
     log.truncate_to(18)
     assert read_synced_offset(disk, METADATA) == 18
+
+
+def test_what_is_written_above_a_cut_is_not_on_disk_because_a_process_was_killed() -> None:
+    """inv:R12, inv:R18, fault:S50: the next process would call it durable, and the leader count on what a power cut still takes."""
+    disk = SimDisk()
+    format_disk(disk)
+    node = opened(disk)
+    write(node.metadata_log, 20, epoch=1)
+    node.close_metadata(is_clean=True)
+    log = opened(disk).metadata_log
+    assert log.durable_end_offset == 20
+    log.truncate_to(15)
+    write(log, 3, epoch=2)
+    found = opened(disk).metadata_log
+    assert (found.log_end_offset, found.durable_end_offset) == (18, 15)
