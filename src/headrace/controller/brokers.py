@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from headrace.core.ids import Uuid
     from headrace.wire.schema import Message
 
-_OLDEST_METADATA_VERSION = FeatureRange(1, 1)
-
 
 # Registration
 
@@ -67,11 +65,12 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and is_same else False,
         log_dirs=tuple(sorted(request.log_dirs)) if has_directory_assignment(situation.metadata_version) else (),
     )
-    heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
     response = BrokerRegistrationResponse(broker_epoch=registration.broker_epoch)
+    draft = register_broker_record(registration, situation.metadata_version)
+    check_record(situation, draft)
+    heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
     if existing is None or is_same:
-        record = register_broker_record(registration, situation.metadata_version)
-        return Decision(records=(record,), response=response)
+        return Decision(records=(draft,), response=response)
 
     def register(later: Situation) -> tuple[list[VersionedRecord], Message]:
         """C8: a registration's epoch is the offset of its record."""
@@ -79,7 +78,6 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)
 
-    check_record(situation, register_broker_record(registration, situation.metadata_version))
     moves = Moves(
         places=situation.index.partitions_with(request.broker_id),
         remove=request.broker_id,
@@ -153,7 +151,8 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 def _checked_features(situation: Situation, request: BrokerRegistrationRequest) -> dict[str, FeatureRange]:
     """S1-48: every finalized level must lie in the broker's range; a feature it does not name it has at 0 only."""
     features = {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features}
-    features.setdefault(METADATA_VERSION, _OLDEST_METADATA_VERSION)
+    if METADATA_VERSION not in features:
+        raise PeerError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
     levels = situation.image.features.levels
     for name in sorted({*features, *levels}):
         finalized = situation.metadata_version if name == METADATA_VERSION else levels.get(name, 0)
@@ -213,4 +212,4 @@ def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest
         last=strike_off,
         on_end=lambda _offset: heartbeats.remove(broker.broker_id),
     )
-    return Decision(response=UnregisterBrokerResponse(error_message=None), moves=(moves,))
+    return Decision(response=UnregisterBrokerResponse(error_message=""), moves=(moves,))

@@ -72,14 +72,17 @@ class Derived:
         """The indexes of `after`, which differs from the present image in `places` only. Cost: the places."""
         before_topics, after_topics = self.image.topics.by_id, after.topics.by_id
         changed = self.index.changed
+        come: list[str] = []
         for topic_id, partitions in places.items():
             old, new = before_topics.get(topic_id), after_topics.get(topic_id)
             if old is None and new is not None:
-                self.names.add(new.name)
+                come.append(new.name)
             elif new is None and old is not None:
                 self.names.remove(old.name)
             was = _NO_PARTITIONS if old is None else old.partitions
             now = _NO_PARTITIONS if new is None else new.partitions
             for partition_id in partitions:
                 changed(topic_id, partition_id, was.get(partition_id), now.get(partition_id))
+        for name in come:  # behind those that went: it may be the name of one of them
+            self.names.add(name)
         self.image = after

@@ -13,6 +13,7 @@ from headrace.metadata.versions import (
     CHANGES_METADATA,
     KRAFT_VERSION,
     SUPPORTED_FEATURES,
+    has_controller_registration,
 )
 from headrace.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -125,6 +126,10 @@ def _not_supported(situation: Situation, name: str, level: int) -> str | None:
     ]
     for who, features in nodes:
         reason = reason or _outside(who, features.get(name, _OFF), level)
+    if has_controller_registration(situation.metadata_version):
+        for controller_id in sorted(voter[0] for voter in situation.config.controller_quorum_voters):
+            if controller_id not in cluster.controllers and controller_id != situation.config.node_id:
+                reason = reason or f"controller {controller_id} has not registered, and may not support this feature"
     if reason is None and name not in SUPPORTED_FEATURES:
         return f"Feature {name} not found."
     return reason

@@ -49,6 +49,8 @@ METADATA_TOPIC = "__cluster_metadata"
 def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> Decision:
     """Create each topic that may be created. Raises PeerError(POLICY_VIOLATION) when they are too many records (B-C22)."""
     times = Counter(topic.name for topic in request.topics)
+    once = [topic for topic in request.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    check_partitions(sum(_asked_partitions(situation, topic) for topic in once))
     records: list[VersionedRecord] = []
     results: list[CreatableTopicResult] = []
     prohibited: list[CreatableTopicResult] = []
@@ -79,6 +81,12 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
     ]
     response = CreateTopicsResponse(topics=(*results, *duplicates, *prohibited))
     return Decision(records=() if request.validate_only else tuple(records), response=response)
+
+
+def _asked_partitions(situation: Situation, topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return situation.config.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
 def _failed(name: str, error: PeerError) -> CreatableTopicResult:
@@ -140,22 +148,18 @@ def _new_partitions(situation: Situation, topic: CreatableTopic, *, room: int) -
         raise PeerError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     count = situation.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = situation.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    check_partitions(count)
     check_size(room + count)
-    return placed_partitions(situation, count, factor)
+    try:
+        return placed_partitions(situation, count, factor)
+    except PeerError as refusal:
+        message = f"Unable to replicate the partition {factor} time(s): {refusal.message}"
+        raise PeerError(refusal.code, message) from None
 
 
 def placed_partitions(situation: Situation, count: int, factor: int) -> list[PartitionRegistration]:
     """`count` new partitions of `factor` replicas where the placement puts them. Raises PeerError(INVALID_REPLICATION_FACTOR)."""
     cluster = situation.image.cluster
-    try:
-        placed = place_replicas(
-            usable_brokers(situation), partitions=count, replication_factor=factor, rng=situation.rng
-        )
-    except PeerError as refusal:
-        raise PeerError(
-            refusal.code, f"Unable to replicate the partition {factor} time(s): {refusal.message}"
-        ) from None
+    placed = place_replicas(usable_brokers(situation), partitions=count, replication_factor=factor, rng=situation.rng)
     eligible = situation.eligible()
     partitions = [new_partition(cluster, eligible, replicas) for replicas in placed]
     found = [each for each in partitions if each is not None]
@@ -286,7 +290,7 @@ def decide_delete_topics(situation: Situation, request: DeleteTopicsRequest) -> 
     results: list[DeletableTopicResult] = []
     names, ids = _asked_for(request, results)
     chosen = _by_id(situation, ids, results)
-    _add_by_name(situation, names, chosen, results)
+    _add_by_name(situation, names, ids, chosen, results)
     records = [VersionedRecord(RemoveTopicRecord(topic_id=topic_id), 0) for topic_id in chosen]
     check_size(len(records))
     results += [
@@ -330,7 +334,11 @@ def _by_id(situation: Situation, ids: Counter[Uuid], results: list[DeletableTopi
 
 
 def _add_by_name(
-    situation: Situation, names: Counter[str], chosen: dict[Uuid, str], results: list[DeletableTopicResult]
+    situation: Situation,
+    names: Counter[str],
+    ids: Counter[Uuid],
+    chosen: dict[Uuid, str],
+    results: list[DeletableTopicResult],
 ) -> None:
     """Add the topics that are named; a name whose id was given as well takes both out."""
     for name, count in names.items():
@@ -340,8 +348,8 @@ def _add_by_name(
         if topic is None:
             message = "This server does not host this topic-partition."
             _refuse(results, name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        elif topic.id in chosen:
-            del chosen[topic.id]
+        elif topic.id in ids:
+            chosen.pop(topic.id, None)
             message = "The provided topic name maps to an ID that was already supplied."
             _refuse(results, name, topic.id, ErrorCode.INVALID_REQUEST, message)
         else:

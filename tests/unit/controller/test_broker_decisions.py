@@ -63,7 +63,7 @@ def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> Non
         ({"listeners": (Listener(name="A", host="", port=1),)}, ErrorCode.INVALID_REQUEST),
         ({"listeners": (Listener(name="A", host="h", port=0),)}, ErrorCode.INVALID_REQUEST),
         ({"broker_id": -1}, ErrorCode.INVALID_REQUEST),
-        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": ()}, ErrorCode.INVALID_REGISTRATION),
         (
             {"features": (Feature(name="metadata.version", min_supported_version=7, max_supported_version=29),)},
             ErrorCode.UNSUPPORTED_VERSION,

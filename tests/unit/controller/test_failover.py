@@ -19,6 +19,7 @@ from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import NO_LEADER, MetadataImage, ScramCredential
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -370,3 +371,28 @@ def test_nothing_waits_at_a_controller_that_lost_its_office() -> None:
     assert bench.machine.statistics.waiting == 1
     bench.lose()
     assert bench.machine.statistics.waiting == 0
+
+
+def test_a_name_that_was_deleted_and_made_again_in_vain_is_still_taken() -> None:
+    """B-C23, B26: the deletion and the creation are taken back together."""
+    bench, _ = cluster(1)
+    assert bench.ask(new("a.b")).topics[0].error_code == 0
+    bench.send(DeleteTopicsRequest(topics=(DeleteTopicState(name="a.b"),)))
+    bench.send(new("a.b"))
+    bench.lose()
+    assert bench.machine._derived is not None
+    assert same(bench.machine._derived, bench.committed_image)
+    bench.epoch += 1
+    bench.gain(next_offset=bench.next_offset + 1)
+    assert bench.ask(new("a_b")).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_refused_registration_begins_no_session() -> None:
+    """inv:C14: the former incarnation is fenced when its session has run out, whatever was refused in between."""
+    bench, _ = cluster(2, internal_metadata_max_batch_size_in_bytes=4_000)
+    bench.now_ms += SESSION_MS + 1
+    huge = registration(1, incarnation_id=registration(9).incarnation_id, rack="r" * 3_000)
+    assert bench.ask(huge).error_code == ErrorCode.POLICY_VIOLATION
+    bench.advance(500)
+    bench.commit()
+    assert bench.committed_image.cluster.brokers[1].fenced

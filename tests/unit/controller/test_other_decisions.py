@@ -241,6 +241,17 @@ def test_every_controller_must_support_the_level(bench: ControllerBench) -> None
     assert (answer.error_code, "Controller 7 does not support" in answer.error_message) == (95, True)
 
 
+def test_a_voter_that_never_registered_may_not_support_the_level() -> None:
+    """B-U02, B-C19: what it supports is not known, so the level waits for it; each of the configured voters counts."""
+    bench = active(controller_quorum_voters=((1, "h", 1), (2, "h", 2)))
+    bench.ask(register_controller(1, ("metadata.version", 7, 30)))
+    answer = bench.ask(features(("metadata.version", 30, 1)))
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "controller 2 has not registered, and may not support this feature" in answer.error_message
+    bench.ask(register_controller(2, ("metadata.version", 7, 30)))
+    assert bench.ask(features(("metadata.version", 30, 1))).error_code == 0
+
+
 def test_kraft_version_is_raised_by_raft() -> None:
     """B-U02, KIP-853: raft is asked once everybody supports it; other features follow when it has taken the level."""
     bench = active()

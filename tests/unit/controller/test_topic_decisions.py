@@ -354,3 +354,32 @@ def test_a_topic_named_twice_gets_no_partitions(bench: ControllerBench) -> None:
     answer = bench.ask(CreatePartitionsRequest(topics=(topic,), timeout_ms=1, validate_only=True))
     assert answer.results[0].error_code == 0
     assert len(bench.committed_image.topics.by_name["t"].partitions) == 1
+
+
+def test_a_topic_by_a_repeated_id_and_its_name_is_not_deleted(bench: ControllerBench) -> None:
+    """B24, S1-36: as Kafka, which refuses both."""
+    topic_id = bench.ask(create(new("twice"))).topics[0].topic_id
+    by_id = DeleteTopicState(topic_id=topic_id)
+    answer = bench.ask(DeleteTopicsRequest(topics=(by_id, by_id, DeleteTopicState(name="twice")), timeout_ms=1))
+    assert {each.error_code for each in answer.responses} == {ErrorCode.INVALID_REQUEST}
+    assert "twice" in bench.committed_image.topics.by_name
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        (("a", 6_000), ("b", 6_000)),
+        (("taken", 6_000), ("b", 6_000)),
+        (("a", 10_001),),
+    ],
+)
+def test_the_partitions_of_a_request_are_counted_together(
+    bench: ControllerBench, topics: tuple[tuple[str, int], ...]
+) -> None:
+    """B-C22, B25: before any topic is looked at, as Kafka does; none is created."""
+    assert bench.ask(create(new("taken"))).topics[0].error_code == 0
+    before = bench.committed_image.topics
+    answer = bench.ask(create(*[new(name, count) for name, count in topics]))
+    message = "Excessively large number of partitions per request."
+    assert {(each.error_code, each.error_message) for each in answer.topics} == {(ErrorCode.POLICY_VIOLATION, message)}
+    assert bench.committed_image.topics is before
