@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from headrace.core.error_code import ErrorCode
 
+MAX_ERROR_TEXT = 8_000
+"""So many characters of an error's text are kept: names and values in it are a peer's, and an answer's string has 32,767 bytes at most."""
+
 
 class PeerError(Exception):
     """A peer sent something bad or forbidden: it is answered with `code`, or its connection is closed."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
+        text = message or code.name
+        if len(text) > MAX_ERROR_TEXT:
+            text = f"{text[: MAX_ERROR_TEXT - 3]}..."
+        super().__init__(text)
         self.code = code
-        self.message = message or code.name
+        self.message = text
 
 
 class DecodeError(PeerError):
