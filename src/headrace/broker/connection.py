@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from headrace.broker.api_table import ApiRow, handler_of, request_class_of
 from headrace.broker.context import ANONYMOUS, RequestContext
 from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
-from headrace.core.errors import DecodeError
+from headrace.core.errors import DecodeError, EncodeError
 from headrace.wire.codec import decode, encode_into
+from headrace.wire.varint import skip_tags
 
 _HEAD = Struct(">iih").unpack_from  # api key and version in one number, correlation id, length of the client id
 _FRAME_HEAD = Struct(">ii").pack
@@ -119,16 +120,16 @@ class Connection:
 
     # --- from the socket ---
 
-    def frame(self, view: memoryview) -> None:
-        """One request. Bad ones close the connection (B4-B9)."""
+    def frame(self, view: memoryview) -> bool:
+        """One request. Bad ones close the connection (B4-B9). True for one that may have cost much: others have their turn before the next (M4, M6)."""
         if len(view) < 10:
             self._out.close(f"a request of {len(view)} bytes is shorter than a header")
-            return
+            return True
         api, correlation_id, id_length = _HEAD(view)
         hot = self._hot.get(api)
         if hot is not None and view[8 : hot.end] == hot.header:
             self._hot_frame(hot, view, correlation_id)
-            return
+            return False
         api_key, version = api >> 16, api & 0xFFFF
         if version & 0x8000:
             version -= 0x10000
@@ -138,6 +139,7 @@ class Connection:
                 self._begin_request(row, view, version, correlation_id, id_length)
             except DecodeError as refused:
                 self._out.close(f"{row.name} version {version}: {refused}")
+        return row is None or not row.reads_raw
 
     def _row(self, api_key: int, version: int, correlation_id: int) -> ApiRow | None:
         """The API asked for; None when it was answered or refused here."""
@@ -162,7 +164,7 @@ class Connection:
         flexible = version >= row.flexible_from
         client_id, at = self._client_id(view, id_length)
         if flexible:
-            at = skip_tagged_fields(view, at)
+            at = _behind_tags(view, at)
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
             self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
@@ -219,7 +221,7 @@ class Connection:
     # --- replies ---
 
     def _begin(self, row: ApiRow, version: int, correlation_id: int, result: HotResult, *, flexible: bool) -> None:
-        """Send the reply, or keep its place in the row."""
+        """Send the reply, or keep its place in the row. Behind one that waits there are only requests that may be many, and not more than allowed (M4)."""
         if isinstance(result, bytes):
             result = EncodedReply((result,))
         if not self._slots and not isinstance(result, Deferred):
@@ -227,12 +229,12 @@ class Connection:
             return
         slot = _Slot(row, version, correlation_id, flexible=flexible)
         self._slots.append(slot)
+        if row.key not in _PIPELINED or len(self._slots) >= self._surface.max_in_flight:
+            self._out.held = True
         if not isinstance(result, Deferred):
             slot.reply = result
             return
         slot.deferred = result
-        if row.key not in _PIPELINED or len(self._slots) >= self._surface.max_in_flight:
-            self._out.held = True
         result.when_done(lambda reply: self._done(slot, reply))
 
     def _done(self, slot: _Slot, reply: AnyReply) -> None:
@@ -266,7 +268,11 @@ class Connection:
                 self._out.pieces.extend(reply.pieces)
         elif isinstance(reply, Reply):
             out = bytearray(_FRAME_HEAD_FLEXIBLE(0, correlation_id, 0) if flexible else _FRAME_HEAD(0, correlation_id))
-            encode_into(reply.message, version, out)
+            try:
+                encode_into(reply.message, version, out)
+            except EncodeError as error:  # whoever completed the reply goes on: it is this connection's trouble only
+                self._out.close(f"the answer to {row.name} version {version} cannot be written: {error}")
+                return
             _SET_LENGTH(out, 0, len(out) - 4)
             self._out.pieces.append(bytes(out))
         elif isinstance(reply, CloseConnection):
@@ -308,33 +314,9 @@ class Connection:
         self.software_version = request.client_software_version or "unknown"
 
 
-def skip_tagged_fields(view: memoryview, at: int) -> int:
-    """Where the body begins after a header's tagged fields. Raises DecodeError (B8)."""
-    count, at = _unsigned_varint(view, at)
-    previous = -1
-    for _ in range(count):
-        tag, at = _unsigned_varint(view, at)
-        if tag <= previous:
-            raise DecodeError(f"tagged field {tag} after {previous} in a request header")
-        previous = tag
-        size, at = _unsigned_varint(view, at)
-        at += size
-        if at > len(view):
-            raise DecodeError(f"tagged field {tag} of {size} bytes in a request of {len(view)}")
-    return at
-
-
-def _unsigned_varint(view: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(view):
-        byte = view[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if value >= 1 << 32:
-                break
-            return value, at
-        shift += 7
-        if shift > 28:
-            break
-    raise DecodeError("a malformed varint in a request header")
+def _behind_tags(view: memoryview, at: int) -> int:
+    """Where the body begins after a header's tagged fields. Raises DecodeError (B8, B9)."""
+    try:
+        return skip_tags(view, at)
+    except IndexError:
+        raise DecodeError("the tagged fields of a request header are cut off") from None

@@ -169,6 +169,10 @@ class Listener:
         limits = self.limits
         for connection in list(self.connections):
             waited_ms = (now - connection.active_at) * 1000
+            if connection.is_closed:  # its last answers are still with the transport
+                if waited_ms > limits.slow_reader_timeout_ms:
+                    connection.abort("the peer does not read its answers")
+                continue
             if connection.frame_since is not None and not connection.is_reading:
                 connection.frame_since = now  # it is us who do not read
             elif connection.frame_since is not None:

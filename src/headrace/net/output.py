@@ -51,9 +51,7 @@ class Output:
         self.since: float | None = None
         if transport.get_extra_info("ssl_object") is None:
             plain = transport.get_extra_info("socket")
-            if plain is not None:
-                self._direct = socket.socket(fileno=os.dup(plain.fileno()))
-                _do_not_pace_locally(self._direct)
+            self._direct = None if plain is None else _second_way(plain)
 
     def send(self, pieces: list[Piece]) -> None:
         """Send the pieces in order, behind what waits."""
@@ -186,6 +184,16 @@ class _Rest:
         self.file: ReadableFile | None = part.file
         self.position = part.position + done
         self.size = part.size - done
+
+
+def _second_way(plain: socket.socket) -> socket.socket | None:
+    """Another descriptor of a connection; None when the process may have no more of them."""
+    try:
+        direct = socket.socket(fileno=os.dup(plain.fileno()))
+    except OSError:
+        return None
+    _do_not_pace_locally(direct)
+    return direct
 
 
 def _do_not_pace_locally(connection: socket.socket) -> None:

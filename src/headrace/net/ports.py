@@ -32,8 +32,8 @@ class FileBytes(Protocol):
 class FrameHandler(Protocol):
     """Understands requests. `frame` gets one request without its length; the view is valid during the call only."""
 
-    def frame(self, view: memoryview) -> None:
-        """A whole request has arrived. A refusal is said through `ConnectionOut.close`."""
+    def frame(self, view: memoryview) -> bool:
+        """A whole request has arrived. A refusal is said through `ConnectionOut.close`. True when others should have a turn before the next one."""
 
     def closed(self) -> None:
         """The connection is gone."""

@@ -23,6 +23,8 @@ _MIN_FRAME_BYTES = 8
 _OWN_FROM_BYTES = 32 << 10
 _OWN_ROOM_BYTES = 128 << 10
 _FRAMES_A_TURN = 512
+_BEFORE_ITS_TURN_BYTES = 64
+"""So much is read of a connection that should not be read yet: uvloop begins when `connection_made` is over, whatever was said in it."""
 
 
 class ConnectionHub(Protocol):
@@ -114,8 +116,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         wait_s = self._listener.creation_wait_s()
         if wait_s > 0:
             self.held = True
-            self._set_reading()
             self._listener.later(wait_s, self.resume)
+        if wait_s > 0 or self._listener.memory.is_exhausted:
+            self._own = bytearray(_BEFORE_ITS_TURN_BYTES)
+            self._count_own()
+            self._listener.soon(self.read_again)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         own = self._own
@@ -158,7 +163,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # --- the handler's calls (ConnectionOut) ---
 
     def flush(self) -> None:
-        if self.pieces and not self._running:
+        if self.pieces and not self._running and not self.is_closed:
             self._send()
 
     def resume(self) -> None:
@@ -174,6 +179,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
+        self.active_at = self._listener.now()
         hint = hint_for(self._first)
         self._listener.closed_log.closed(listener=self._listener.name, peer=self.peer, reason=reason, hint=hint)
         if self.pieces:
@@ -193,6 +199,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """The node stops: send what is ready and close, without a line in the log."""
         if not self.is_closed:
             self.is_closed = True
+            self.active_at = self._listener.now()
             if self.pieces:
                 self._send()
             self._output.finish()
@@ -270,7 +277,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._pos = stop
             if self._own is not None:
                 self._listener.memory.release(self)
-            frame(view[pos + 4 : stop])
+                self.frame_since = None
+            if frame(view[pos + 4 : stop]):
+                return 0, self._end > stop
         return 0, True
 
     def _keep_rest(self, frame_size: int) -> None:
@@ -280,7 +289,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if rest >= _OWN_FROM_BYTES:
                 self._own = self._pool.take()
             else:
-                self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, _OWN_ROOM_BYTES)))
+                self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, 16 * rest, _OWN_ROOM_BYTES)))
                 self._own[:rest] = self._pool.shared_view[self._pos : self._end]
                 self._pos, self._end = 0, rest
         elif self._pos >= len(self._own) // 2:
@@ -317,7 +326,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._count_own()
 
     def _count_own(self) -> None:
-        size = self._end - self._pos if self._own is not None else 0
+        size = 0 if self._own is None else len(self._own)
         if size != self._own_counted:
             change, self._own_counted = size - self._own_counted, size
             self._listener.memory.changed(change)

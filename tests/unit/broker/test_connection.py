@@ -1,0 +1,138 @@
+"""Do replies leave in the order of requests, and is there a bound to what waits behind one that is late?"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from headrace.broker.api_table import ApiRow
+from headrace.broker.connection import Connection, Surface
+from headrace.broker.context import RequestContext
+from headrace.broker.reply import NO_REPLY, CloseConnection, Deferred, EncodedReply, HotResult, Reply
+from headrace.wire.codec import encode
+from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.raw import header
+
+PRODUCE = ApiRow(0, "produce", 3, 13, 9, reads_raw=True, handler_module="tests.support.answers")
+METADATA = ApiRow(3, "metadata", 0, 13, 9, handler_module="tests.support.answers")
+BODY = {0: b"any", 3: encode(MetadataRequest(topics=()), 12)}
+
+
+class Out:
+    """The socket side: remembers."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.pieces: list[Any] = []
+        self.closed: list[str] = []
+
+    def flush(self) -> None:
+        """Everything is in `pieces`."""
+
+    def resume(self) -> None:
+        """Deliver again."""
+        self.held = False
+
+    def close(self, reason: str) -> None:
+        """Remember why."""
+        self.closed.append(reason)
+
+    @property
+    def answered(self) -> list[int]:
+        """The correlation ids of the replies so far."""
+        return [struct.unpack_from(">ii", bytes(piece))[1] for piece in self.pieces]
+
+
+class Setting:
+    """A connection; `late` are the produces that wait."""
+
+    def __init__(self, *, max_in_flight: int = 1_000) -> None:
+        self.out = Out()
+        self.late: list[Deferred] = []
+        self.now: HotResult = Reply(MetadataResponse(brokers=(), topics=()))
+        surface = Surface(
+            listener="L",
+            rows={0: PRODUCE, 3: METADATA},
+            target=self._answer,
+            now_ms=lambda: 5,
+            refuses={},
+            max_in_flight=max_in_flight,
+        )
+        self.connection = Connection(surface, self.out, client_host="h", connection_id=1)
+
+    def _answer(self, request: object, context: RequestContext) -> HotResult:
+        if context.api_key == PRODUCE.key:
+            self.late.append(Deferred())
+            return self.late[-1]
+        return self.now
+
+    def is_held(self) -> bool:
+        """Whether no further request is taken in."""
+        return self.out.held
+
+    def ask(self, row: ApiRow, correlation_id: int) -> bool:
+        """A request arrives."""
+        return self.connection.frame(memoryview(header(row, 12, correlation_id) + BODY[row.key]))
+
+
+def test_behind_a_late_produce_another_kind_of_request_stops_the_connection() -> None:
+    """inv:M4, B-W07: its answer is kept until its turn, and nothing more is taken in meanwhile."""
+    setting = Setting()
+    setting.ask(PRODUCE, 1)
+    assert not setting.is_held()
+    setting.ask(METADATA, 2)
+    assert setting.is_held()
+    assert setting.out.answered == []
+    setting.late[0].complete(EncodedReply((b"done",)))
+    assert setting.out.answered == [1, 2]
+    assert not setting.is_held()
+
+
+def test_so_many_produces_may_be_late_and_no_more() -> None:
+    """inv:M4, fault:S99: `headrace.max.requests.in.flight`, whatever becomes of each."""
+    setting = Setting(max_in_flight=3)
+    for number in (1, 2):
+        setting.ask(PRODUCE, number)
+    assert not setting.is_held()
+    setting.ask(PRODUCE, 3)
+    assert setting.is_held()
+    for late in setting.late:
+        late.complete(NO_REPLY)
+    assert not setting.is_held()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_answer_that_cannot_be_written_costs_its_connection_only(*, is_late: bool) -> None:
+    """input:B26: whoever completes a reply (the quorum node, say) does not hear of it."""
+    setting = Setting()
+    if is_late:
+        setting.ask(PRODUCE, 1)
+    setting.now = Reply(MetadataResponse(brokers=(), topics=(), cluster_id="x" * 32_768))
+    setting.ask(METADATA, 2)
+    if is_late:
+        setting.late[0].complete(EncodedReply((b"done",)))
+    assert setting.out.answered == ([1] if is_late else [])
+    assert len(setting.out.closed) == 1
+    assert "metadata version 12 cannot be written" in setting.out.closed[0]
+
+
+def test_a_late_refusal_closes_in_its_turn() -> None:
+    """B-W07: a failed produce with acks=0 closes the connection after the answers before it."""
+    setting = Setting()
+    setting.ask(PRODUCE, 1)
+    setting.ask(PRODUCE, 2)
+    setting.late[1].complete(CloseConnection("acks=0 failed"))
+    assert setting.out.closed == []
+    setting.late[0].complete(EncodedReply((b"done",)))
+    assert setting.out.answered == [1]
+    assert setting.out.closed == ["acks=0 failed"]
+
+
+def test_only_produce_and_fetch_go_on_in_the_same_turn() -> None:
+    """inv:M6: after another request, which may have cost much, others have their turn."""
+    setting = Setting()
+    assert setting.ask(METADATA, 1)
+    assert not setting.ask(PRODUCE, 2)
+    assert not setting.ask(PRODUCE, 3)

@@ -1,0 +1,235 @@
+"""What does a connection do with the bytes that come, however they are cut?"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.closed_log import ClosedConnectionLog
+from headrace.net.limits import ConnectionLimits
+from headrace.net.ports import FrameHandler
+from headrace.net.protocol import ServerConnection
+from headrace.net.spinning import Spinner
+
+
+class Wire(asyncio.Transport):
+    """The event loop's side of a connection: remembers what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.is_shut = False
+        self._is_read = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.written += data
+
+    def is_reading(self) -> bool:
+        """Whether bytes are wanted."""
+        return self._is_read
+
+    def pause_reading(self) -> None:
+        """Remember."""
+        self._is_read = False
+
+    def resume_reading(self) -> None:
+        """Remember."""
+        self._is_read = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Everything fits."""
+
+    def is_closing(self) -> bool:
+        """After `close`."""
+        return self.is_shut
+
+    def close(self) -> None:
+        """Remember."""
+        self.is_shut = True
+
+
+class Hub:
+    """A listener without sockets, whose time a test moves. `turns` are the callbacks of the next turn of the loop."""
+
+    def __init__(self, handler: FrameHandler) -> None:
+        self.name = "L"
+        self.limits = ConnectionLimits()
+        self.pool = BufferPool()
+        self.memory = RequestMemory()
+        self.closed_log = ClosedConnectionLog()
+        self.turn_time = 0.0
+        self.spinner = Spinner()
+        self.turns: list[Callable[[], None]] = []
+        self.wait_s = 0.0
+        self._handler = handler
+
+    def now(self) -> float:
+        """The test's time."""
+        return self.turn_time
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """In the next turn."""
+        self.turns.append(callback)
+
+    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
+        """Nothing waits here."""
+
+    def creation_wait_s(self) -> float:
+        """What the test says."""
+        return self.wait_s
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Everybody."""
+        return None
+
+    def gone(self, connection: ServerConnection) -> None:
+        """Nothing is counted."""
+
+    def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
+        """There is none."""
+        raise fault
+
+    def handler_for(self, connection: ServerConnection) -> FrameHandler:
+        """The test's."""
+        return self._handler
+
+
+class Frames:
+    """Keeps the frames; `is_costly` ends the turn after each."""
+
+    def __init__(self, *, is_costly: bool = False) -> None:
+        self.seen: list[bytes] = []
+        self._is_costly = is_costly
+
+    def frame(self, view: memoryview) -> bool:
+        """Keep it."""
+        self.seen.append(bytes(view))
+        return self._is_costly
+
+    def closed(self) -> None:
+        """Nothing to do."""
+
+
+def connect(handler: Frames) -> tuple[ServerConnection, Hub, Wire]:
+    """A connection that was just made."""
+    hub, wire = Hub(handler), Wire()
+    connection = ServerConnection(hub)
+    connection.connection_made(wire)
+    return connection, hub, wire
+
+
+def receive(connection: ServerConnection, data: bytes) -> None:
+    """Bytes arrive."""
+    while data:
+        view = connection.get_buffer(-1)
+        part = data[: len(view)]
+        view[: len(part)] = part
+        connection.buffer_updated(len(part))
+        data = data[len(part) :]
+
+
+def frame(size: int, fill: bytes = b"x") -> bytes:
+    """A frame of `size` bytes."""
+    return struct.pack(">i", size) + fill * size
+
+
+def test_each_request_of_a_steady_stream_has_its_own_time() -> None:
+    """input:B3: on a slow line a request's end and the next one's beginning often come together, and all are of one size."""
+    handler = Frames()
+    connection, hub, _ = connect(handler)
+    stream = b"".join(frame(1_000) for _ in range(50))
+    began: list[Any] = []
+    for at in range(0, len(stream), 700):
+        hub.turn_time += 1.0
+        receive(connection, stream[at : at + 700])
+        if connection.frame_since is not None:
+            began.append(hub.turn_time - connection.frame_since)
+    assert len(handler.seen) == 50
+    assert max(began) <= 2.0
+
+
+def test_others_have_a_turn_after_each_costly_request() -> None:
+    """inv:M6, fault:S99: a hundred at once are served one a turn; the order stays."""
+    handler = Frames(is_costly=True)
+    connection, hub, wire = connect(handler)
+    receive(connection, b"".join(frame(10, bytes([number])) for number in range(100)))
+    assert len(handler.seen) == 1
+    assert not wire.is_reading()
+    for number in range(2, 101):
+        turns, hub.turns = hub.turns, []
+        for turn in turns:
+            turn()
+        assert len(handler.seen) == number
+    assert [each[0] for each in handler.seen] == list(range(100))
+    assert wire.is_reading()
+    assert hub.turns == []
+
+
+def test_a_connection_that_waits_its_turn_is_not_read() -> None:
+    """inv:M4, fault:S95, KIP-612: although the loop begins to read only after it told of the connection, whatever was said then."""
+    hub, wire = Hub(Frames()), Wire()
+    hub.wait_s = 1.0
+    connection = ServerConnection(hub)
+    connection.connection_made(wire)
+    wire.resume_reading()
+    assert len(connection.get_buffer(-1)) <= 64
+    for turn in hub.turns:
+        turn()
+    assert not wire.is_reading()
+    connection.resume()
+    assert wire.is_reading()
+
+
+def test_a_new_connection_waits_for_memory_too() -> None:
+    """inv:M1: it has not asked, and the loop reads at once; so it gets next to nothing to read into."""
+    handler = Frames()
+    hub, wire = Hub(handler), Wire()
+    hub.memory.limit = 100
+    hub.memory.changed(100)
+    first, connection = ServerConnection(hub), ServerConnection(hub)
+    first.connection_made(Wire())
+    receive(first, b"\0")
+    connection.connection_made(wire)
+    wire.resume_reading()
+    data = frame(200)
+    connection.get_buffer(-1)[:64] = data[:64]
+    connection.buffer_updated(64)
+    assert hub.memory.held <= 100 + 2 * 64
+    assert not wire.is_reading()
+    hub.memory.changed(-100)
+    first.connection_lost(None)
+    assert wire.is_reading()
+    receive(connection, data[64:])
+    assert handler.seen == [data[4:]]
+
+
+def test_nothing_is_sent_behind_what_closed_the_connection() -> None:
+    """B-W07: an answer that comes later would stand in the place of one that never came."""
+    connection, _, wire = connect(Frames())
+    connection.pieces.append(b"first")
+    connection.close("refused")
+    connection.pieces.append(b"second")
+    connection.flush()
+    assert bytes(wire.written) == b"first"
+    assert wire.is_shut
+
+
+def test_a_length_that_was_told_takes_no_memory() -> None:
+    """inv:M2, fault:S96: what is kept for a begun request follows the bytes that came."""
+    connection, hub, _ = connect(Frames())
+    receive(connection, struct.pack(">i", 100_000_000) + b"x")
+    assert 0 < hub.memory.held <= 4_096
+
+
+def test_memory_is_counted_as_it_is_taken() -> None:
+    """inv:M1: a buffer that a connection keeps counts whole, until it is given back."""
+    connection, hub, _ = connect(Frames())
+    data = frame(900_000)
+    receive(connection, data[:40_000])
+    assert hub.memory.held == hub.pool.size
+    receive(connection, data[40_000:])
+    assert hub.memory.held == 0
