@@ -8,9 +8,12 @@ import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 
+from headrace.core.listener_settings import MAX_PORT
 from headrace.core.peers import SendFailure
 
 _REFUSALS = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})
+_NO_ADDRESS = (OSError, ValueError)
+"""What comes of a name off the wire that cannot be one: with an empty or a long label, or a NUL byte."""
 
 
 async def connect(
@@ -18,36 +21,49 @@ async def connect(
 ) -> SendFailure | None:
     """Connect to the first of the host's addresses that takes it; None when `protocol` has its connection.
 
-    REFUSED: every address answered, and refused. TIMED_OUT: one was silent. DISCONNECTED: there is no way or no such name.
+    A silent address leaves the others their share of the time. REFUSED: every address answered, and refused. TIMED_OUT: one was silent.
+    DISCONNECTED: there is no way, no such name, or no such port.
     """
     loop = asyncio.get_running_loop()
-    failures: list[SendFailure] = []
+    ends_at = loop.time() + timeout_s
     try:
-        async with asyncio.timeout(timeout_s):
-            for address in await _addresses(host, port):
-                try:
-                    await loop.create_connection(protocol, address, port)
-                except OSError as error:
-                    is_refusal = error.errno in _REFUSALS
-                    failures.append(SendFailure.REFUSED if is_refusal else _silence_or_not(error))
-                else:
-                    return None
+        if not 0 < port <= MAX_PORT:
+            return SendFailure.DISCONNECTED  # uvloop would take the lower sixteen bits
+        async with asyncio.timeout_at(ends_at):
+            addresses = await _addresses(host, port)
     except TimeoutError:
         return SendFailure.TIMED_OUT
-    except OSError:
+    except _NO_ADDRESS:
         return SendFailure.DISCONNECTED
+    failures: list[SendFailure] = []
+    for number, address in enumerate(addresses):
+        share_s = (ends_at - loop.time()) / (len(addresses) - number)
+        failure = await _connect_to(address, port, protocol, timeout_s=share_s)
+        if failure is None:
+            return None
+        failures.append(failure)
     for worst in (SendFailure.TIMED_OUT, SendFailure.DISCONNECTED):
         if worst in failures:
             return worst
     return SendFailure.REFUSED
 
 
-def _silence_or_not(error: OSError) -> SendFailure:
-    return SendFailure.TIMED_OUT if error.errno == errno.ETIMEDOUT else SendFailure.DISCONNECTED
+async def _connect_to(
+    address: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, timeout_s: float
+) -> SendFailure | None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.get_running_loop().create_connection(protocol, address, port)
+    except TimeoutError:  # ours or the system's
+        return SendFailure.TIMED_OUT
+    except _NO_ADDRESS as error:
+        is_refusal = isinstance(error, OSError) and error.errno in _REFUSALS
+        return SendFailure.REFUSED if is_refusal else SendFailure.DISCONNECTED
+    return None
 
 
 async def _addresses(host: str, port: int) -> list[str]:
-    """The host's addresses, each once. Raises OSError: no such name."""
+    """The host's addresses, each once. Raises OSError, ValueError: no such name."""
     try:
         return [str(ip_address(host))]
     except ValueError:

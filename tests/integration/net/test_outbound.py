@@ -273,3 +273,49 @@ def test_a_request_that_the_common_version_cannot_say_is_not_sent() -> None:
             assert not isinstance(await links.ask(peer.port), SendFailure)
 
     run(test)
+
+
+class TwoHomes(asyncio.SelectorEventLoop):
+    """A loop that knows one name, of a host with two addresses."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        """127.0.0.2, then 127.0.0.1."""
+        assert host == "two-homes"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+
+
+def test_a_silent_address_leaves_time_for_the_others() -> None:
+    """B-R28: a host of which one address is cut off is reached by the other one."""
+
+    async def main() -> None:
+        async with Peer(heartbeat_answered) as peer:
+            with socket.socket() as silent_one, socket.socket() as first, socket.socket() as second:
+                silent_one.bind(("127.0.0.2", peer.port))
+                silent_one.listen(0)
+                for one in (first, second):  # they fill the row of those that wait to be accepted
+                    one.setblocking(False)
+                    one.connect_ex(("127.0.0.2", peer.port))
+                assert await probe("two-homes", peer.port, timeout_s=1) is None
+                assert await probe("127.0.0.2", peer.port, timeout_s=0.2) is SendFailure.TIMED_OUT
+
+    with asyncio.Runner(loop_factory=TwoHomes) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize("loop", [new_event_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("host", ["a..b", "a" * 70, "a\0b", "\u00e4" * 70, ".x"])
+def test_a_text_that_is_no_host_name_is_disconnected(host: str, loop: Any) -> None:
+    """input:B29, input:B23: addresses come from registrations; a link to one that cannot be is asked again and again like any other."""
+
+    async def main() -> None:
+        assert await probe(host, 1, timeout_s=10) is SendFailure.DISCONNECTED
+        assert await probe("127.0.0.1", 70_000, timeout_s=10) is SendFailure.DISCONNECTED
+        links = OutboundLinks(SETTINGS)
+        for _ in range(2):
+            future: asyncio.Future[Message | SendFailure] = asyncio.get_running_loop().create_future()
+            links.ask((host, 1, "p"), HEARTBEAT, timeout_ms=10_000, done=future.set_result)
+            assert await future is SendFailure.DISCONNECTED
+        links.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
