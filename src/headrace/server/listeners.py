@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 from headrace.broker.api_table import ApiRow
@@ -12,6 +16,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener as ListenerConfig
 from headrace.core.listener import SecurityProtocol
 from headrace.core.node_config import NodeConfig
+from headrace.core.node_rules import parse_ip_overrides
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
@@ -19,22 +24,31 @@ from headrace.net.ports import FrameHandler
 from headrace.net.protocol import ServerConnection
 from headrace.net.spinning import Spinner
 
+_LOG = logging.getLogger("headrace.server")
+
 
 class NodeListeners:
     """The listeners of one node; buffers and limits are shared among them.
 
-    Controller listeners count their connections apart: clients cannot use up the quorum's (S95).
+    Controller listeners count their connections and the memory of requests apart: clients cannot use up the quorum's (S95, M6).
     """
 
     def __init__(self, config: NodeConfig, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._now_ms = now_ms
-        self._shared = SharedByListeners(
-            pool=BufferPool(), memory=RequestMemory(config.queued_max_request_bytes), spinner=Spinner()
-        )
+        pool, spinner = BufferPool(), Spinner()
+        self._shared = {
+            is_quorums: SharedByListeners(
+                pool=pool, memory=RequestMemory(config.queued_max_request_bytes), spinner=spinner
+            )
+            for is_quorums in (True, False)
+        }
         self._counters = {True: ConnectionCounter(), False: ConnectionCounter()}
         self._surfaces: dict[str, Surface] = {}
         self._listeners: dict[str, Listener] = {}
+        self._limits = connection_limits(config)
+        self._overrides_text = ""
+        self._looking_up: asyncio.Task[None] | None = None
         self.is_shut: Callable[[], bool] = lambda: False
         """Whether clients are turned away at present; the controllers' listeners never are."""
 
@@ -44,17 +58,21 @@ class NodeListeners:
             raise OperatorError(
                 f"listener {configured}: {configured.security_protocol.name} is not supported yet; use PLAINTEXT"
             )
+        await self._look_up_at_start()
+        is_quorums = configured.name in self._config.controller_listener_names
         listener = Listener(
             configured.name,
             lambda connection, number: self._connection(configured.name, connection, number),
-            limits=connection_limits(self._config),
-            shared=self._shared,
-            counter=self._counters[configured.name in self._config.controller_listener_names],
+            limits=self._limits,
+            shared=self._shared[is_quorums],
+            counter=self._counters[is_quorums],
         )
         try:
             await listener.bind(configured.host or None, configured.port)
         except OSError as error:
             raise OperatorError(f"listener {configured} cannot be opened: {error.strerror or error}") from error
+        except ValueError as error:
+            raise OperatorError(f"listener {configured} cannot be opened: {configured.host} is no host name") from error
         self._listeners[configured.name] = listener
         return configured._replace(port=listener.port)
 
@@ -83,16 +101,47 @@ class NodeListeners:
 
     async def close(self, names: tuple[str, ...]) -> None:
         """Close some listeners and their connections."""
+        if self._looking_up is not None:
+            self._looking_up.cancel()
         for name in names:
             listener = self._listeners.pop(name, None)
             if listener is not None:
                 await listener.close()
 
     def follow(self, config: NodeConfig) -> None:
-        """Settings were changed while the node runs: new limits hold from the next connection and frame on."""
-        limits = connection_limits(config)
+        """Settings were changed while the node runs: new limits hold from the next connection and frame on, those of hosts once they are found."""
+        text = config.max_connections_per_ip_overrides
+        known = self._limits.per_ip_overrides if text == self._overrides_text else {}
+        self._use(replace(connection_limits(config), per_ip_overrides=known))
+        if text != self._overrides_text:
+            self._overrides_text = text
+            if self._looking_up is not None:
+                self._looking_up.cancel()
+            self._looking_up = asyncio.get_running_loop().create_task(self._look_up(text))
+
+    def _use(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
         for listener in self._listeners.values():
             listener.limits = limits
+
+    async def _look_up_at_start(self) -> None:
+        """The hosts of `max.connections.per.ip.overrides`. Raises OperatorError: nobody knows one, as in Kafka."""
+        text = self._config.max_connections_per_ip_overrides
+        if text != self._overrides_text:
+            found, unknown = await by_address(parse_ip_overrides(text))
+            if unknown:
+                raise OperatorError(f"max.connections.per.ip.overrides: nobody knows the host {unknown[0]}")
+            self._overrides_text = text
+            self._use(replace(self._limits, per_ip_overrides=found))
+
+    async def _look_up(self, text: str) -> None:
+        """The same while the node runs: the change is made already, so a host that nobody knows has no limit of its own."""
+        found, unknown = await by_address(parse_ip_overrides(text))
+        self._use(replace(self._limits, per_ip_overrides=found))
+        if unknown:
+            _LOG.warning(
+                "max.connections.per.ip.overrides: nobody knows %s: no limits of their own", ", ".join(unknown)
+            )
 
     def names(self) -> tuple[str, ...]:
         """Those that are bound."""
@@ -108,13 +157,12 @@ def _never() -> bool:
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:
-    """The limits that the settings say. Socket buffers are the system's own unless the file sets them."""
+    """The limits that the settings say, but for those of single hosts. Socket buffers are the system's own unless the file sets them."""
     given = config.originals
     return ConnectionLimits(
         max_frame_bytes=config.socket_request_max_bytes,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
-        per_ip_overrides=_overrides(config.max_connections_per_ip_overrides),
         max_creation_rate=config.max_connection_creation_rate,
         idle_timeout_ms=config.connections_max_idle_ms,
         frame_timeout_ms=config.headrace_frame_timeout_ms,
@@ -126,14 +174,20 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
     )
 
 
-def _overrides(text: str) -> dict[str, int]:
-    """`host:count` pairs of `max.connections.per.ip.overrides`; host names become addresses."""
-    found = {}
-    for part in text.split(","):
-        host, colon, count = part.strip().rpartition(":")
-        if colon:
-            try:
-                found[socket.gethostbyname(host)] = int(count)
-            except (OSError, ValueError) as error:
-                raise OperatorError(f"max.connections.per.ip.overrides: {part.strip()}: {error}") from error
-    return found
+async def by_address(counts: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
+    """Counts by the addresses of the hosts they are given for, and the hosts that nobody knows."""
+    found: dict[str, int] = {}
+    unknown: list[str] = []
+    for host, count in counts.items():
+        try:
+            found[str(ip_address(host))] = count
+            continue
+        except ValueError:
+            pass
+        try:
+            addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, ValueError):
+            unknown.append(host)
+        else:
+            found |= {str(address[0]): count for *_, address in addresses}
+    return found, unknown
