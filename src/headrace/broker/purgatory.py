@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from headrace.broker.reply import Deferred
+
+_SPARE_DEADLINES = 1_024
 
 
 class _Waiting:
@@ -53,6 +55,8 @@ class Purgatory:
             self._by_key.setdefault(key, {})[number] = waiting
         if deferred.deadline_ms is not None:
             heappush(self._deadlines, (deferred.deadline_ms, number))
+            if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
+                self._forget_deadlines()
         deferred.on_abandoned = lambda: self._forget(number)
 
     def moved(self, key: Hashable) -> None:
@@ -78,6 +82,11 @@ class Purgatory:
         while self._deadlines and self._deadlines[0][1] not in self._waiting:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
+
+    def _forget_deadlines(self) -> None:
+        """Of replies that were given long before their time: a client may ask for weeks, and produce all day (M5)."""
+        self._deadlines = [each for each in self._deadlines if each[1] in self._waiting]
+        heapify(self._deadlines)
 
     def _forget(self, number: int) -> None:
         waiting = self._waiting.pop(number, None)

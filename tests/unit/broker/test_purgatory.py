@@ -71,3 +71,18 @@ def test_a_reply_is_given_once() -> None:
     assert not deferred.complete(NO_REPLY)
     deferred.when_done(seen.append)
     assert seen == [Reply(1)]
+
+
+def test_deadlines_of_replies_that_were_given_are_not_kept() -> None:
+    """inv:M5: a client that asks for weeks and is answered at once, all day long."""
+    purgatory = Purgatory()
+    for _ in range(10_000):
+        _, ready = waiting(purgatory, deadline_ms=2**31)
+        ready.append(True)
+        purgatory.moved("a")
+    late, _ = waiting(purgatory, deadline_ms=500)
+    assert len(purgatory) == 1
+    assert purgatory.next_deadline_ms() == 500
+    assert len(purgatory._deadlines) < 2_000
+    purgatory.expire(500)
+    assert late.reply == Reply("late")
