@@ -36,11 +36,11 @@ def replay_command(file: str, steps: int) -> int:
     try:
         with open(file, encoding="utf-8") as lines:
             begun = lines.read(4096)
+        return _replay_journal(file, steps) if _is_journal(begun) else _replay_failure(file, steps)
     except OSError as error:
         raise OperatorError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise OperatorError(f"{file} is neither a journal nor a failure file: it is not text") from None
-    return _replay_journal(file, steps) if _is_journal(begun) else _replay_failure(file, steps)
 
 
 def _is_journal(begun: str) -> bool:

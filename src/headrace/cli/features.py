@@ -14,6 +14,7 @@ from headrace.client.admin_cluster import FeatureLevels, UpgradeType
 from headrace.core.errors import OperatorError
 from headrace.metadata.releases import (
     FEATURES,
+    HIGHEST_LEVEL,
     default_level,
     feature_dependencies,
     parse_feature,
@@ -37,12 +38,13 @@ def command(context: click.Context, /, **options: Any) -> None:
 
 @command.command("describe", help="Describe the features that are on.")
 @click.option("--node-id", type=int, metavar="ID", help="Ask this node what it supports.")
+@json_option
 @click.pass_obj
-def describe(options: dict[str, Any], node_id: int | None) -> int:
+def describe(options: dict[str, Any], node_id: int | None, as_json: bool) -> int:
     """B-T08."""
     with connect_by(options) as client:
         features = client.run(admin_cluster.describe_features, node_id=node_id)
-    if options["as_json"]:
+    if as_json or options["as_json"]:
         show_json([
             {
                 "feature": each.name,
@@ -87,6 +89,7 @@ def _line(each: FeatureLevels) -> str:
 
 def level_options(function: F) -> F:
     """Which features should have which levels."""
+    function = json_option(function)
     function = click.option("--dry-run", "is_dry_run", is_flag=True, help="Say what would happen, and change nothing.")(
         function
     )
@@ -110,10 +113,11 @@ def upgrade(
     release_version: str | None,
     features: tuple[str, ...],
     is_dry_run: bool,
+    as_json: bool,
 ) -> int:
     """B-T08."""
-    levels = wanted_levels(metadata, release_version, features)
-    return _update(options, "upgrade", levels, kind=UpgradeType.UPGRADE, is_dry_run=is_dry_run)
+    levels = wanted_levels(metadata, release_version, features, kind=UpgradeType.UPGRADE)
+    return _update(_said(options, as_json), "upgrade", levels, kind=UpgradeType.UPGRADE, is_dry_run=is_dry_run)
 
 
 @command.command("downgrade", help="Lower feature levels.")
@@ -126,28 +130,30 @@ def downgrade(
     release_version: str | None,
     features: tuple[str, ...],
     is_dry_run: bool,
+    as_json: bool,
     unsafe: bool,
 ) -> int:
     """B-T08."""
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    return _update(
-        options, "downgrade", wanted_levels(metadata, release_version, features), kind=kind, is_dry_run=is_dry_run
-    )
+    levels = wanted_levels(metadata, release_version, features, kind=kind)
+    return _update(_said(options, as_json), "downgrade", levels, kind=kind, is_dry_run=is_dry_run)
 
 
 @command.command("disable", help="Turn features off: the same as lowering them to level 0.")
 @click.option("--feature", "features", multiple=True, metavar="FEATURE", help="A feature; may be repeated.")
 @click.option("--unsafe", is_flag=True, help="Do it even if metadata may be lost for good.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Say what would happen, and change nothing.")
+@json_option
 @click.pass_obj
-def disable(options: dict[str, Any], features: tuple[str, ...], unsafe: bool, is_dry_run: bool) -> int:
+def disable(options: dict[str, Any], features: tuple[str, ...], unsafe: bool, is_dry_run: bool, as_json: bool) -> int:
     """B-T08."""
     if len(set(features)) != len(features):
         raise OperatorError(
             f"Feature {next(name for name in features if features.count(name) > 1)} was specified more than once."
         )
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    return _update(options, "disable", dict.fromkeys(features, 0), kind=kind, is_dry_run=is_dry_run)
+    levels = dict.fromkeys(features, 0)
+    return _update(_said(options, as_json), "disable", levels, kind=kind, is_dry_run=is_dry_run)
 
 
 @command.command("version-mapping", help="Print the feature levels of a release; of the latest without one.")
@@ -164,27 +170,55 @@ def mapping(release_version: str | None) -> int:
 )
 def dependencies(features: tuple[str, ...]) -> int:
     """B-T08."""
-    print("\n".join(feature_dependencies(dict(parse_feature(each) for each in features))))
+    levels = dict(parse_feature(each) for each in features)
+    for name, level in levels.items():
+        if name in HIGHEST_LEVEL and not 0 <= level <= HIGHEST_LEVEL[name]:
+            raise OperatorError(f"No feature:{name} with feature level {level}")
+    print("\n".join(feature_dependencies(levels)))
     return 0
 
 
-def wanted_levels(metadata: str | None, release: str | None, features: tuple[str, ...]) -> dict[str, int]:
-    """Feature levels out of the three ways to give them. Raises OperatorError."""
+def wanted_levels(
+    metadata: str | None, release: str | None, features: tuple[str, ...], *, kind: UpgradeType
+) -> dict[str, int]:
+    """Feature levels out of the three ways to give them. An upgrade to a release leaves out what the release has at 0.
+
+    Raises OperatorError.
+    """
     if release is not None:
         if metadata is not None or features:
             raise OperatorError("Can not specify `release-version` with other feature flags.")
         level = parse_release(release)
-        return {METADATA: level, **{name: default_level(name, level) for name in FEATURES if name != METADATA}}
+        others = {name: default_level(name, level) for name in FEATURES if name != METADATA}
+        is_upgrade = kind is UpgradeType.UPGRADE
+        return {METADATA: level, **{name: each for name, each in others.items() if each > 0 or not is_upgrade}}
     levels: dict[str, int] = {}
     if metadata is not None:
         print(" `metadata` flag is deprecated and may be removed in a future release.")
         levels[METADATA] = parse_release(metadata)
     for each in features:
         name, level = parse_feature(each)
+        _check_level(level, kind)
         if name in levels:
             raise OperatorError(f"Feature {name} was specified more than once.")
         levels[name] = level
     return levels
+
+
+def _said(options: dict[str, Any], as_json: bool) -> dict[str, Any]:
+    """The options of the group, with `--json` from behind the sub-command too."""
+    return {**options, "as_json": as_json or options["as_json"]}
+
+
+def _check_level(level: int, kind: UpgradeType) -> None:
+    """What no cluster is asked. Raises OperatorError."""
+    if level == 0 and kind is UpgradeType.UPGRADE:
+        raise OperatorError(
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
+            "maxVersionLevel:0 is < 1."
+        )
+    if level < 0:
+        raise OperatorError("Cannot specify a negative version level.")
 
 
 def _update(options: dict[str, Any], word: str, levels: dict[str, int], *, kind: UpgradeType, is_dry_run: bool) -> int:

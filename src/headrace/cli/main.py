@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
         print(usage())
         return 0 if arguments else 1
     name = arguments[0]
-    if name == "--version":
+    if name == "--version" or (name in COMMANDS and arguments[1:] == ["--version"]):
         from headrace import __version__
 
         print(f"headrace {__version__}")

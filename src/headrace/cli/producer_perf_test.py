@@ -105,6 +105,10 @@ def command(**options: Any) -> int:
         raise OperatorError(
             "Transactions are not supported by this client: leave --transactional-id and --transaction-duration-ms out."
         )
+    if options["warmup_records"] >= options["num_records"]:
+        raise OperatorError(
+            "The value for --warmup-records must be strictly fewer than the number of records in the test, --num-records."
+        )
     payloads = _payloads(options)
     config = options["command_config"] or options["old_config"]
     given = {
@@ -138,12 +142,23 @@ def _payloads(options: dict[str, Any]) -> Iterator[bytes]:
     if options["payload_monotonic"]:
         return (str(count).encode() for count in range(options["num_records"] + 1))
     if options["payload_file"] is not None:
-        delimiter = options["payload_delimiter"].encode().decode("unicode_escape")
+        delimiter = parse_delimiter(options["payload_delimiter"])
         texts = [text.encode() for text in read_text(options["payload_file"]).split(delimiter) if text]
         if not texts:
             raise OperatorError(f"File is empty: {options['payload_file']}")
         return _chosen(texts)
     return _random(options["record_size"])
+
+
+def parse_delimiter(text: str) -> str:
+    """What stands between payloads, with `\\n`, `\\t` and their kin undone. Raises OperatorError: nothing, or a cut escape."""
+    try:
+        delimiter = text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:
+        delimiter = ""
+    if not delimiter:
+        raise OperatorError(f"--payload-delimiter {text!r}: expected a text, or an escape such as \\n")
+    return delimiter
 
 
 def _chosen(texts: list[bytes]) -> Iterator[bytes]:

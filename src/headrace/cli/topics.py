@@ -21,6 +21,9 @@ COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
 )
+DELETE_CONFIG_IS_GONE = (
+    "delete-config option has no effect: `headrace configs --alter --delete-config` deletes settings."
+)
 ACTIONS = "--list, --describe, --create, --alter or --delete"
 _ONLY_WITH: dict[str, tuple[str, ...]] = {
     "config": ("create",),
@@ -60,7 +63,8 @@ class Wanted(NamedTuple):
     def check(self) -> None:
         """Refuse options that do not go with the action or with each other. Raises OperatorError."""
         for name, actions in _ONLY_WITH.items():
-            if self.options[name] not in (None, False, ()) and self.action not in actions:
+            is_given = self.options[name] not in ((), None) and self.options[name] is not False
+            if is_given and self.action not in actions:
                 raise OperatorError(
                     f'Option "--{name.replace("_", "-")}" can only be used with {", ".join(f"--{each}" for each in actions)}'
                 )
@@ -91,6 +95,7 @@ class Wanted(NamedTuple):
 @click.option(
     "--config", multiple=True, metavar="NAME=VALUE", help="A setting of the topic being created; may be repeated."
 )
+@click.option("--delete-config", multiple=True, hidden=True)
 @click.option("--partitions", type=int, metavar="N", help="Number of partitions; the cluster's default with --create.")
 @click.option(
     "--replication-factor", type=int, metavar="N", help="Copies of each partition; the cluster's default if not given."
@@ -126,6 +131,8 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
     action = exactly_one({name: options[name] for name in ("list", "describe", "create", "alter", "delete")}, ACTIONS)
     wanted = Wanted(action, options)
     wanted.check()
+    if options["delete_config"]:
+        print(DELETE_CONFIG_IS_GONE, file=sys.stderr)
     handlers = {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}
     with connect(bootstrap_server, command_config) as client:
         try:

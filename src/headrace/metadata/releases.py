@@ -86,9 +86,7 @@ def feature_dependencies(features: dict[str, int]) -> list[str]:
 def _shown(name: str, level: int) -> str:
     if name == METADATA_VERSION:
         if level not in METADATA_VERSION_NAMES:
-            raise OperatorError(
-                f"No MetadataVersion with feature level {level}. Valid feature levels are from 7 to 30."
-            )
+            raise OperatorError(f"Unknown metadata.version {level}")
         return f"{name}={level} ({metadata_version_name(level)})"
     if name not in HIGHEST_LEVEL:
         raise OperatorError(f"Unknown feature: {name}")

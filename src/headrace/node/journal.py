@@ -85,7 +85,10 @@ def _class(name: str, base: type) -> Any:
     module, _, path = name.partition(":")
     if not module.startswith(_OURS) or "." in path:
         raise ValueError(f"{name} is not of this package")
-    found = getattr(import_module(module), path, None)
+    try:
+        found = getattr(import_module(module), path, None)
+    except ImportError:
+        raise ValueError(f"{name} is not known to this version") from None
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ValueError(f"{name} is no such value")
     return found

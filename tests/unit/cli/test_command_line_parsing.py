@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.shell_completion import BashComplete
 
+from headrace import __version__
 from headrace.cli import (
     broker_api_versions,
     configs,
@@ -18,6 +21,7 @@ from headrace.cli import (
     get_offsets,
     group_offsets,
     log_dirs,
+    producer_perf_test,
     topics,
 )
 from headrace.cli.completion import LazyGroup
@@ -29,16 +33,19 @@ from headrace.cli.java_dates import format_date
 from headrace.cli.main import COMMANDS, run, usage
 from headrace.cli.shell import compiled, pairs
 from headrace.cli.start import HELP
+from headrace.client.admin_cluster import UpgradeType
 from headrace.client.groups import GroupListing
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+from headrace.metadata.releases import FEATURES
+from headrace.node.journal import FORMAT
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
-def refused(call: Callable[..., Any], *arguments: Any) -> str:
+def refused(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
     """The one line with which a call is refused."""
     with pytest.raises(OperatorError) as caught:
-        call(*arguments)
+        call(*arguments, **named)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -239,15 +246,25 @@ def test_log_dirs_refuses_brokers_that_do_not_exist() -> None:
 
 def test_b_t08_levels_come_from_features_or_a_release() -> None:
     """B-T08: `--release-version` stands alone; a feature is named once."""
-    assert features.wanted_levels(None, None, ("a.version=1", "metadata.version=30")) == {
+    up, down = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
+    assert features.wanted_levels(None, None, ("a.version=1", "metadata.version=30"), kind=up) == {
         "a.version": 1,
         "metadata.version": 30,
     }
-    assert features.wanted_levels(None, "4.0-IV0", ())["metadata.version"] == 22
-    refused(features.wanted_levels, None, "4.0-IV0", ("a=1",))
-    refused(features.wanted_levels, None, None, ("a=1", "a=2"))
-    refused(features.wanted_levels, None, None, ("a",))
-    refused(features.wanted_levels, None, "9.9", ())
+    bad: list[tuple[str | None, tuple[str, ...]]] = [
+        ("4.0-IV0", ("a=1",)), (None, ("a=1", "a=2")), (None, ("a",)), ("9.9", ()), (None, ("a=-1",)),
+    ]  # fmt: skip
+    for release, given in bad:
+        refused(features.wanted_levels, None, release, given, kind=down)
+    refused(features.wanted_levels, None, None, ("a=0",), kind=up)
+
+
+def test_b_t08_an_upgrade_to_a_release_leaves_alone_what_the_release_has_not() -> None:
+    """B-T08: a cluster that has a feature already, which the release has at 0, would refuse the whole upgrade."""
+    wanted = features.wanted_levels(None, "3.9-IV0", (), kind=UpgradeType.UPGRADE)
+    assert wanted == {"metadata.version": 21, "kraft.version": 1}
+    lowered = features.wanted_levels(None, "3.9-IV0", (), kind=UpgradeType.SAFE_DOWNGRADE)
+    assert lowered == {**dict.fromkeys(FEATURES, 0), **wanted}
 
 
 def test_console_options_are_checked() -> None:
@@ -329,3 +346,39 @@ def test_completion_offers_files_and_the_values_that_an_option_takes() -> None:
     assert answers("dump-log", "--files", "") == [("file", "")]
     assert answers("configs", "--entity-type", "brokers") == [("plain", "brokers")]
     assert answers("console-producer", "--compression-codec", "l") == [("plain", "lz4")]
+
+
+def test_b_t12_the_delimiter_of_payloads_may_be_an_escape_or_any_text() -> None:
+    """B-T12, B78: what is none is refused in one line."""
+    cases = {"\\n": "\n", "\\t|": "\t|", "§": "§", "\\u00a7": "§", "ж,": "ж,"}
+    assert {text: producer_perf_test.parse_delimiter(text) for text in cases} == cases
+    for text in ("", "\\", "a\\x1"):
+        assert "--payload-delimiter" in refused(producer_perf_test.parse_delimiter, text)
+
+
+def test_b_t12_a_warm_up_leaves_something_to_measure() -> None:
+    """B-T12: Kafka's words."""
+    asked = ["producer-perf-test", "--topic", "t", "--num-records", "3", "--record-size", "1", "--throughput", "-1"]
+    assert "strictly fewer than" in refused(run, [*asked, "--warmup-records", "3"])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_tells_its_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's tools do, too."""
+    assert run([name, "--version"]) == 0
+    assert capsys.readouterr().out == f"headrace {__version__}\n"
+
+
+def test_a_file_that_is_no_journal_all_the_way_is_refused(tmp_path: Path) -> None:
+    """B78: bytes that are no text behind a good beginning, and a value of another version."""
+    file = tmp_path / "journal"
+    file.write_bytes(b'{"level": "quorum",' + b" " * 9_000 + b"\xff}")
+    assert "it is not text" in refused(run, ["debug", "replay", str(file)])
+    file.write_text(json.dumps({"format": FORMAT, "start": {"object": "headrace.gone:Start", "of": {}}, "files": {}}))
+    assert "is not known to this version" in refused(run, ["debug", "replay", str(file)])
+
+
+def test_b_t11_an_option_that_lost_its_effect_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """B-T11: scripts that still give `--delete-config` go on, as with Kafka's tool."""
+    refused(run, ["topics", "--list", "--delete-config", "retention.ms", "--bootstrap-server", "127.0.0.1:1"])
+    assert "has no effect" in capsys.readouterr().err

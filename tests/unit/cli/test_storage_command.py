@@ -99,6 +99,7 @@ def test_feature_dependencies_are_kafkas() -> None:
     for features, said in (
         ({"foo": 1}, "Unknown feature: foo"),
         ({"group.version": 7}, "Feature level 7 is not supported for feature group.version"),
+        ({"metadata.version": 99}, "Unknown metadata.version 99"),
     ):
         with pytest.raises(OperatorError, match=said):
             feature_dependencies(features)
