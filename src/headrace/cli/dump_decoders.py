@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from headrace.core.errors import DecodeError, PeerError
+from headrace.core.errors import DecodeError, OperatorError, PeerError
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import Record
 from headrace.wire.json_view import to_json
@@ -24,13 +24,46 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def plain(record: Record) -> Shown:
-    """Key and value as UTF-8 text."""
-    return _text(record.key), _text(record.value)
+def _number(size: int) -> Callable[[bytes], str]:
+    def show(data: bytes) -> str:
+        if len(data) != size:
+            raise ValueError(f"{len(data)} bytes are no number of {size} bytes")
+        return str(int.from_bytes(data, "big", signed=True))
+
+    return show
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
+_PACKAGE = "org.apache.kafka.tools.api."
+CLASSES: dict[str, Callable[[bytes], str]] = {
+    "StringDecoder": lambda data: data.decode("utf-8", "replace"),
+    "LongDecoder": _number(8),
+    "IntegerDecoder": _number(4),
+    "DefaultDecoder": bytes.hex,
+}
+"""Kafka's decoders of keys and values. Of bytes as they are its tool shows an address in memory, ours what they are."""
+
+
+def by_classes(key_class: str, value_class: str) -> Decoder:
+    """Keys and values as two of Kafka's decoder classes show them. Raises OperatorError: another class."""
+    show_key, show_value = _shower(key_class), _shower(value_class)
+
+    def decoder(record: Record) -> Shown:
+        try:
+            return (
+                None if record.key is None else show_key(record.key),
+                None if record.value is None else show_value(record.value),
+            )
+        except ValueError as error:
+            return None, f"Error at offset {record.offset}, skipping. {error}"
+
+    return decoder
+
+
+def _shower(name: str) -> Callable[[bytes], str]:
+    short = name.removeprefix(_PACKAGE)
+    if short not in CLASSES:
+        raise OperatorError(f"decoder class {name}: must be one of {', '.join(CLASSES)}")
+    return CLASSES[short]
 
 
 def cluster_metadata(record: Record) -> Shown:

@@ -63,6 +63,10 @@ class DumpJob:
 @click.option(
     "--share-group-state-decoder", "share_group_state", is_flag=True, help="Show records of __share_group_state."
 )
+@click.option(
+    "--key-decoder-class", metavar="CLASS", help="How keys are shown: Kafka's String, Long, Integer or DefaultDecoder."
+)
+@click.option("--value-decoder-class", metavar="CLASS", help="How values are shown.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
 @click.option(
     "--max-bytes", type=click.IntRange(0, NO_LIMIT), default=NO_LIMIT, help="Stop after this many bytes of batches."
@@ -74,7 +78,7 @@ def command(files: str, **given: Any) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     chosen = [decoder for name, decoder in DECODERS.items() if given[name]]
-    decoder = chosen[0] if chosen else dump_decoders.plain if given["print_data_log"] else None
+    decoder = chosen[0] if chosen else _plain_decoder(given)
     job = DumpJob(
         options=DumpOptions(
             is_deep=given["deep_iteration"] or decoder is not None,
@@ -93,6 +97,15 @@ def command(files: str, **given: Any) -> int:
     for line in trouble:
         print(line, file=sys.stderr)
     return 0
+
+
+def _plain_decoder(given: dict[str, Any]) -> Decoder | None:
+    """How keys and values of no known topic are shown; None: not at all. Raises OperatorError."""
+    classes = (given["key_decoder_class"], given["value_decoder_class"])
+    if not given["print_data_log"] and classes == (None, None):
+        return None
+    key_class, value_class = (each or "StringDecoder" for each in classes)
+    return dump_decoders.by_classes(key_class, value_class)
 
 
 def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:

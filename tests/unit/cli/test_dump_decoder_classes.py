@@ -1,0 +1,51 @@
+"""Are keys and values in a segment shown as Kafka's decoder classes show them?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run
+from headrace.core.errors import OperatorError
+from headrace.records.record import NewRecord, build_batch
+
+PACKAGE = "org.apache.kafka.tools.api."
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> str:
+    """A record whose key is a number of 8 bytes and whose value is one of 4, and one without both."""
+    path = tmp_path / "00000000000000000000.log"
+    numbers = NewRecord(timestamp=5, key=(-7).to_bytes(8, "big", signed=True), value=(9).to_bytes(4, "big"))
+    path.write_bytes(build_batch([numbers, NewRecord(timestamp=5, key=None, value=None)]))
+    return str(path)
+
+
+def shown(segment: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What stands behind the metadata of the first record; the second has nothing there."""
+    assert run(["dump-log", "--skip-record-metadata", "--files", segment, *options]) == 0
+    first, second = capsys.readouterr().out.splitlines()[3:]
+    assert second == ""
+    return first.removeprefix("| ")
+
+
+def test_the_classes_of_keys_and_values_are_chosen_apart(segment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """B-T09: naming a class shows contents, with --print-data-log or without; the class that is not named is StringDecoder."""
+    both = ["--key-decoder-class", PACKAGE + "LongDecoder", "--value-decoder-class", PACKAGE + "IntegerDecoder"]
+    assert shown(segment, capsys, *both) == "key: -7 payload: 9"
+    assert shown(segment, capsys, *both, "--print-data-log") == "key: -7 payload: 9"
+    assert shown(segment, capsys, "--value-decoder-class", "DefaultDecoder").endswith(" payload: 00000009")
+    assert shown(segment, capsys, "--key-decoder-class", "LongDecoder") == "key: -7 payload: \0\0\0\x09"
+
+
+def test_bytes_that_are_no_such_number_are_told(segment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """B-T09: the rest of the segment is shown."""
+    said = shown(segment, capsys, "--value-decoder-class", PACKAGE + "LongDecoder")
+    assert said == "payload: Error at offset 0, skipping. 4 bytes are no number of 8 bytes"
+
+
+def test_other_classes_are_refused(segment: str) -> None:
+    """B78: one line that names those that are known."""
+    with pytest.raises(OperatorError, match=r"decoder class my\.Own: must be one of StringDecoder, LongDecoder"):
+        run(["dump-log", "--files", segment, "--key-decoder-class", "my.Own"])
