@@ -45,7 +45,10 @@ def main(arguments: list[str]) -> int:
 
 
 def lock_holder(directory: str) -> int | None:
-    """The process that holds the lock of a log directory, or None."""
+    """The process that holds the lock of a log directory, or None. Raises OperatorError: it is none of this machine's.
+
+    The kernel says 0 or less where it cannot name the process; as the target of a signal that would mean many others.
+    """
     try:
         with open(os.path.join(directory, ".lock"), "rb") as file:
             asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -53,4 +56,10 @@ def lock_holder(directory: str) -> int | None:
     except OSError:
         return None
     kind, _, _, _, pid = struct.unpack("hhqqi", told)
-    return None if kind == fcntl.F_UNLCK else pid
+    if kind == fcntl.F_UNLCK:
+        return None
+    if pid <= 0:
+        raise OperatorError(
+            f"{directory} is held by a process that cannot be named from here: stop it on its own host, or in its container"
+        )
+    return int(pid)
