@@ -80,6 +80,8 @@ class NodeServer:
         self._bound: tuple[Listener, ...] = ()
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
+        self._has_begun = False
+        self._has_told_bug = False
         self._wants_stop = False
         self._stay_until = 0.0
         self._closing: asyncio.Task[None] | None = None
@@ -112,10 +114,13 @@ class NodeServer:
             self._bound = tuple([await self._listeners.bind(one) for one in self.config.listeners])
             self._compose()
             await self._open_controller_listeners()
+            if self._wants_stop:
+                raise StoppedEarly
+            self._has_begun = True
             self.machine.start()
             self._leaderless_since = asyncio.get_running_loop().time()
             self._tick()
-        except (OperatorError, StorageFault):
+        except (OperatorError, StorageFault, StoppedEarly):
             await self._close_everything(is_clean=False)
             raise
         await self._is_ready.wait()
@@ -133,11 +138,13 @@ class NodeServer:
         )
 
     def begin_stop(self) -> None:
-        """Stop cleanly; asked twice, without waiting for the controller's leave."""
-        if self._node is None or self._wants_stop:
-            self._close_soon(is_clean=self._node is not None)
+        """Stop cleanly; asked twice, without waiting for the controller's leave. What `start` has not come to yet, it leaves out."""
+        is_asked_again, self._wants_stop = self._wants_stop, True
+        if not self._has_begun:
+            return
+        if is_asked_again:
+            self._close_soon(is_clean=True)
         else:
-            self._wants_stop = True
             self.machine.begin_shutdown()
 
     async def wait_stopped(self) -> None:
@@ -209,9 +216,9 @@ class NodeServer:
     def _ask_peer(self, effect: SendRequest) -> None:
         def done(outcome: Message | SendFailure) -> None:
             if isinstance(outcome, SendFailure):
-                self.machine.failed(effect.correlation, outcome)
+                self._guarded(lambda: self.machine.failed(effect.correlation, outcome))
             else:
-                self.machine.answered(effect.correlation, outcome)
+                self._guarded(lambda: self.machine.answered(effect.correlation, outcome))
 
         target = (effect.to.host, effect.to.port, effect.purpose)
         if self._links is None:
@@ -295,7 +302,7 @@ class NodeServer:
         loop = asyncio.get_running_loop()
         self._ticker = loop.call_later(_TICK_S, self._tick)
         if self._closing is None or not self._is_stopped.is_set():
-            self.machine.tick()
+            self._guarded(self.machine.tick)
             if not self.config.is_broker and self._knows_its_quorum:
                 self._is_ready.set()
         now = loop.time()
@@ -364,21 +371,26 @@ class NodeServer:
     async def _watched(self, job: Awaitable[None]) -> None:
         try:
             await job
-        except StorageFault as fault:
-            self._storage_fault(fault)
-        except OperatorError as refused:
-            self._fail(str(refused))
-        except Exception as fault:  # noqa: BLE001 - the process's edge: it stops
-            _LOG.exception("the node cannot go on")
-            self._fail(f"an error inside the node: {fault!r}")
+        except Exception as fault:  # noqa: BLE001 - the process's edge
+            self._went_wrong(fault)
 
     def _guarded(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except StorageFault as fault:
+        except Exception as fault:  # noqa: BLE001 - the process's edge
+            self._went_wrong(fault)
+
+    def _went_wrong(self, fault: Exception) -> None:
+        """A disk's fault is its directory's; what an operator must change, and a bug of ours, stop the node."""
+        if isinstance(fault, StorageFault):
             self._storage_fault(fault)
-        except OperatorError as refused:
-            self._fail(str(refused))
+        elif isinstance(fault, OperatorError):
+            self._fail(str(fault))
+        else:
+            if not self._has_told_bug:
+                self._has_told_bug = True
+                _LOG.error("the node cannot go on", exc_info=fault)
+            self._fail(f"an error inside the node: {fault!r}")
 
     def _storage_fault(self, fault: StorageFault) -> None:
         broker = None if self._node is None else self._node.machine.broker
@@ -439,11 +451,15 @@ class NodeServer:
             _LOG.info("the quorum node is closed")
         except StorageFault as fault:
             self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
+        except Exception as fault:  # noqa: BLE001 - the process's edge: it ends, and not with success
+            _LOG.error("the node did not stop as it should", exc_info=fault)
+            self.failure = self.failure or f"an error inside the node: {fault!r}"
         finally:
             if self._ticker is not None:
                 self._ticker.cancel()
             self._close_links()
-            self._disk.unlock()
+            if all(task.done() for task in self._jobs):  # else a thread still writes: the lock goes with the process
+                self._disk.unlock()
             if self._journal is not None:
                 self._journal.close()
             self._threads.shutdown(wait=False)
