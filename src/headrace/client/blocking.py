@@ -376,14 +376,22 @@ class BlockingProducer:
         """Take the answers that are there, waiting up to `timeout_ms` for the first."""
         self._client.session.now_ms = now_ms()
         self._dispatch()
-        waiting = {each[0][1].fileno(): leader for leader, each in self._flying.items()}
-        if waiting:
-            poller = select.poll()
-            for fileno in waiting:
-                poller.register(fileno, select.POLLIN)
-            for fileno, _ in poller.poll(timeout_ms):
-                self._take_one(waiting[fileno])
+        while ready := self._ready(timeout_ms):
+            for leader in ready:
+                self._take_one(leader)
             self._dispatch()
+            timeout_ms = 0
+
+    def _ready(self, timeout_ms: int) -> list[int]:
+        """The leaders whose next answer, or loss, can be taken; waits for the first up to `timeout_ms`."""
+        known = [leader for leader, flying in self._flying.items() if flying[0][1].has_input]
+        if known or not self._flying:
+            return known
+        by_fileno = {flying[0][1].fileno(): leader for leader, flying in self._flying.items()}
+        poller = select.poll()
+        for fileno in by_fileno:
+            poller.register(fileno, select.POLLIN)
+        return [by_fileno[fileno] for fileno, _ in poller.poll(timeout_ms)]
 
     def flush(self) -> None:
         """Wait until every batch is acknowledged or has failed; raises the first PeerError since the last flush."""

@@ -72,8 +72,10 @@ class Link:
 
     @property
     def has_input(self) -> bool:
-        """True if bytes of an answer lie here already, so that polling the socket would not tell."""
-        return self._end > self._start or bool(self._answers)
+        """True if `receive` has something to say that polling the socket would not tell: bytes of an answer lie here, or the link is closed."""
+        if self._end > self._start or self._answers or self._socket.fileno() < 0:
+            return True
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def close(self) -> None:
         """Close the socket; answers that were due are lost."""
@@ -114,7 +116,7 @@ class Link:
         timeout = max(settings.connect_timeout_ms, 1) / 1000
         try:
             plain = socket.create_connection((host, port), timeout=timeout)
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):  # a name with an empty or a long label is none either
             raise LinkLost(f"cannot resolve the host name {host}", may_have_arrived=False) from None
         except ConnectionRefusedError:
             raise LinkLost("connection refused", may_have_arrived=False) from None

@@ -185,15 +185,18 @@ def ask_controller(
 def ask_node(
     session: Session, node_id: int, request: Any, *, verdict: Callable[[Any], PeerError | None] = lambda response: None
 ) -> Conversation[Any]:
-    """Ask the node with this id. Raises PeerError(BROKER_NOT_AVAILABLE) if the cluster has no such node."""
+    """Ask the node with this id, wherever it is by then. Raises PeerError(BROKER_NOT_AVAILABLE) if the cluster never had such a node."""
+    known: Address | None = None
 
     def pick(attempts: Attempts) -> Conversation[Address | None]:
-        if session.cluster.address_of(node_id) is None:
+        nonlocal known
+        known = session.cluster.address_of(node_id) or known
+        if known is None or attempts.count:  # it may have come back elsewhere
             yield from refresh(session, attempts=attempts)
-        address = session.cluster.address_of(node_id)
-        if address is None:
+            known = session.cluster.address_of(node_id) or known
+        if known is None:
             raise PeerError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no node {node_id}")
-        return address
+        return known
 
     return (yield from ask_until(session, request, pick=pick, verdict=verdict))
 
