@@ -211,7 +211,7 @@ class BrokerLifecycle:
         self._is_asking = False
         if self.state is not BrokerState.STARTING:
             return
-        error = ErrorCode(response.error_code)
+        error = ErrorCode.known(response.error_code)
         if error is ErrorCode.NONE:
             self.broker_epoch = response.broker_epoch
             self._soon(0)
@@ -240,7 +240,7 @@ class BrokerLifecycle:
         response = reply.message
         assert isinstance(response, BrokerHeartbeatResponse), "the api's own response"
         self._is_asking = False
-        error = ErrorCode(response.error_code)
+        error = ErrorCode.known(response.error_code)
         if error is not ErrorCode.NONE:
             self._soon(_FIRST_BACKOFF_MS)
             return

@@ -217,3 +217,16 @@ def test_without_controlled_shutdown_it_stops_at_once() -> None:
     setting.run_up()
     setting.machine.begin_shutdown(1000)
     assert setting.machine.state is BrokerState.SHUTTING_DOWN
+
+
+def test_an_error_that_nobody_knows_yet_does_not_end_the_heartbeats() -> None:
+    """input:B29, B-K09: a newer controller may say what this node has no name for; it is asked again."""
+    setting = Setting()
+    setting.machine.start(0)
+    setting.controller.answer(BrokerRegistrationResponse(error_code=9_999))
+    setting.machine.tick(1_000)
+    setting.controller.answer(BrokerRegistrationResponse(broker_epoch=50))
+    setting.machine.tick(1_010)
+    setting.controller.answer(BrokerHeartbeatResponse(error_code=9_999))
+    setting.machine.tick(2_000)
+    assert isinstance(setting.controller.asked[0][0], BrokerHeartbeatRequest)
