@@ -76,8 +76,8 @@ def test_an_item_that_stands_twice_is_taken_away_once(
     assert apply_operation(ResourceType.TOPIC, THROTTLED, current, operation=operation, value=value) == expected
 
 
-def test_a_list_as_long_as_a_request_may_be_costs_its_length() -> None:
-    """input:B25, input:B70: a cost that is its square would take longer than the suite lets a test run."""
+def test_a_long_list_costs_its_length() -> None:
+    """input:B25, input:B70: far longer than a request's 32,767 bytes, so that a cost of its square outlasts what the suite lets a test run."""
     items = [f"{number}:1" for number in range(300_000)]
     text = ",".join(items)
 
