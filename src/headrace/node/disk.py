@@ -139,6 +139,7 @@ class NodeDisk:
     def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
         config, files = self._config, self._files
+        self.logs.draw_from(rng)
         directory = self._metadata_directory
         if not files.exists(directory):
             files.mkdir(directory)

@@ -113,6 +113,7 @@ class LogBase:
         self.retired = RetiredSegments(files, self.path)
         self.persist_recovery_point: Callable[[], None] = _nothing
         self.on_cut: Callable[[int], None] = _nothing
+        self._active.jitter_ms = self._jitter()
         loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
         for segment in loaded.rebuilt:
             if segment is not self._active:
@@ -231,13 +232,16 @@ class LogBase:
         active.forget_indexes()
         self._index_is_unsynced(active)
         self._take_snapshot()
-        jitter = self._state.config.segment_jitter_ms
-        drawn = self._rng.randrange(0, jitter) if self._rng is not None and jitter > 0 else 0
-        self._active = Segment.create(self._files, self.path, end, now_ms=now_ms, jitter_ms=drawn)
+        self._active = Segment.create(self._files, self.path, end, now_ms=now_ms, jitter_ms=self._jitter())
         self._segments.append(self._active)
         self._bases.append(end)
         self._positions.clear()
         self._wants_flush_to = end
+
+    def _jitter(self) -> int:
+        """How many ms sooner than others the active segment rolls: drawn below `segment.jitter.ms`, so that not all logs roll at once."""
+        most = min(self._state.config.segment_jitter_ms, self._state.config.roll_ms)
+        return self._rng.randrange(0, most) if self._rng is not None and most > 0 else 0
 
     def forget_idle_indexes(self) -> None:
         """Called now and then: closed segments give back what they read into memory a while ago."""

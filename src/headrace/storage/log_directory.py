@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
-from headrace.core.ports import DiskFull, Files
+from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
 from headrace.log.ports import DirectoryInfo
 from headrace.storage.checkpoints import (
@@ -51,6 +51,7 @@ class LogDirectory:
 
     def __init__(self, files: Files, path: str, directory_id: Uuid) -> None:
         self._files = files
+        self.rng: Rng | None = None
         self.path = path
         self.directory_id = directory_id
         self.is_online = True
@@ -136,7 +137,7 @@ class LogDirectory:
             self.notes.append(f"{fault}; its directory was set aside as a stray")
             self.rename(partition, "stray")
             return None
-        log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id)
+        log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
         if not checkpoints.is_clean and log.durable_end_offset == 0 < log.log_end_offset:
             log.distrust_names()
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
@@ -156,6 +157,7 @@ class LogDirectory:
             load(self._files, path, config, LoadHints(now_ms=now_ms)),
             directory=self.path,
             topic_id=topic_id,
+            rng=self.rng,
         )
         log.write_topic_id()
         self._adopt(log)

@@ -7,7 +7,7 @@ from functools import partial
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
-from headrace.core.ports import DiskFull, Files
+from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, DirectoryInfo
 from headrace.storage.cleaning import LogCleaner
@@ -75,6 +75,11 @@ class LogStore:
     def notes(self) -> list[str]:
         """What was found amiss in the directories, a line each."""
         return [note for directory in self._directories for note in directory.notes]
+
+    def draw_from(self, rng: Rng) -> None:
+        """Where `segment.jitter.ms` is drawn from in logs that are loaded or made from now on."""
+        for directory in self._directories:
+            directory.rng = rng
 
     # -- starting ----------------------------------------------------------------------------------------------
 
