@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.core.ids import Uuid
+from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.raft.quorum import majority_of
 from headrace.raft.voters import VoterSet
 
@@ -57,13 +57,17 @@ class Replicas:
         self.set_voters(voters, now_ms)
 
     def set_voters(self, voters: VoterSet, now_ms: int) -> None:
-        """Others are voters now: who was one becomes an observer, and what was known of a new one stays known."""
+        """Others are voters now: who was one becomes an observer, and what was known of a new one stays known.
+
+        A static voter (zero directory id) that is told by its directory from now on is the same one.
+        """
         before, self.voters = self.voters, {}
         for voter in voters.voters:
             if voter.voter_id == self._own_id:
                 continue
             known = before.pop(voter.voter_id, None)
-            if known is not None and not voter.is_replica(known.replica_id, known.directory_id):
+            was_static = known is not None and known.directory_id == ZERO_UUID
+            if known is not None and not was_static and not voter.is_replica(known.replica_id, known.directory_id):
                 self._observe(known)
                 known = None
             if known is None:

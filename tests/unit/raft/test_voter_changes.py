@@ -228,6 +228,9 @@ def test_a_static_quorum_becomes_dynamic() -> None:
     assert ask(0).error is ErrorCode.INVALID_UPDATE_VERSION
     assert ask(1).error is ErrorCode.NONE
     others = [each for each in (1, 2, 3) if each != leader]
+    replicas = cluster.members[leader].raft.replicas
+    assert replicas is not None
+    assert replicas.observers(cluster.now_ms) == []
     assert cluster.answer(leader, remove_voter(others[0])).error_code == ErrorCode.NONE
     assert isinstance(cluster.members[leader].raft.role, Leader)
     assert cluster.members[others[1]].raft.voters.ids == tuple(sorted((leader, others[1])))
