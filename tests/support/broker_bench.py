@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from typing import Any, Protocol
 
 from immutables import Map
@@ -171,6 +172,11 @@ class BrokerBench:
         self._topics[name] = TopicImage(name=name, id=topic_id, partitions=Map({0: partition}))
         self.publish()
         return topic_id
+
+    def register(self, node: int, **changes: Any) -> None:
+        """Change what the cluster knows of a broker: `fenced`, `log_dirs` ..."""
+        self._brokers[node] = replace(self._brokers[node], **changes)
+        self.publish()
 
     def delete(self, name: str) -> None:
         """The topic is gone."""

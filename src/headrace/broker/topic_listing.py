@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.core.error_code import ErrorCode
+from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from headrace.metadata.image import BrokerRegistration, EndPoint, MetadataImage, PartitionRegistration
 
 
@@ -22,7 +25,7 @@ def rack_of(image: MetadataImage, broker_id: int) -> str | None:
     return None if broker is None else broker.rack
 
 
-def leader_error(partition: PartitionRegistration, image: MetadataImage, alive: dict[int, EndPoint]) -> ErrorCode:
+def leader_error(partition: PartitionRegistration, image: MetadataImage, alive: Mapping[int, EndPoint]) -> ErrorCode:
     """NONE when clients of the listener can reach the leader, else why they cannot."""
     leader = partition.leader
     if leader in alive:
@@ -33,6 +36,25 @@ def leader_error(partition: PartitionRegistration, image: MetadataImage, alive: 
     return ErrorCode.LISTENER_NOT_FOUND
 
 
-def offline_replicas(partition: PartitionRegistration, alive: dict[int, EndPoint]) -> tuple[int, ...]:
-    """The replicas that clients of the listener cannot reach."""
-    return tuple(replica for replica in partition.replicas if replica not in alive)
+class Reachable:
+    """What clients of one listener can reach, for one answer: brokers, and the replicas in their directories."""
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        self.end_points = alive_end_points(image, listener)
+        brokers = image.cluster.brokers
+        self._directories = {
+            broker_id: frozenset((*brokers[broker_id].log_dirs, UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY))
+            for broker_id in self.end_points
+            if brokers[broker_id].log_dirs
+        }
+
+    def offline_replicas(self, partition: PartitionRegistration) -> tuple[int, ...]:
+        """The replicas that these clients cannot reach: of brokers that are away, or in a log directory that failed (KIP-112, KIP-858)."""
+        directories = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
+        return tuple(
+            replica
+            for replica, directory in zip(partition.replicas, directories, strict=False)
+            if replica not in self.end_points
+            or directory == LOST_DIRECTORY
+            or directory not in self._directories.get(replica, (directory,))
+        )

@@ -12,10 +12,10 @@ from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
 from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
-from headrace.broker.topic_listing import alive_end_points, leader_error, offline_replicas, rack_of
+from headrace.broker.topic_listing import Reachable, leader_error, rack_of
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID
-from headrace.metadata.image import EndPoint, MetadataImage, PartitionRegistration, TopicImage
+from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
     MetadataRequest,
@@ -71,6 +71,8 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     """Ask for the topics, answer when the controller has answered for all of them, or after a second."""
     errors: dict[str, ErrorCode] = {}
     waiting = set(missing)
+    seen: AnyReply | None = None
+    codes: dict[str | None, ErrorCode] = {}
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
         on_timeout=lambda: Reply(_answer(request, context, broker, errors)),
@@ -78,9 +80,12 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     broker.purgatory.watch(deferred, (), lambda: False)
 
     def created(name: str, reply: AnyReply) -> None:
-        assert isinstance(reply, Reply), "the controller answers with a message"
-        assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
-        code = next((ErrorCode(one.error_code) for one in reply.message.topics if one.name == name), ErrorCode.NONE)
+        nonlocal seen, codes
+        if reply is not seen:  # one reply tells of many names, and comes for each of them
+            assert isinstance(reply, Reply), "the controller answers with a message"
+            assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
+            seen, codes = reply, {one.name: ErrorCode.known(one.error_code) for one in reply.message.topics}
+        code = codes.get(name, ErrorCode.NONE)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             errors[name] = _shown_error(code)
         waiting.discard(name)
@@ -102,13 +107,14 @@ def _answer(
     request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
 ) -> MetadataResponse:
     image = broker.image
-    alive = alive_end_points(image, context.listener)
+    reachable = Reachable(image, context.listener)
+    alive = reachable.end_points
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    listing = _Listing(image, alive, context.api_version, operations)
+    listing = _Listing(image, reachable, context.api_version, operations)
     if request.topics is None or (context.api_version == 0 and not request.topics):
         topics = tuple(listing.topic(image.topics.by_name[name]) for name in sorted(image.topics.by_name))
     else:
-        topics = tuple(listing.asked(topic, errors) for topic in dict.fromkeys(request.topics))
+        topics = tuple(listing.asked(topic, errors) for topic in _served(request.topics))
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=broker_id, host=end.host, port=end.port, rack=rack_of(image, broker_id))
@@ -126,12 +132,19 @@ def _answer(
     )
 
 
+def _served(topics: tuple[MetadataRequestTopic, ...]) -> list[MetadataRequestTopic]:
+    """Each topic once; where one is asked for by its id, names are not looked at, as in Kafka."""
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
+    return list(by_id.values()) if by_id else list(dict.fromkeys(topics))
+
+
 class _Listing:
     """Shows topics of one image to clients of one listener, in one version. Made for one answer."""
 
-    def __init__(self, image: MetadataImage, alive: dict[int, EndPoint], version: int, operations: int) -> None:
+    def __init__(self, image: MetadataImage, reachable: Reachable, version: int, operations: int) -> None:
         self._image = image
-        self._alive = alive
+        self._reachable = reachable
+        self._alive = reachable.end_points
         self._version = version
         self._operations = operations
 
@@ -183,5 +196,5 @@ class _Listing:
             leader_epoch=partition.leader_epoch,
             replica_nodes=replicas,
             isr_nodes=isr,
-            offline_replicas=offline_replicas(partition, self._alive),
+            offline_replicas=self._reachable.offline_replicas(partition),
         )
