@@ -9,7 +9,7 @@ from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import creatable_topic
 from headrace.broker.isr_changes import IsrChanges
-from headrace.broker.partitions import HostedPartition, PartitionTable
+from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.purgatory import Purgatory
@@ -151,7 +151,7 @@ class Broker:
         assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
         for topic in reply.message.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                reason = topic.error_message or ErrorCode(topic.error_code).name
+                reason = topic.error_message or ErrorCode.known(topic.error_code).name
                 self.on_warning(f"topic {topic.name} cannot be created automatically: {reason}")
         for waiting in [deferred for name in names for deferred in self._creating.pop(name, [])]:
             waiting.complete(reply)
@@ -263,11 +263,12 @@ class Broker:
         self.purgatory.moved(hosted)
 
     def follower_fetched(self, hosted: HostedPartition, replica_id: int) -> None:
-        """A follower holds more: move the high watermark, wake who waits for it, and let it into the ISR when it may."""
+        """A follower holds more or begins later: move the high watermark, wake who waits for that, and let it into the ISR when it may."""
         leader = hosted.leader
         assert leader is not None, "only a leader is fetched from"
         if leader.advance():
             self.purgatory.moved(hosted)
+        self.purgatory.moved(LogStartOf(hosted))
         if replica_id not in leader.isr:
             proposal = leader.propose_join(replica_id, is_eligible=self._may_be_in_isr)
             if proposal is not None:

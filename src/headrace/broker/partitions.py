@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
@@ -31,6 +32,12 @@ class HostedPartition:
 
     def __repr__(self) -> str:
         return f"HostedPartition({self.topic}-{self.partition}, leader_epoch={self.leader_epoch})"
+
+
+class LogStartOf(NamedTuple):
+    """What waits in the purgatory for the log starts of a partition's followers."""
+
+    hosted: HostedPartition
 
 
 class PartitionTable:

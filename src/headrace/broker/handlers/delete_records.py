@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS
-from headrace.broker.partitions import HostedPartition
+from headrace.broker.partitions import HostedPartition, LogStartOf
 from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -21,22 +21,31 @@ _TO_HIGH_WATERMARK = -1
 
 
 class _Deletion:
-    """One partition: its new log start, and whether every replica has taken it over."""
+    """One partition: its new log start, and whether every replica that is up has taken it over."""
 
-    __slots__ = ("error", "hosted", "index", "offset")
+    __slots__ = ("_broker", "error", "hosted", "index", "offset")
 
-    def __init__(self, index: int, hosted: HostedPartition | None, offset: int, error: ErrorCode) -> None:
+    def __init__(
+        self, index: int, hosted: HostedPartition | None, *, offset: int = -1, error: ErrorCode, broker: Broker
+    ) -> None:
         self.index = index
         self.hosted = hosted
         self.offset = offset
         self.error = error
+        self._broker = broker
 
     def low_watermark(self) -> int:
-        """The lowest log start of the replicas, -1 when that is not known."""
+        """The lowest log start of the replicas on brokers that are not fenced, -1 when that is not known."""
         if self.error or self.hosted is None or self.hosted.leader is None:
             return -1
         leader = self.hosted.leader
-        return min([leader.log.log_start_offset, *(one.log_start_offset for one in leader.followers.values())])
+        brokers = self._broker.image.cluster.brokers
+        starts = [leader.log.log_start_offset]
+        for follower in leader.followers.values():
+            registered = brokers.get(follower.broker_id)
+            if registered is not None and not registered.fenced:
+                starts.append(follower.log_start_offset)
+        return min(starts)
 
     def is_done(self) -> bool:
         """Nothing is left to wait for."""
@@ -51,11 +60,12 @@ class _Deletion:
 
 
 def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> HandlerResult:
-    """Raise the log starts here, answer when all replicas have followed or the time is up."""
-    topics: dict[str, list[_Deletion]] = {}
+    """Raise the log starts here, answer when all replicas have followed or the time is up. Of a partition that comes twice the last counts."""
+    asked: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            topics.setdefault(topic.name, []).append(_delete(topic.name, partition, broker))
+            asked.setdefault(topic.name, {})[partition.partition_index] = partition
+    topics = {name: [_delete(name, one, broker) for one in partitions.values()] for name, partitions in asked.items()}
     everything = [deletion for deletions in topics.values() for deletion in deletions]
     if all([deletion.is_done() for deletion in everything]):
         return _reply(topics)
@@ -67,7 +77,8 @@ def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broke
         return _reply(topics)
 
     deferred = Deferred(deadline_ms=context.now_ms + max(0, request.timeout_ms), on_timeout=timed_out)
-    keys = [deletion.hosted for deletion in everything if deletion.hosted is not None]
+    partitions = [deletion.hosted for deletion in everything if deletion.hosted is not None]
+    keys = [*partitions, *(LogStartOf(hosted) for hosted in partitions)]
     broker.purgatory.watch(
         deferred,
         keys,
@@ -88,23 +99,26 @@ def _reply(topics: dict[str, list[_Deletion]]) -> Reply:
 
 
 def _delete(topic: str, asked: DeleteRecordsPartition, broker: Broker) -> _Deletion:
+    def refused(error: ErrorCode) -> _Deletion:
+        return _Deletion(index, None, error=error, broker=broker)
+
     index = asked.partition_index
+    if topic in INTERNAL_TOPICS and broker.image.topics.partition(topic, index) is not None:
+        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     hosted = broker.partitions.leading(topic, index, broker.image)
     if isinstance(hosted, ErrorCode):
-        return _Deletion(index, None, -1, hosted)
-    if topic in INTERNAL_TOPICS:
-        return _Deletion(index, None, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return refused(hosted)
     leader = hosted.leader
     assert leader is not None, "leading returns leaders"
     log = leader.log
-    if "delete" not in log.config.cleanup_policy:
-        return _Deletion(index, None, -1, ErrorCode.POLICY_VIOLATION)
+    if log.config.cleanup_policy == {"compact"}:
+        return refused(ErrorCode.POLICY_VIOLATION)
     offset = log.high_watermark if asked.offset == _TO_HIGH_WATERMARK else asked.offset
     if not 0 <= offset <= log.high_watermark:
-        return _Deletion(index, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
         log.advance_log_start(offset)
     except StorageFault as fault:
         broker.on_storage_fault(fault)
-        return _Deletion(index, None, -1, ErrorCode.KAFKA_STORAGE_ERROR)
-    return _Deletion(index, hosted, offset, ErrorCode.NONE)
+        return refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    return _Deletion(index, hosted, offset=offset, error=ErrorCode.NONE, broker=broker)
