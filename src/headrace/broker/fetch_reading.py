@@ -122,7 +122,8 @@ def read_partition(
     leader = hosted.leader
     assert leader is not None, "leading returns leaders"
     read.hosted = hosted
-    read.error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
+    if asked.current_leader_epoch >= 0:
+        read.error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
     if not read.error and terms.is_follower and terms.replica_id not in leader.followers:
         read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if read.error:

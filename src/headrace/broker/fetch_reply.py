@@ -15,6 +15,8 @@ from headrace.wire.leader_hints import Endpoint, LeaderHint
 _FIRST_BY_ID = 13
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_STORAGE_ERROR = 6
+_OF_NO_LOG = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Kafka tells an empty list of aborted transactions with these errors, and none with all others."""
 
 
 def top_level_error(version: int, error: ErrorCode) -> EncodedReply:
@@ -62,7 +64,11 @@ def _result(
     if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version < _FIRST_WITH_STORAGE_ERROR:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     return FetchResult(
-        topic, asked.partition, error, aborted_transactions=(), current_leader=_leader(read, context, broker, nodes)
+        topic,
+        asked.partition,
+        error,
+        aborted_transactions=() if error in _OF_NO_LOG else None,
+        current_leader=_leader(read, context, broker, nodes),
     )
 
 

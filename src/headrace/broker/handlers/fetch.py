@@ -64,13 +64,12 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Cal
     """The partitions to read: those of the request, or those of its session."""
     by_id = context.api_version >= _FIRST_BY_ID
     now_ms = broker.now_ms()
+    most = min(request.max_bytes, broker.config.fetch_max_bytes)
     terms = FetchTerms(
         replica_id=request.replica_id,
         replica_epoch=request.replica_epoch,
-        max_bytes=request.max_bytes
-        if request.replica_id >= 0
-        else min(request.max_bytes, broker.config.fetch_max_bytes),
-        min_bytes=min(request.min_bytes, broker.config.fetch_max_bytes),
+        max_bytes=request.max_bytes if request.replica_id >= 0 else most,
+        min_bytes=min(request.min_bytes, most),
         isolation_level=request.isolation_level,
         by_id=by_id,
     )
@@ -80,7 +79,7 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Cal
         if request.session_id != NO_SESSION:
             sessions.remove(request.session_id)
         session = None
-        if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7 and asked:
+        if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7:
             session = sessions.create(asked, is_privileged=terms.is_follower, by_id=by_id, now_ms=now_ms)
             asked = asked if session is None else list(session.partitions.items())
         return _Call(terms, context, broker, asked=asked, session=session, is_incremental=False)

@@ -27,38 +27,50 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-_KNOWN_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_KNOWN_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
 _FIRST_WITH_EPOCH = 4
 _READ_COMMITTED = 1
+_NEVER = 1 << 15
+_CONSUMER = -1
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Reply:
-    """Each partition by itself; a repeated one is refused (B24)."""
-    counts: dict[tuple[str, int], int] = {}
+    """Each partition by itself; a repeated one is refused, once (B24)."""
+    asked: dict[str, dict[int, ListOffsetsPartition | None]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            counts[key] = counts.get(key, 0) + 1
+            known = asked.setdefault(topic.name, {})
+            index = partition.partition_index
+            known[index] = None if index in known else partition
     topics = []
-    for topic in request.topics:
+    for name, partitions in asked.items():
         answers = []
-        for partition in topic.partitions:
-            if counts[topic.name, partition.partition_index] > 1:
-                answers.append(_failed(partition, ErrorCode.INVALID_REQUEST))
-            else:
-                answer = _answer(topic.name, partition, request, context, broker)
-                if context.api_version < _FIRST_WITH_EPOCH:
-                    answer = replace(answer, leader_epoch=-1)
-                answers.append(answer)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
+        for index, one in partitions.items():
+            if one is None:
+                answers.append(
+                    ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+                )
+                continue
+            answer = _answer(name, one, request, context, broker)
+            if context.api_version < _FIRST_WITH_EPOCH:
+                answer = replace(answer, leader_epoch=-1)
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(answers)))
     return Reply(ListOffsetsResponse(topics=tuple(topics)))
 
 
 def _answer(
     topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, broker: Broker
 ) -> ListOffsetsPartitionResponse:
-    if context.api_version < _KNOWN_SINCE.get(asked.timestamp, 0):
+    if asked.timestamp < 0 and context.api_version < _KNOWN_SINCE.get(asked.timestamp, _NEVER):
         return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
     hosted = broker.partitions.leading(topic, asked.partition_index, broker.image)
     if isinstance(hosted, ErrorCode):
@@ -79,13 +91,14 @@ def _look_up(
     asked: ListOffsetsPartition, request: ListOffsetsRequest, leader: PartitionLeader, version: int
 ) -> ListOffsetsPartitionResponse:
     log = leader.log
-    if request.replica_id >= 0:
+    is_consumer = request.replica_id == _CONSUMER
+    if not is_consumer:
         readable = log.log_end_offset
     elif request.isolation_level == _READ_COMMITTED:
         readable = log.last_stable_offset
     else:
         readable = log.high_watermark
-    unavailable = request.replica_id < 0 and readable < leader.epoch_start
+    unavailable = is_consumer and log.high_watermark < leader.epoch_start
     if asked.timestamp == LATEST:
         if unavailable:
             return _failed(asked, _not_available(version))

@@ -1,0 +1,66 @@
+"""Which bounds of a fetch count when they do not fit together, and how does a session or an epoch begin?"""
+
+from __future__ import annotations
+
+from headrace.core.ids import TopicPartition
+from headrace.log.ports import Appended
+from headrace.records.record import ProducerStamp
+from headrace.wire.messages.fetch import FetchPartition
+from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.support.broker_bench import BrokerBench, Client
+from tests.support.peer import batch, fetch_request, produce_request
+
+READ_COMMITTED = 1
+
+
+def test_a_fetch_does_not_wait_for_more_than_it_may_get() -> None:
+    """B-P07: `min_bytes` above `max_bytes` means as much as `max_bytes`; such a consumer would wait in vain each time."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    for _ in range(3):
+        client.ask(produce_request("t", batch(b"x" * 100), acks=1), 9)
+    request = fetch_request("t", max_wait_ms=60_000, min_bytes=1 << 20, max_bytes=200)
+    (answer,) = client.ask(request, 11).responses
+    assert len(bytes(answer.partitions[0].records)) == 200
+
+
+def test_a_fetch_waits_for_what_it_asks_for() -> None:
+    """B-P07: as long as it may get that much."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    client.ask(produce_request("t", batch(b"x" * 100), acks=1), 9)
+    client.send(fetch_request("t", max_wait_ms=60_000, min_bytes=200, max_bytes=1 << 20), 11)
+    assert client.answers() == []
+    Client(bench).ask(produce_request("t", batch(b"x" * 100), acks=1), 9)
+    assert len(client.answers()) == 1
+
+
+def test_a_session_may_begin_without_partitions() -> None:
+    """B-P07, KIP-227: its first request only makes it, and later ones add what is read."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    begun = client.ask(fetch_request("t", [], session_epoch=0), 11)
+    assert begun.session_id > 0
+    asked = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+    added = client.ask(fetch_request("t", asked, session_id=begun.session_id, session_epoch=1), 11)
+    assert [partition.high_watermark for partition in added.responses[0].partitions] == [0]
+
+
+def test_the_end_for_committed_reads_is_told_while_a_transaction_of_before_is_open() -> None:
+    """B-P10, P7: only a high watermark below the epoch's start is kept back, not an older open transaction."""
+    bench = BrokerBench()
+    bench.topic("t")
+    opened = batch(b"x", producer=ProducerStamp(7, 0, 0, is_transactional=True))
+    log = bench.logs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert isinstance(log.append_as_leader(memoryview(opened), leader_epoch=0, now_ms=bench.clock.now), Appended)
+    bench.topic("t", leader_epoch=1, partition_epoch=1)
+    asked = (ListOffsetsPartition(partition_index=0, timestamp=-1),)
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=READ_COMMITTED, topics=(ListOffsetsTopic(name="t", partitions=asked),)
+    )
+    (told,) = Client(bench).ask(request, 7).topics[0].partitions
+    assert (told.error_code, told.offset, told.leader_epoch) == (0, 0, 1)
