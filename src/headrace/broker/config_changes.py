@@ -6,6 +6,7 @@ first, since only this broker knows its file; log levels are this process's own 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -63,7 +64,8 @@ class BrokerSettings(NamedTuple):
 def check_once(resources: Sequence[tuple[int, str]]) -> dict[int, PeerError]:
     """The positions of resources that stand there more than once, with the refusal."""
     refusal = PeerError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    return {place: refusal for place, resource in enumerate(resources) if resources.count(resource) > 1}
+    counts = Counter(resources)
+    return {place: refusal for place, resource in enumerate(resources) if counts[resource] > 1}
 
 
 def check_change(

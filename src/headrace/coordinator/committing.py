@@ -127,7 +127,7 @@ def delete_offsets(shard: Shard, event: RequestReceived) -> None:
     for topic in request.topics:
         is_read = group.is_subscribed_to(topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
-        indexes = list(dict.fromkeys(partition.partition_index for partition in topic.partitions))
+        indexes = [partition.partition_index for partition in topic.partitions]
         for index in indexes:
             key = OffsetKey(group.group_id, topic.name, index)
             if not is_read and (index in latest.get(topic.name, {}) or key in open_keys):

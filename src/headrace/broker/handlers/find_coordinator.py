@@ -8,6 +8,7 @@ from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.reply import Deferred, HandlerResult, Reply
 from headrace.broker.topic_listing import alive_end_points
 from headrace.core.error_code import ErrorCode
+from headrace.metadata.image import EndPoint
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP_KEY = 0
@@ -36,12 +37,11 @@ def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Bro
 
 def _answer(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> FindCoordinatorResponse:
     """What is known now; a coordinator that is not there yet is asked for again by any client."""
+    alive = alive_end_points(broker.image, context.listener)
     if context.api_version >= _FIRST_WITH_KEYS:
         keys = request.coordinator_keys
-        return FindCoordinatorResponse(
-            coordinators=tuple(_find(key, request.key_type, context, broker) for key in keys)
-        )
-    one = _find(request.key, request.key_type, context, broker)
+        return FindCoordinatorResponse(coordinators=tuple(_find(key, request.key_type, alive, broker) for key in keys))
+    one = _find(request.key, request.key_type, alive, broker)
     code = ErrorCode(one.error_code)
     return FindCoordinatorResponse(
         error_code=code,
@@ -52,21 +52,19 @@ def _answer(request: FindCoordinatorRequest, context: RequestContext, broker: Br
     )
 
 
-def _find(key: str, key_type: int, context: RequestContext, broker: Broker) -> Coordinator:
+def _find(key: str, key_type: int, alive: dict[int, EndPoint], broker: Broker) -> Coordinator:
     """Where the coordinator of one key is. Only groups have one here."""
     if key_type != GROUP_KEY:
-        return _none(key, ErrorCode.INVALID_REQUEST)
+        return _none(key, ErrorCode.INVALID_REQUEST, _MESSAGES[ErrorCode.INVALID_REQUEST])
     topic = broker.image.topics.by_name.get(OFFSETS_TOPIC)
     if topic is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(broker.groups.partition_of(key))
-    end_point = (
-        alive_end_points(broker.image, context.listener).get(partition.leader) if partition is not None else None
-    )
+    end_point = alive.get(partition.leader) if partition is not None else None
     if partition is None or end_point is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key=key, node_id=partition.leader, host=end_point.host, port=end_point.port, error_message="")
 
 
-def _none(key: str, error: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=_NOWHERE, host="", port=_NOWHERE, error_code=error, error_message="")
+def _none(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=_NOWHERE, host="", port=_NOWHERE, error_code=error, error_message=message)

@@ -85,8 +85,10 @@ def _merge(
 ) -> OffsetCommitResponse:
     """One entry a topic: what was refused here, then what the coordinator said."""
     merged: dict[object, OffsetCommitResponseTopic] = {}
+    partitions: dict[object, list[OffsetCommitResponsePartition]] = {}
     for topic in (*refused, *response.topics):
         key: object = topic.topic_id if by_id else topic.name
-        before = merged.get(key)
-        merged[key] = topic if before is None else replace(before, partitions=before.partitions + topic.partitions)
-    return replace(response, topics=tuple(merged.values()))
+        merged.setdefault(key, topic)
+        partitions.setdefault(key, []).extend(topic.partitions)
+    topics = tuple(replace(topic, partitions=tuple(partitions[key])) for key, topic in merged.items())
+    return replace(response, topics=topics)

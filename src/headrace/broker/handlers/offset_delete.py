@@ -22,27 +22,35 @@ def handle(request: OffsetDeleteRequest, context: RequestContext, broker: Broker
     if not request.group_id:
         return Reply(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     existing: list[OffsetDeleteRequestTopic] = []
-    refused: list[OffsetDeleteResponseTopic] = []
+    refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in request.topics:
         found = broker.image.topics.by_name.get(topic.name)
-        indexes = [each.partition_index for each in topic.partitions]
-        unknown = [index for index in indexes if found is None or index not in found.partitions]
-        known = tuple(each for each in topic.partitions if each.partition_index not in unknown)
-        if unknown or not indexes:
-            refused.append(_refusal(topic.name, unknown))
+        known = tuple(
+            each for each in topic.partitions if found is not None and each.partition_index in found.partitions
+        )
         if known:
             existing.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
+        if len(known) < len(topic.partitions):
+            refused.setdefault(topic.name, []).extend(
+                OffsetDeleteResponsePartition(
+                    partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+                for each in topic.partitions
+                if found is None or each.partition_index not in found.partitions
+            )
 
     def fit(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if response.error_code:
             return OffsetDeleteResponse(error_code=response.error_code)
-        merged = {each.name: each for each in refused}
+        merged = {name: list(partitions) for name, partitions in refused.items()}
         for answered in response.topics:
-            before = merged.get(answered.name)
-            merged[answered.name] = (
-                answered if before is None else replace(before, partitions=before.partitions + answered.partitions)
+            merged.setdefault(answered.name, []).extend(answered.partitions)
+        return OffsetDeleteResponse(
+            topics=tuple(
+                OffsetDeleteResponseTopic(name=name, partitions=tuple(partitions))
+                for name, partitions in merged.items()
             )
-        return OffsetDeleteResponse(topics=tuple(merged.values()))
+        )
 
     return broker.groups.ask(
         request.group_id,
@@ -50,14 +58,4 @@ def handle(request: OffsetDeleteRequest, context: RequestContext, broker: Broker
         context,
         refused=lambda error: OffsetDeleteResponse(error_code=error),
         shape=fit,
-    )
-
-
-def _refusal(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
-    return OffsetDeleteResponseTopic(
-        name=name,
-        partitions=tuple(
-            OffsetDeleteResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            for index in indexes
-        ),
     )
