@@ -60,11 +60,14 @@ def wrong_endpoint_type(
     if request.endpoint_type == expected or (context.api_version == 0 and expected == BROKERS):
         return None
     if request.endpoint_type not in (BROKERS, CONTROLLERS):
-        error, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is not known"
+        error, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
     else:
-        kinds = {BROKERS: "broker", CONTROLLERS: "controller"}
+        kinds = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
         error = ErrorCode.INVALID_REQUEST if context.api_version == 0 else ErrorCode.MISMATCHED_ENDPOINT_TYPE
-        message = f"the request was for a {kinds[request.endpoint_type]} endpoint; this is a {kinds[expected]} endpoint"
+        message = (
+            f"The request was sent to an endpoint of type {kinds[expected]}, "
+            f"but we wanted an endpoint of type {kinds[request.endpoint_type]}"
+        )
     return DescribeClusterResponse(
         error_code=error, error_message=message, endpoint_type=expected if context.api_version else 1
     )

@@ -32,6 +32,8 @@ _ZSTD = 4
 _CODEC_BITS = 0x07
 _TRANSACTIONAL_BIT = 0x10
 _ADMIN_CLIENT_ID = "__admin_client"
+_MAGIC = 16
+_MAGIC_V2 = 2
 _ATTRIBUTES_LOW_BYTE = 22
 _NO_RECORDS = memoryview(b"")
 
@@ -160,7 +162,7 @@ class _Call:
 
     def _check_batch(self, records: memoryview) -> ErrorCode | None:
         """What depends on the request and not on the log: transactions, and zstd before it was known (KIP-110)."""
-        if len(records) <= _ATTRIBUTES_LOW_BYTE:
+        if len(records) <= _ATTRIBUTES_LOW_BYTE or records[_MAGIC] != _MAGIC_V2:
             return None
         attributes = records[_ATTRIBUTES_LOW_BYTE]
         if attributes & _TRANSACTIONAL_BIT:
