@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from headrace.core.errors import OperatorError
+from headrace.core.ids import Uuid
 from headrace.core.listener import QuorumVoter
 from headrace.core.node_config import NodeConfig
 from headrace.core.node_rules import QUORUM_FETCH_MAX_WAIT_MS
@@ -14,8 +16,12 @@ from headrace.core.node_settings import parse_node_config
 from headrace.node.outbound import SendRequest
 from headrace.node.witness import asker_of
 from headrace.raft.config import RaftConfig
+from headrace.raft.events import NodeStarted, QuorumState, SendRaftRequest
+from headrace.raft.machine import RaftNode
+from headrace.raft.voters import Voter, VoterEndPoint, VoterSet
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.vote import VoteRequest
+from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.memory_node import CONFIG, DATA, MemoryNode
 
 TIMES = (
@@ -117,3 +123,33 @@ def test_a_broker_fetches_in_the_name_of_its_node_id() -> None:
     sent = asked(config)
     assert {type(each.request) for each in sent} == {FetchRequest}
     assert {asker_of(each.request) for each in sent} == {12}
+
+
+TWO_NAMES = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CTRL1://127.0.0.1:9093,CTRL2://127.0.0.1:9094",
+    "controller.listener.names": "CTRL2,CTRL1",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CTRL1:PLAINTEXT,CTRL2:PLAINTEXT",
+}
+
+
+def test_the_first_controller_listener_is_the_one_that_peers_are_dialled_on() -> None:
+    """S1-06: of all that a voter listens on; voters of controller.quorum.voters are taken to listen there."""
+    found = raft_config(parse_node_config({**PROPERTIES, **TWO_NAMES}))
+    assert found.listener == "CTRL2"
+    assert [voter.end_points for voter in found.voters.voters] == [(VoterEndPoint("CTRL2", "127.0.0.1", 9093),)]
+    assert [(each.name, each.port) for each in found.end_points] == [("CTRL2", 9094), ("CTRL1", 9093)]
+    leader = Voter(
+        voter_id=2,
+        directory_id=Uuid(b"d" * 16),
+        end_points=(VoterEndPoint("CTRL1", "peer", 1), VoterEndPoint("CTRL2", "peer", 2)),
+    )
+    for listener, port in (("CTRL1", 1), ("CTRL2", 2)):
+        node = RaftNode(
+            config=replace(found, voters=VoterSet(voters=(leader,), kraft_version=1), listener=listener),
+            log=MemoryLog().as_port(),
+            snapshots=MemorySnapshots().as_port(),
+            state=QuorumState(leader_epoch=5, leader_id=2),
+            rng=random.Random(1),
+        )
+        [sent] = [each for each in node.step(NodeStarted(now_ms=1_000)) if isinstance(each, SendRaftRequest)]
+        assert sent.to == (2, "peer", port)
