@@ -50,10 +50,12 @@ def test_a_broker_passes_questions_about_the_quorum_to_its_leader() -> None:
 
 
 def test_combined_nodes_make_a_cluster() -> None:
-    """B-K12: broker and controller of one process, three of them; the way to the active controller is the same for all."""
+    """B-K12, S1-12: broker and controller of one process, three of them, each under one id for both; the way to the active controller is the same for all."""
     with Cluster(controllers=3, combined=True) as cluster:
+        ids = {each.node_id for each in cluster.brokers}
         for number, member in enumerate(cluster.brokers):
             assert create(member, f"t{number}") == [0]
+        until(lambda: unfenced(cluster.brokers[0]) == set(controllers_of(cluster.brokers[0])) == ids)
         for member in cluster.brokers:
             until(lambda member=member: {"t0", "t1", "t2"} <= topics_of(member))  # type: ignore[misc]
         leader = cluster.leader()
