@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -13,10 +13,12 @@ Action = TypeVar("Action")
 class Timers(Generic[Action]):
     """Actions by key, each with one deadline in milliseconds. Scheduling a key again replaces what was there.
 
-    Putting a deadline off costs one dictionary write: the heap keeps the early entry and looks again when it is due.
+    Putting a deadline off costs one dictionary write: the heap keeps the early entry and looks again when it is due. What was cancelled leaves it
+    before it is due once there is more of it than of the rest and `spare` entries.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, spare: int = 1_000) -> None:
+        self._spare = spare
         self._actions: dict[Hashable, tuple[int, Action]] = {}
         self._queued: dict[Hashable, int] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
@@ -32,6 +34,8 @@ class Timers(Generic[Action]):
         if queued is None or queued > deadline_ms:
             self._queued[key] = deadline_ms
             heappush(self._heap, (deadline_ms, next(self._order), key))
+            if len(self._heap) > self._spare + 2 * len(self._actions):
+                self._forget_cancelled()
 
     def cancel(self, key: Hashable) -> None:
         """Forget `key`; nothing happens when it is unknown."""
@@ -55,6 +59,12 @@ class Timers(Generic[Action]):
         _, _, key = heappop(self._heap)
         del self._queued[key]
         return self._actions.pop(key)[1]
+
+    def _forget_cancelled(self) -> None:
+        """Let go of what was cancelled or replaced, long before it is due; the order of the others stays (M5)."""
+        self._queued = {key: at for key, at in self._queued.items() if key in self._actions}
+        self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0]]
+        heapify(self._heap)
 
     def _settle(self) -> None:
         """Bring the heap's head up to date with cancelled and postponed keys."""

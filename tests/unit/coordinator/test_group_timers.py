@@ -25,6 +25,17 @@ def test_putting_off_does_not_pile_up_entries() -> None:
     assert len(timers._heap) == 1
 
 
+def test_what_is_cancelled_does_not_pile_up_until_it_would_be_due() -> None:
+    """M5: member ids that nobody comes back with, each with a session of half an hour."""
+    timers: Timers[int] = Timers()
+    timers.schedule("stays", 1_800_000, -1)
+    for number in range(10_000):
+        timers.schedule(number, 1_800_000, number)
+        timers.cancel(number)
+    assert len(timers._heap) <= 1_003
+    assert timers.pop_due(1_800_000) == -1
+
+
 @given(
     st.lists(
         st.one_of(
@@ -36,7 +47,7 @@ def test_putting_off_does_not_pile_up_entries() -> None:
 )
 def test_timers_do_what_a_plain_table_does(steps: list[tuple[str, int, int]]) -> None:
     """GL1: the twin looks at every deadline each time."""
-    timers: Timers[int] = Timers()
+    timers: Timers[int] = Timers(spare=0)
     plain: dict[int, int] = {}
     for kind, key, number in steps:
         if kind == "set":
