@@ -47,7 +47,7 @@ _IDLE_WAIT_S = 0.5
     "--request-timeout-ms",
     type=click.IntRange(min=1),
     metavar="MS",
-    help="How long the broker waits for its replicas.  [default: 1500]",
+    help="How long to wait for an answer, and the broker for its replicas.  [default: 30000]",
 )
 @click.option(
     "--max-block-ms", type=click.IntRange(min=0), metavar="MS", help="How long to wait for the topic.  [default: 60000]"
@@ -128,7 +128,7 @@ def _overrides(options: dict[str, Any]) -> dict[str, str]:
         "compression.type": options["compression_codec"],
         "linger.ms": options["timeout"],
         "acks": options["request_required_acks"],
-        "headrace.produce.timeout.ms": options["request_timeout_ms"],
+        "request.timeout.ms": options["request_timeout_ms"],
         "retry.backoff.ms": options["retry_backoff_ms"],
         "metadata.max.age.ms": options["metadata_expiry_ms"],
     }

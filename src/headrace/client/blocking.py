@@ -351,12 +351,14 @@ class BlockingProducer:
         acks: int = -1,
         is_idempotent: bool = True,
         max_in_flight: int = 5,
-        timeout_ms: int = 30_000,
+        timeout_ms: int | None = None,
     ) -> None:
+        """`timeout_ms` is how long a node waits for its replicas, by default `request.timeout.ms`."""
         self._client = client
         self._acks = acks
         self._max_in_flight = max_in_flight
-        self._machine = ProduceMachine(client.session, acks=acks, is_idempotent=is_idempotent, timeout_ms=timeout_ms)
+        waits_ms = client.session.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        self._machine = ProduceMachine(client.session, acks=acks, is_idempotent=is_idempotent, timeout_ms=waits_ms)
         self._flying: dict[int, list[tuple[SendProduce, Link, int]]] = {}
         self._errors: list[PeerError] = []
 
