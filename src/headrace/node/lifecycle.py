@@ -108,7 +108,7 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._emit = emit
         self._now_ms = 0
-        self._give_up_at_ms = 0
+        self._give_up_at_ms: int | None = None
         self._backoff_ms = _FIRST_BACKOFF_MS
         self._next_at_ms: int | None = None
         self._is_asking = False
@@ -132,7 +132,7 @@ class BrokerLifecycle:
         if any(at is not None and now_ms >= at for at in (self._shutdown_at_ms, self._unheard_at_ms)):
             self._shut_down()
             return
-        if self.state is BrokerState.STARTING and now_ms >= self._give_up_at_ms:
+        if self._give_up_at_ms is not None and now_ms >= self._give_up_at_ms:
             self._fail("no controller accepted the registration within initial.broker.registration.timeout.ms")
             return
         if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
@@ -144,9 +144,7 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        parts = [self._next_at_ms, self._shutdown_at_ms, self._unheard_at_ms]
-        if self.state is BrokerState.STARTING:
-            parts.append(self._give_up_at_ms)
+        parts = (self._next_at_ms, self._shutdown_at_ms, self._unheard_at_ms, self._give_up_at_ms)
         return min((at for at in parts if at is not None), default=None)
 
     def recovered(self, now_ms: int) -> None:
@@ -214,6 +212,7 @@ class BrokerLifecycle:
         error = ErrorCode.known(response.error_code)
         if error is ErrorCode.NONE:
             self.broker_epoch = response.broker_epoch
+            self._give_up_at_ms = None  # to catch up with the metadata may take as long as it takes
             self._soon(0)
         elif error in _RETRIED:
             jitter = 1 + 0.02 * (2 * self._rng.random() - 1)
@@ -294,7 +293,7 @@ class BrokerLifecycle:
         self._emit(StateChanged(state=state))
 
     def _shut_down(self) -> None:
-        self._shutdown_at_ms = self._unheard_at_ms = None
+        self._shutdown_at_ms = self._unheard_at_ms = self._give_up_at_ms = None
         self._next_at_ms = None
         if self.state is not BrokerState.SHUTTING_DOWN:
             self._enter(BrokerState.SHUTTING_DOWN)

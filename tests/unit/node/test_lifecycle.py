@@ -152,6 +152,22 @@ def test_without_a_controller_the_broker_gives_up() -> None:
     assert any(isinstance(effect, StartFailed) for effect in setting.effects)
 
 
+def test_a_registered_broker_catches_up_for_as_long_as_it_takes() -> None:
+    """S1-13, S1-56: the timeout is that of the registration; a long metadata log is no reason to give up."""
+    setting = Setting(initial_broker_registration_timeout_ms=2000)
+    setting.machine.start(0)
+    setting.controller.answer(BrokerRegistrationResponse(broker_epoch=7))
+    for now_ms in range(0, 10_000, 500):
+        setting.machine.tick(now_ms)
+        while setting.controller.asked:
+            setting.controller.answer(BrokerHeartbeatResponse(is_caught_up=False))
+    assert setting.machine.state is BrokerState.STARTING
+    assert not any(isinstance(effect, StartFailed) for effect in setting.effects)
+    setting.machine.tick(10_000)
+    setting.controller.answer(BrokerHeartbeatResponse(is_caught_up=True))
+    assert setting.machine.state is BrokerState.RECOVERY
+
+
 def test_heartbeats_come_at_their_interval() -> None:
     """S1-14: `broker.heartbeat.interval.ms`, 2000 by default."""
     setting = Setting()
