@@ -50,7 +50,7 @@ class Reachable:
 
     def offline_replicas(self, partition: PartitionRegistration) -> tuple[int, ...]:
         """The replicas that these clients cannot reach: of brokers that are away, or in a log directory that failed (KIP-112, KIP-858)."""
-        directories = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
+        directories = partition.directories or (MIGRATING_DIRECTORY,) * len(partition.replicas)
         return tuple(
             replica
             for replica, directory in zip(partition.replicas, directories, strict=False)

@@ -66,10 +66,11 @@ ONE_UUID = Uuid.from_numbers(0, 1)
 METADATA_TOPIC_ID = ONE_UUID
 """The topic id of `__cluster_metadata` (KIP-516)."""
 
-UNASSIGNED_DIRECTORY = ZERO_UUID
-LOST_DIRECTORY = ONE_UUID
-MIGRATING_DIRECTORY = Uuid.from_numbers(0, 2)
-"""What a directory id means before it is known (KIP-858): not assigned, lost, not yet known."""
+MIGRATING_DIRECTORY = ZERO_UUID
+UNASSIGNED_DIRECTORY = ONE_UUID
+LOST_DIRECTORY = Uuid.from_numbers(0, 2)
+"""What a directory id means that names no directory (KIP-858): of a replica from before directories were known, of one that is not placed
+yet, of one in a directory that failed. The numbers are those of Apache Kafka 4.3.1."""
 
 FIRST_FREE_UUID = Uuid.from_numbers(0, 100)
 """Below this all uuids are reserved, as in Kafka."""

@@ -72,7 +72,7 @@ class PartitionRegistration:
     partition_epoch: int = 0
 
     def directory_of(self, broker_id: int) -> Uuid:
-        """The log directory that holds the broker's replica; the zero uuid when it is not assigned."""
+        """The log directory that holds the broker's replica; the zero uuid (`MIGRATING_DIRECTORY`) when nothing is known."""
         for replica, directory in zip(self.replicas, self.directories, strict=False):
             if replica == broker_id:
                 return directory

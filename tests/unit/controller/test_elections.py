@@ -7,7 +7,7 @@ import pytest
 from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import LOST_DIRECTORY, Uuid
+from headrace.core.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages import assign_replicas_to_dirs as assign
@@ -204,6 +204,19 @@ def test_a_replica_in_a_lost_directory_does_not_lead(lost: Uuid) -> None:
     assert [each.error_code for each in answer.directories[0].topics[0].partitions] == [0, 0]
     assert [(partition(bench, n).leader, partition(bench, n).isr) for n in (0, 1)] == [(2, (2,)), (2, (2,))]
     assert partition(bench).directory_of(1) == lost
+
+
+def test_a_replica_that_is_not_placed_yet_leads() -> None:
+    """KIP-858, B-C31: of a broker with several directories; it says later in which of them the replica is."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    epoch = bench.broker(1, log_dirs=(directory(1), spare))
+    topic(bench, (1,))
+    assert partition(bench).directories == (UNASSIGNED_DIRECTORY,)
+    fence(bench, 1, epoch)
+    assert partition(bench).leader == NO_LEADER
+    bench.heartbeat(1, epoch)
+    assert partition(bench).leader == 1
 
 
 def test_a_directory_that_is_lost_while_others_move_is_left_as_things_are_then() -> None:

@@ -7,8 +7,11 @@ import random
 import pytest
 
 from headrace.core.ids import (
+    LOST_DIRECTORY,
     METADATA_TOPIC_ID,
+    MIGRATING_DIRECTORY,
     ONE_UUID,
+    UNASSIGNED_DIRECTORY,
     ZERO_UUID,
     TopicPartition,
     Uuid,
@@ -60,6 +63,12 @@ def test_reserved_ids() -> None:
     assert not is_reserved_uuid(Uuid.from_numbers(0, 100))
     assert not is_usable_random_uuid(Uuid(b"\xf8" + bytes(15)))
     assert is_usable_random_uuid(Uuid.parse(CLUSTER_ID))
+
+
+def test_directory_ids_that_name_no_directory_are_kafkas() -> None:
+    """KIP-858, B-C31: migrating, unassigned and lost; nodes of both kinds read them in one metadata log."""
+    numbers = [Uuid.from_numbers(0, number) for number in (0, 1, 2)]
+    assert numbers == [MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY]
 
 
 def test_random_ids_are_drawn_until_one_may_be_handed_out() -> None:
