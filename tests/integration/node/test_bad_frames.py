@@ -20,6 +20,7 @@ from headrace.wire.messages.produce import ProduceRequest
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from headrace.wire.schema import Message
+from headrace.wire.versions import APIS, request_class
 from tests.support.raw import ROWS, RawConnection, frame, header, messages_of, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -89,6 +90,23 @@ def test_an_api_that_is_not_served_here_closes_the_connection(
 ) -> None:
     """B5, B-W04, S1-31, S1-34: unknown ones, LeaderAndIsr and its like."""
     spoils(shared_node, witness, frame(struct.pack(">hhih", api_key, 0, 1, -1) + b"\0" * 8))
+
+
+@pytest.mark.parametrize("listener", ["clients", "controllers"])
+def test_what_is_not_built_is_not_half_served(shared_node: Node, listener: str) -> None:
+    """B5, input:B71, input:B73: ACLs, quotas, SCRAM, tokens, transactions and the newer group protocols, as good requests."""
+    port = shared_node.port if listener == "clients" else shared_node.controller_port
+    served = {row.key for row in (*BROKER_APIS, *CONTROLLER_APIS, *NOT_CONTROLLER_APIS)}
+    missing = [api for api in APIS.values() if api.key not in served]
+    assert {api.key for api in missing} >= {17, 24, 29, 30, 31, 36, 38, 48, 49, 50, 51, 68, 76}
+    for api in missing:
+        cls = request_class(api.key)
+        version = cls.SCHEMA.versions.last
+        with RawConnection(port) as bad:
+            bad.send(bytes(framed_request(cls(), version, correlation_id=1, client_id="raw")))
+            assert bad.is_closed_by_node(), api
+    with RawConnection(port) as good:
+        assert good.ask(ASK, 4).error_code == 0
 
 
 @pytest.mark.parametrize(
