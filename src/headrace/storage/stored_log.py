@@ -365,13 +365,26 @@ class StoredLog(TrimmableLog):
             whole = segment.boundary_before(start + size, start) - start
             if whole > 0:
                 size = whole if size - whole <= size >> _CUT_OFF_SHARE_BITS else size
-            elif min_one_batch and size < segment.size - start:
-                first = next(segment.batches(start, scan_bytes=61), None)
-                if first is not None:
-                    size = max(size, min(first[1].length + LOG_OVERHEAD, end - start))
+            elif size or min_one_batch:
+                size = self._first_batch_or_less(segment, start, size, min_one_batch=min_one_batch)
+                size = min(size, end - start)
         if size <= 0:
             return FileSlice(None, 0, 0, offset, segment.base_offset)
         return FileSlice(segment.log, start, size, offset, segment.base_offset)
+
+    @staticmethod
+    def _first_batch_or_less(segment: Segment, start: int, size: int, *, min_one_batch: bool) -> int:
+        """How much of `size` bytes from `start` is worth reading: all if the first batch is whole in it; else that batch, or nothing (KIP-74).
+
+        Clients take bytes without a whole batch for an error.
+        """
+        found = next(segment.batches(start, scan_bytes=61), None)
+        if found is None:
+            return size
+        first = found[1].length + LOG_OVERHEAD
+        if first <= size:
+            return size
+        return first if min_one_batch else 0
 
     def _position_of(self, segment: Segment, offset: int) -> int:
         """Position of the batch that holds `offset` (or the next one); the segment's size if there is none."""

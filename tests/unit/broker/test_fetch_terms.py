@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.core.ids import TopicPartition
 from headrace.log.ports import Appended
 from headrace.records.record import ProducerStamp
-from headrace.wire.messages.fetch import FetchPartition
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
@@ -35,6 +37,30 @@ def test_a_fetch_waits_for_what_it_asks_for() -> None:
     assert client.answers() == []
     Client(bench).ask(produce_request("t", batch(b"x" * 100), acks=1), 9)
     assert len(client.answers()) == 1
+
+
+@pytest.mark.parametrize(("room", "second"), [(99, 0), (100, 1), (150, 1), (199, 1), (200, 2)])
+def test_another_partition_has_whole_batches_or_nothing(room: int, second: int) -> None:
+    """B-P07, KIP-74: only the first partition with data may exceed its limit; a Java consumer that gets a part of a batch and no more gives up."""
+    bench = BrokerBench()
+    client = Client(bench)
+    record = batch(b"x" * 100)
+    for name in ("a", "b"):
+        bench.topic(name)
+        for _ in range(3):
+            client.ask(produce_request(name, record, acks=1), 9)
+    limit = len(record) * room // 100
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=limit)
+    request = FetchRequest(
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=tuple(FetchTopic(topic=name, partitions=(partition,)) for name in ("a", "b")),
+    )
+    sizes = [len(bytes(topic.partitions[0].records)) for topic in client.ask(request, 11).responses]
+    assert sizes[0] == max(limit, len(record))
+    assert sizes[1] // len(record) == second
+    assert sizes[1] in (0, limit)
 
 
 def test_a_session_may_begin_without_partitions() -> None:
