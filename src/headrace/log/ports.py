@@ -228,7 +228,8 @@ class PartitionLogPort(Protocol):
         """Batches from the one that holds `offset` on, of one segment, below `upper_offset` (a batch boundary such as the
         high watermark, LSO or log end).
 
-        With `min_one_batch` the first batch comes whole even if it is larger than `max_bytes`.
+        With `min_one_batch` the first batch comes whole even if it is larger than `max_bytes`; without it the slice is empty then. Only the last of
+        several batches may be cut off (KIP-74).
         """
 
     def read_bytes(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> bytes | OutOfRange:

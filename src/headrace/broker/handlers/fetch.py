@@ -91,7 +91,7 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Cal
     found.update(asked, request.forgotten)
     if not found.partitions:
         sessions.remove(found.id)
-        return _Call(terms, context, broker, asked=[], session=None, is_incremental=False)
+        return _Call(terms, context, broker, asked=asked, session=None, is_incremental=False)
     found.next_epoch()
     return _Call(terms, context, broker, asked=list(found.partitions.items()), session=found, is_incremental=True)
 
