@@ -226,3 +226,25 @@ def test_groups_answer_is_not_shared_between_calls() -> None:
     cluster.hold(ask_any(known, ListGroupsRequest()))
     cluster.hold(ask_any(known, ListGroupsRequest()))
     assert len(cluster.asked) == 2
+
+
+def test_a_node_that_does_not_answer_is_looked_for_again() -> None:
+    """B-R28: it may have come back elsewhere; as long as nobody knows of it, it is asked where it was."""
+    known = knowing()
+    asked: list[tuple[str, int]] = []
+
+    def answer(ask: Ask) -> Any:
+        asked.append((str(ask.address), message_of(ask).SCHEMA.api_key))
+        if isinstance(message_of(ask), MetadataRequest):
+            is_back = len(asked) > 4
+            nodes = ((1, "one"), (2, "elsewhere")) if is_back else ((1, "one"),)
+            brokers = tuple(MetadataResponseBroker(node_id=node, host=host, port=9092) for node, host in nodes)
+            return Answered(response=MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1), version=12)
+        if ask.address.host != "elsewhere":
+            return Lost(reason="the connection broke")
+        return Answered(response=ListGroupsResponse(), version=4)
+
+    cluster = Cluster(known, answer)
+    cluster.hold(routing.ask_node(known, 2, ListGroupsRequest()))
+    to_node = [address for address, key in asked if key == ListGroupsRequest.SCHEMA.api_key]
+    assert to_node == ["two:9092", "two:9092", "two:9092", "elsewhere:9092"]
