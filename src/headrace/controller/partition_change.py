@@ -96,12 +96,17 @@ def elect(
 
 
 def completed(assignment: Assignment, isr: tuple[int, ...]) -> tuple[Assignment, tuple[int, ...]] | None:
-    """The assignment and ISR when every replica of the target is in sync; None while that is not so (S2-08, CL3)."""
+    """The assignment and ISR when the target is in sync; None while that is not so (S2-08, CL3).
+
+    As in Kafka 4.3.1: every added replica is enough, so that one which lags for reasons of its own does not hold the others up; where
+    more replicas go than come, all of the target.
+    """
     if not assignment.is_moving:
         return None
     target = assignment.target
     rest = tuple(each for each in isr if each not in assignment.removing)
-    if not target or not rest or not set(target) <= set(rest):
+    needed = target if len(assignment.removing) > len(assignment.adding) else assignment.adding
+    if not target or not rest or not set(needed) <= set(rest):
         return None
     return Assignment(target), rest
 

@@ -1,7 +1,7 @@
 """How do the replicas of a partition move to other brokers? (AlterPartitionReassignments, ListPartitionReassignments; KIP-455, KIP-860)
 
     new target    replicas = the target, then those to remove; the ISR is as it was, without what only the target before wanted
-    goes on       added replicas join the ISR (AlterPartition); when the whole target is in sync, that same change ends it (S2-08)
+    goes on       added replicas join the ISR (AlterPartition); with the last one that is needed, that same change ends it (S2-08)
     cancelled     replicas = those before; added ones leave the ISR
 
 One without added replicas ends at once. `partition_change` ends them; here they begin, are cancelled, and are listed. S2-06; C5, CL3.

@@ -227,3 +227,30 @@ def test_reassignments_are_listed_by_name_too() -> None:
     other = ListPartitionReassignmentsTopics(name="x", partition_indexes=(0,))
     answer = bench.ask(ListPartitionReassignmentsRequest(topics=(named, other)))
     assert [(one.name, [each.partition_index for each in one.partitions]) for one in answer.topics] == [("t", [1])]
+
+
+@pytest.mark.parametrize(
+    ("target", "in_sync", "is_over"),
+    [
+        ((2, 3, 4, 6), (2, 6), True),
+        ((6, 2, 3, 4, 5), (2, 6), True),
+        ((2, 6, 7), (2, 6), False),
+        ((6, 7), (2, 6, 7), True),
+        ((2, 3, 6), (2, 6), False),
+        ((2, 3, 6), (2, 3, 6), True),
+        ((5, 6), (2, 6), False),
+        ((2, 3), (2,), False),
+    ],
+)
+def test_a_replica_that_lags_anyway_holds_up_only_a_shrinking_assignment(
+    target: tuple[int, ...], in_sync: tuple[int, ...], is_over: bool
+) -> None:
+    """S2-08, inv:CL3, KIP-455: the table is Apache Kafka 4.3.1's; 3, 4 and 5 are out of sync when it begins."""
+    bench, epochs = cluster(7)
+    topic(bench, (2, 3, 4, 5))
+    join(bench, 2, epochs, (2,))
+    assert reassign(bench, target) == 0
+    join(bench, 2, epochs, in_sync)
+    found = partition(bench)
+    assert (moving(bench) == []) is is_over
+    assert set(found.isr) == (set(in_sync) & set(target) if is_over else set(in_sync))
