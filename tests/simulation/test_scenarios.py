@@ -13,7 +13,7 @@ Make = Callable[..., Simulation]
 
 
 def test_topics_and_settings_survive_a_rack(headrace_simulation: Make) -> None:
-    """fault:S3 fault:S50 fault:S52: a rack with a controller and a broker goes away; nothing acknowledged is lost, leaders move."""
+    """fault:S50: a rack with a controller and a broker goes away; nothing acknowledged is lost, leaders move."""
     cluster = headrace_simulation(controllers=3, brokers=3, racks=3, seed=7)
     cluster.create_topic("orders", partitions=6, replication_factor=3, settings={"retention.ms": "86400000"})
     gone = set(cluster.nodes_of("rack-1"))

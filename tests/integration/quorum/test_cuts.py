@@ -57,7 +57,7 @@ def others(cluster: Cluster, *node_ids: int) -> list[Member]:
 
 
 def test_a_leader_cut_off_is_replaced_and_steps_down(apart: Callable[..., Cluster], network: Network) -> None:
-    """B-R16 fault:S3: who cannot reach a majority stops to lead, whether clients reach it or not."""
+    """B-R16 fault:S24: who cannot reach a majority stops to lead, whether clients reach it or not."""
     cluster = apart(3)
     with MetadataLoad(cluster) as load:
         for _ in range(2):
@@ -73,7 +73,7 @@ def test_a_leader_cut_off_is_replaced_and_steps_down(apart: Callable[..., Cluste
 
 
 def test_a_leader_whose_link_is_down_is_replaced(apart: Callable[..., Cluster], network: Network) -> None:
-    """fault:S3: the link goes, and comes back."""
+    """fault:S20: the link goes, and comes back."""
     cluster = apart(3)
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)
@@ -86,7 +86,7 @@ def test_a_leader_whose_link_is_down_is_replaced(apart: Callable[..., Cluster], 
 
 
 def test_a_follower_that_hears_nothing_does_not_disturb(apart: Callable[..., Cluster], network: Network) -> None:
-    """B-R27 fault:S4: cut from the leader one way, it asks in advance and is refused; leader and epoch stay."""
+    """B-R27 fault:S26: cut from the leader one way, it asks in advance and is refused; leader and epoch stay."""
     cluster = apart(3)
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)
@@ -107,7 +107,7 @@ def test_a_follower_that_hears_nothing_does_not_disturb(apart: Callable[..., Clu
 
 
 def test_a_leader_that_is_not_heard_is_replaced(apart: Callable[..., Cluster], network: Network) -> None:
-    """B-R16 fault:S4: it hears the others and they do not hear it."""
+    """B-R16 fault:S26: it hears the others and they do not hear it."""
     cluster = apart(3)
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)
@@ -122,7 +122,7 @@ def test_a_leader_that_is_not_heard_is_replaced(apart: Callable[..., Cluster], n
 
 
 def test_the_greater_part_of_five_goes_on(apart: Callable[..., Cluster], network: Network) -> None:
-    """B-R13 fault:S3: the leader is in the smaller part; nothing is acknowledged there."""
+    """B-R13 fault:S25: the leader is in the smaller part; nothing is acknowledged there."""
     cluster = apart(5)
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)

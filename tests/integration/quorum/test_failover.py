@@ -21,7 +21,7 @@ NEVER_MS = str(10 * 60_000)
 
 @pytest.mark.parametrize(("controllers", "dynamic"), [(3, False), (3, True), (5, False)])
 def test_a_killed_leader_is_replaced_and_comes_back(new_cluster: NewCluster, controllers: int, dynamic: bool) -> None:
-    """B-R22 B-R23 inv:R8: changes go on with another leader, and the old one takes its place again."""
+    """fault:S3 B-R22 B-R23 inv:R8: changes go on with another leader, and the old one takes its place again."""
     cluster = new_cluster(controllers=controllers, dynamic=dynamic).start()
     with MetadataLoad(cluster) as load:
         load.wait_for_more(50)
@@ -36,7 +36,7 @@ def test_a_killed_leader_is_replaced_and_comes_back(new_cluster: NewCluster, con
 
 
 def test_two_of_five_may_die(new_cluster: NewCluster) -> None:
-    """B-R13: a majority is enough, and it is needed."""
+    """fault:S4 B-R13: a majority is enough, and it is needed."""
     cluster = new_cluster(controllers=5).start()
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)
@@ -103,7 +103,7 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(new_cluster: NewC
 
 
 def test_nodes_are_restarted_one_after_the_other(new_cluster: NewCluster) -> None:
-    """B-R08: a rolling restart under load, twice around."""
+    """fault:S10 B-R08: a rolling restart under load, twice around."""
     cluster = new_cluster(controllers=3).start()
     with MetadataLoad(cluster) as load:
         for member in (*cluster.controllers, *cluster.controllers):
@@ -116,7 +116,7 @@ def test_nodes_are_restarted_one_after_the_other(new_cluster: NewCluster) -> Non
 
 
 def test_all_are_killed_at_once_again_and_again(new_cluster: NewCluster) -> None:
-    """B-R14 inv:R10: what was acknowledged was on a majority of disks."""
+    """fault:S5 B-R14 inv:R10: what was acknowledged was on a majority of disks."""
     cluster = new_cluster(controllers=3).start()
     with MetadataLoad(cluster) as load:
         for _ in range(KILLS):

@@ -26,7 +26,7 @@ def observers(cluster: Cluster) -> set[int]:
 
 
 def test_one_controller_becomes_three_and_two(new_cluster: NewCluster) -> None:
-    """S4-37 S4-39 B-R24 B-R25: grown, shrunk, and the leader moved away by removing it, all under load."""
+    """fault:S70 S4-37 S4-39 B-R24 B-R25: grown, shrunk, and the leader moved away by removing it, all under load."""
     cluster = new_cluster(controllers=1, dynamic=True).start()
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)
@@ -50,7 +50,7 @@ def test_one_controller_becomes_three_and_two(new_cluster: NewCluster) -> None:
 
 
 def test_a_voter_comes_back_on_another_port(new_cluster: NewCluster) -> None:
-    """S4-15 B-R26: it says its new address, and then may lead."""
+    """fault:S35 S4-15 B-R26: it says its new address, and then may lead."""
     cluster = new_cluster(controllers=3, dynamic=True).start()
     with MetadataLoad(cluster) as load:
         load.wait_for_more(20)

@@ -103,7 +103,7 @@ def test_a_healthy_quorum_is_called_healthy() -> None:
 
 
 def test_majority_down(tmp_path: Path) -> None:
-    """fault:S5: two of three controllers are killed."""
+    """fault:S4: two of three controllers are killed."""
     with Cluster(controllers=3, brokers=1, properties=QUICK) as cluster:
         killed = followers(cluster)
         expected = Expected(CauseKind.MAJORITY_DOWN, set(killed), ("leaderless",))
@@ -123,7 +123,7 @@ def test_majority_down(tmp_path: Path) -> None:
 
 
 def test_one_way_cut(tmp_path: Path) -> None:
-    """fault:S4: a firewall drops what a follower sends to the leader's controller port; what the leader sends it passes."""
+    """fault:S26: a firewall drops what a follower sends to the leader's controller port; what the leader sends it passes."""
     needs(missing_namespaces())
     with Network(range(1, 4)) as network:
         cluster = Cluster(controllers=3, properties=QUICK)
@@ -164,7 +164,7 @@ def test_wrong_cluster_id() -> None:
 
 
 def test_full_disk(tmp_path: Path) -> None:
-    """fault:D3: somebody else's file takes the rest of a voter's disk; also after it stopped, which it told the others."""
+    """fault:S59: somebody else's file takes the rest of a voter's disk; also after it stopped, which it told the others."""
     needs(staging.missing_mounts(tmp_path))
     expected = Expected(CauseKind.FULL_DISK, {2}, ("degraded", "stalled", "leaderless"))
     disk = tmp_path / "disk"
@@ -196,7 +196,7 @@ def test_full_disk(tmp_path: Path) -> None:
 
 
 def test_slow_fsync(shimmed: staging.ShimmedCluster) -> None:
-    """B-R14 fault:D5: every sync of the leader takes 1.2 s."""
+    """B-R14 fault:S60: every sync of the leader takes 1.2 s."""
     leader = shimmed.leader().node_id
     expected = Expected(CauseKind.SLOW_FSYNC, {leader}, ("degraded", "stalled"))
     shimmed.shim.slow_syncs(leader, 1_200)
@@ -245,7 +245,7 @@ def test_expired_voter_key() -> None:
 
 
 def test_clock_jump(shimmed: staging.ShimmedCluster) -> None:
-    """fault:T2: the wall clock of one node jumps an hour ahead while it runs."""
+    """fault:S40: the wall clock of one node jumps an hour ahead while it runs."""
     expected = Expected(CauseKind.CLOCK_JUMP, {2}, ("degraded",))
     shimmed.shim.move_clock(2, 3_600_000)
     must_say(shimmed, expected)

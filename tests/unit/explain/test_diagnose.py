@@ -129,7 +129,7 @@ def test_nobody_answers() -> None:
 
 
 def test_a_majority_that_is_down_is_the_cause() -> None:
-    """fault:S5: two of three neither answer us nor the one that is left; it says who refused whom."""
+    """fault:S4: two of three neither answer us nor the one that is left; it says who refused whom."""
     alone = leaderless(
         2, links=(failing(1, "REFUSED"), failing(3, "TIMED_OUT")), votes=(NodeVote(voter_id=2, is_granted=True),)
     )
@@ -141,7 +141,7 @@ def test_a_majority_that_is_down_is_the_cause() -> None:
 
 
 def test_one_voter_down_is_told_but_blocks_nothing() -> None:
-    """fault:S5."""
+    """fault:S4."""
     found = diagnose(seen([view(1, links=(link(2), failing(3, "REFUSED"))), view(2, links=(link(1),))], down=(3,)))
     assert first(found) == (State.DEGRADED, CauseKind.VOTER_DOWN, (3,))
 
@@ -160,14 +160,14 @@ def test_old_failures_say_nothing_of_now() -> None:
 
 
 def test_a_link_cut_one_way() -> None:
-    """fault:S4: 2 cannot reach 1, 1 reaches 2."""
+    """fault:S26: 2 cannot reach 1, 1 reaches 2."""
     found = diagnose(seen([view(1), view(2, links=(failing(1), link(3))), view(3)]))
     assert first(found) == (State.DEGRADED, CauseKind.ONE_WAY_CUT, (2, 1))
     assert "node 1 -> node 2: answered 100 ms ago" in found.causes[0].evidence
 
 
 def test_a_link_cut_both_ways_is_told_once() -> None:
-    """fault:S3."""
+    """fault:S20."""
     found = diagnose(seen([view(1, links=(failing(2), link(3))), view(2, links=(failing(1), link(3))), view(3)]))
     assert [(each.kind, each.nodes) for each in found.causes] == [(CauseKind.CUT_LINK, (1, 2))]
 
@@ -250,13 +250,13 @@ def test_a_port_where_nobody_listens() -> None:
     ids=["no room", "a failed write"],
 )
 def test_a_full_disk(facts: dict[str, Any]) -> None:
-    """fault:D3."""
+    """fault:S59."""
     found = diagnose(seen([view(1), view(2, **facts), view(3)]))
     assert first(found) == (State.DEGRADED, CauseKind.FULL_DISK, (2,))
 
 
 def test_last_words_tell_why_a_node_is_down() -> None:
-    """fault:D3: the disk is the root; that the node is down follows."""
+    """fault:S59: the disk is the root; that the node is down follows."""
     words = link(
         2,
         answered_age_ms=-1,
@@ -273,7 +273,7 @@ def test_last_words_tell_why_a_node_is_down() -> None:
 
 
 def test_a_disk_that_failed_otherwise() -> None:
-    """fault:D1."""
+    """fault:S57."""
     words = link(
         2,
         answered_age_ms=-1,
@@ -311,7 +311,7 @@ def test_followers_that_are_behind_explain_a_high_watermark_that_stands() -> Non
 
 
 def test_a_clock_that_jumped_or_is_off() -> None:
-    """fault:T2: by its own account, or against the two others."""
+    """fault:S40: by its own account, or against the two others."""
     jumped = view(2, clock_jump_ms=-3_600_000, clock_jump_age_ms=5_000)
     found = diagnose(seen([view(1), jumped, view(3)]))
     assert first(found) == (State.DEGRADED, CauseKind.CLOCK_JUMP, (2,))
@@ -416,7 +416,7 @@ def test_a_leader_that_only_the_voters_reach_leads() -> None:
 
 
 def test_voters_that_hang_are_not_said_to_be_down() -> None:
-    """fault:S9: they take connections and say nothing."""
+    """fault:S8: they take connections and say nothing."""
     silent = [Seen(address=f"h{number}:9093", expected_id=number, failure="timed out") for number in (1, 3)]
     alone = leaderless(2, links=(failing(1), failing(3)))
     found = diagnose([*seen([alone]), *silent])

@@ -100,7 +100,7 @@ def test_a_description_carries_the_view_only_when_it_is_wanted(node: MemoryNode)
 
 
 def test_last_words_of_a_peer_are_told(node: MemoryNode) -> None:
-    """fault:D3: so that somebody knows why it is gone."""
+    """fault:S59: so that somebody knows why it is gone."""
     words = DescribeQuorumRequest(last_words_of=3, last_words="No space left on device")
     assert message(on_controller.handle(words, ASKED, node.node.side)).error_code == 0
     node.clock.now += 250

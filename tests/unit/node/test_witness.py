@@ -164,7 +164,7 @@ def test_since_when_something_waits_to_be_committed() -> None:
 
 
 def test_last_words_are_kept_and_bounded() -> None:
-    """fault:D3: what a node said before it stopped."""
+    """fault:S59: what a node said before it stopped."""
     seen = QuorumWitness()
     seen.heard_last_words(3, "x" * 9_999, 7)
     (link,) = seen.links.values()
@@ -172,7 +172,7 @@ def test_last_words_are_kept_and_bounded() -> None:
 
 
 def test_a_clock_that_jumps_is_seen() -> None:
-    """fault:T2: a step of a second or more between two looks; drift in between is none."""
+    """fault:S40: a step of a second or more between two looks; drift in between is none."""
     seen = QuorumWitness()
     for now_ms, wall_ms in ((0, 5_000), (10, 5_010), (20, 5_900)):
         seen.looked_at_clocks(wall_ms=wall_ms, now_ms=now_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from headrace.raft.events import (
     TimeAdvanced,
 )
 from headrace.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from headrace.wire.messages import begin_quorum_epoch, end_quorum_epoch, vote
+from headrace.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch_snapshot, vote
 from tests.support.raft import CLUSTER_ID
 from tests.support.raft_cluster import RaftCluster, config, directory_id, end_point, static, static_cluster
 
@@ -415,3 +416,62 @@ def test_who_is_refused_by_the_leader_itself_follows_it_and_fetches_at_once() ->
     assert isinstance(cluster.members[other].raft.role, Follower)
     cluster.run_committed(cluster.offer(leader, b"y"))
     assert cluster.leaders() == [leader]
+
+
+class Telling(RaftCluster):
+    """Notes whom leaders tell of their epoch, and when; answers in the place of the voter `mute`, which fetches nothing."""
+
+    def __init__(self, *node_ids: int) -> None:
+        self.told: list[tuple[int, int]] = []
+        self.mute = -1
+        super().__init__(*(config(each, static(*node_ids)) for each in node_ids))
+
+    def _send(self, source: int, effect: SendRaftRequest) -> None:
+        request = effect.request
+        if isinstance(request, begin_quorum_epoch.BeginQuorumEpochRequest):
+            self.told.append((self.now_ms, request.voter_id))
+            if request.voter_id == self.mute:
+                answer = begin_quorum_epoch.BeginQuorumEpochResponse()
+                self._later(1, "respond", source, self.members[source].run, effect.correlation, answer)
+                return
+        super()._send(source, effect)
+
+
+def test_a_voter_that_does_not_fetch_is_told_again_and_again() -> None:
+    """B-R07: every voter at the election; then, every half fetch timeout, who does not fetch."""
+    cluster = Telling(1, 2, 3)
+    leader = cluster.elect()
+    other, mute = (each for each in (1, 2, 3) if each != leader)
+    assert {voter_id for _, voter_id in cluster.told} == {other, mute}
+    cluster.run_for(2_000)
+    cluster.stop(mute)
+    cluster.mute = mute
+    cluster.told.clear()
+    cluster.run_for(10_000)
+    assert {voter_id for _, voter_id in cluster.told} == {mute}
+    times = [at for at, _ in cluster.told]
+    assert len(times) >= 9
+    assert {later - earlier for earlier, later in pairwise(times)} == {1_001}  # half of 2,000 ms after the answer
+
+
+@pytest.mark.parametrize("is_fetching", [True, False])
+def test_a_voter_that_fetches_a_snapshot_keeps_its_leader(*, is_fetching: bool) -> None:
+    """B-R16: FetchSnapshot shows that it lives as Fetch does; without either the leader of two resigns."""
+    cluster = static_cluster(1, 2)
+    leader = cluster.elect()
+    epoch = cluster.members[leader].raft.epoch
+    cluster.run_committed(cluster.offer(leader, b"x"))
+    cluster.members[leader].snapshots.put(OffsetAndEpoch(1, epoch), b"0123456789")
+    cluster.stop(3 - leader)
+    partition = fetch_snapshot.RequestPartitionSnapshot(
+        current_leader_epoch=epoch, snapshot_id=fetch_snapshot.RequestSnapshotId(end_offset=1, epoch=epoch)
+    )
+    topic = fetch_snapshot.RequestTopicSnapshot(name=NAME, partitions=(partition,))
+    asked = fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=CLUSTER_ID, replica_id=3 - leader, max_bytes=1, topics=(topic,)
+    )
+    for _ in range(10):
+        cluster.run_for(500)
+        if is_fetching:
+            cluster.ask(leader, asked)
+    assert isinstance(cluster.members[leader].raft.role, Leader) is is_fetching
