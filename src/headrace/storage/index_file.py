@@ -84,13 +84,13 @@ class OffsetIndex:
         relative, position = _OFFSET_ENTRY.unpack_from(data, len(data) - OFFSET_ENTRY_BYTES)
         return self._base + relative, position
 
-    def position_for(self, offset: int) -> int:
-        """A position at or before the batch that holds `offset`, 0 if no entry is that low."""
+    def entry_for(self, offset: int) -> tuple[int, int] | None:
+        """(last offset, position) of the last entry at or below `offset`: the batch that holds it begins there or later. None if no entry is that low."""
         slot = self._last_at_most(offset - self._base, 0)
         if slot < 0:
-            return 0
-        found: int = _FIELD(self.file.data, slot * OFFSET_ENTRY_BYTES + _POSITION)[0]
-        return found
+            return None
+        relative, at = _OFFSET_ENTRY.unpack_from(self.file.data, slot * OFFSET_ENTRY_BYTES)
+        return self._base + relative, at
 
     def entry_before(self, position: int) -> tuple[int, int] | None:
         """(last offset, position) of the last entry at or before `position`, None if there is none."""
@@ -177,16 +177,16 @@ class TimeIndex:
         timestamp, relative = _TIME_ENTRY.unpack_from(data, len(data) - TIME_ENTRY_BYTES)
         return timestamp, self._base + relative
 
-    def offset_before(self, timestamp: int) -> int:
-        """An offset below which no record has a timestamp of at least `timestamp`, as far as the index knows."""
+    def entry_before(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the last entry below `timestamp`: no record up to that offset has one so high. None if there is none."""
         data = self.file.data
         low, high = 0, len(data) // TIME_ENTRY_BYTES
-        found = self._base
+        found = None
         while low < high:
             middle = (low + high) // 2
             at, relative = _TIME_ENTRY.unpack_from(data, middle * TIME_ENTRY_BYTES)
             if at < timestamp:
-                low, found = middle + 1, self._base + relative
+                low, found = middle + 1, (at, self._base + relative)
             else:
                 high = middle
         return found

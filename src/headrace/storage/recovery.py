@@ -150,8 +150,7 @@ class _Loader:
 
     def _clean_end(self, last: Segment) -> int | None:
         """The end offset of a log that was closed well, or None if its last segment does not end with a whole batch."""
-        entry = last.index.last()
-        position = entry[1] if entry else 0
+        position = last.last_place()
         end = last.base_offset
         for at, header in last.batches(position):
             end = header.next_offset

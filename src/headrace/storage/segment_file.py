@@ -300,7 +300,7 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Position and header of the batch that holds `offset`, or of the next one; None if the segment ends before."""
-        for position, header in self.batches(self.index.position_for(offset)):
+        for position, header in self.batches(self.place_before(offset)):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
@@ -310,7 +310,8 @@ class Segment:
         known = self._starts.get(offset)
         if known is not None:
             return known
-        position = self.index.position_for(offset)
+        entry = self.index.entry_for(offset)
+        named, position = entry or (offset, 0)
         log, size, unpack = self.log, self.size, _PLACE.unpack_from
         chunk, start, end = b"", 0, 0
         while position + HEADER_SIZE <= size:
@@ -318,14 +319,42 @@ class Segment:
                 chunk, start = log.pread(min(_FIND_BYTES, size - position), position), position
                 end = start + len(chunk)
                 if position + HEADER_SIZE > end:
-                    return size
+                    break
             base, length, magic, last_offset_delta = unpack(chunk, position - start)
+            if entry is not None:  # the first batch: is it one that the index may name for this offset?
+                if magic != MAGIC or not 0 <= base <= base + last_offset_delta <= named:
+                    break
+                entry = None
             if base + last_offset_delta >= offset:
                 return position
             if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
                 return size
             position += length + LOG_OVERHEAD
-        return size
+        if entry is None:
+            return size
+        self.rebuild_indexes()  # it named no batch: it is damaged (S61)
+        return next((at for at, header in self.batches() if header.last_offset >= offset), size)
+
+    def place_before(self, offset: int) -> int:
+        """Position of a batch at or before the one that holds `offset`, 0 if the index names none so low."""
+        return self._checked(self.index.entry_for(offset)) or 0
+
+    def last_place(self) -> int:
+        """Position of the last batch that the index names, 0 if it names none."""
+        return self._checked(self.index.last()) or 0
+
+    def _checked(self, entry: tuple[int, int] | None) -> int | None:
+        """The position that an entry names if a batch begins there that it may name; else the index is damaged, is built anew, and names none (S61)."""
+        if entry is None:
+            return None
+        named, position = entry
+        head = self.log.pread(_PLACE.size, position)
+        if len(head) == _PLACE.size:
+            base, _, magic, last_offset_delta = _PLACE.unpack(head)
+            if magic == MAGIC and 0 <= base <= base + last_offset_delta <= named:
+                return position
+        self.rebuild_indexes()
+        return None
 
     def boundary_before(self, position: int, start: int) -> int:
         """The last start of a batch between `start` and `position` that the index names, 0 if it names none. Hot path.
@@ -357,8 +386,12 @@ class Segment:
 
         A batch that cannot be opened (B53) is answered by its header alone.
         """
-        low = max(self.time_index.offset_before(timestamp), start_offset)
-        for position, header in self.batches(self.index.position_for(low)):
+        entry = self.time_index.entry_before(timestamp)
+        if entry is not None and not self._has_time(*entry):
+            self.rebuild_indexes()
+            entry = None
+        low = start_offset if entry is None else max(entry[1], start_offset)
+        for position, header in self.batches(self.place_before(low)):
             if header.max_timestamp < timestamp or header.last_offset < start_offset or header.record_count <= 0:
                 continue
             try:
@@ -369,6 +402,11 @@ class Segment:
                 if record.timestamp >= timestamp and record.offset >= start_offset:
                     return record.timestamp, record.offset, header.leader_epoch
         return None
+
+    def _has_time(self, timestamp: int, offset: int) -> bool:
+        """True if the batch that holds `offset` has this highest timestamp, as the time index says."""
+        found = self.find(offset)
+        return found is not None and found[1].max_timestamp == timestamp
 
     @property
     def max_timestamp(self) -> int:

@@ -56,8 +56,9 @@ class TrimmableLog(LogBase):
     def _end_before(self, segment: Segment, position: int) -> int:
         """End offset of the batch that ends at `position`; compaction may have left a gap behind it."""
         end = segment.base_offset
-        entry = segment.index.last()
-        start = 0 if entry is None or entry[1] >= position else entry[1]
+        start = segment.last_place()
+        if start >= position:
+            start = 0
         for at, header in segment.batches(start):
             if at >= position:
                 break
@@ -66,9 +67,8 @@ class TrimmableLog(LogBase):
 
     def _end_of(self, segment: Segment) -> int:
         """End offset of the last batch in `segment`."""
-        entry = segment.index.last()
         end = segment.base_offset
-        for _, header in segment.batches(entry[1] if entry else 0):
+        for _, header in segment.batches(segment.last_place()):
             end = header.next_offset
         return end
 

@@ -82,7 +82,7 @@ def test_the_index_finds_what_a_plain_search_finds(seed: int) -> None:
     for _ in range(200):
         offset, at = 1000 + chance.randrange(last), chance.randrange(position + 100)
         below = [entry for entry in entries if entry[0] <= offset]
-        assert index.position_for(offset) == (below[-1][1] if below else 0)
+        assert index.entry_for(offset) == (below[-1] if below else None)
         before = [entry for entry in entries if entry[1] <= at]
         assert index.entry_before(at) == (before[-1] if before else None)
 

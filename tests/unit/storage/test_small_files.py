@@ -124,7 +124,7 @@ def test_offset_index_finds_the_entry_at_or_before() -> None:
     for last, position in ((110, 500), (120, 900), (130, 1500)):
         index.append(last, position)
     assert bytes(index.file.data[:8]) == b"\x00\x00\x00\x0a\x00\x00\x01\xf4"
-    assert [index.position_for(offset) for offset in (100, 109, 110, 119, 120, 129, 130, 999)] == [
+    assert [(index.entry_for(offset) or (0, 0))[1] for offset in (100, 109, 110, 119, 120, 129, 130, 999)] == [
         0,
         0,
         500,
@@ -146,7 +146,13 @@ def test_time_index_keeps_the_highest_so_far() -> None:
     for timestamp, offset in ((1000, 105), (900, 110), (1000, 111), (2000, 120)):
         index.maybe_append(timestamp, offset)
     assert (len(index), index.last()) == (2, (2000, 120))
-    assert [index.offset_before(timestamp) for timestamp in (999, 1000, 1001, 2000, 2001)] == [100, 100, 105, 105, 120]
+    assert [index.entry_before(timestamp) for timestamp in (999, 1000, 1001, 2000, 2001)] == [
+        None,
+        None,
+        (1000, 105),
+        (1000, 105),
+        (2000, 120),
+    ]
     index.cut_at(120)
     assert index.last() == (1000, 105)
 
