@@ -94,7 +94,7 @@ def _updated(situation: Situation, update: FeatureUpdateKey) -> VersionedRecord:
     if level > current and upgrade_type != UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
     if name == KRAFT_VERSION and level < current:
-        raise _invalid(name, level, f"Cannot lower kraft.version from {current} to {level}.")
+        raise _invalid(name, level, "Can't downgrade the version of this feature.")
     if name == METADATA_VERSION:
         _check_metadata_version(current, level, is_unsafe=upgrade_type == UNSAFE_DOWNGRADE)
     return VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)

@@ -204,3 +204,15 @@ def test_features_are_described_and_changed_alike(dynamic: kafka.Kafka, argument
         ours = headrace("features", *target, *arguments)
         assert numbers_gone(ours.out) == numbers_gone(theirs.stdout)
         assert ours.code == theirs.returncode
+
+
+def test_what_one_tool_lowers_the_other_raises(dynamic: kafka.Kafka) -> None:
+    """B-T08, B-U03: the commands that the guide gives for a Kafka that is to share a cluster, and back; done, not only tried."""
+    (target, _) = targets(dynamic)
+    down, up = ["downgrade", "--feature", "share.version=0"], ["upgrade", "--feature", "share.version=1"]
+    lowered = headrace("features", *target, *down)
+    raised = kafka.run_tool("kafka-features", *target, *up)
+    assert (lowered.code, raised.returncode, raised.stdout) == (0, 0, "share.version was upgraded to 1.\n")
+    again = kafka.run_tool("kafka-features", *target, *down)
+    assert (lowered.out, again.stdout) == ("share.version was downgraded to 0.\n",) * 2
+    assert headrace("features", *target, *up).out == raised.stdout
