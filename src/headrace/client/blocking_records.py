@@ -9,6 +9,7 @@ with BlockingClient("127.0.0.1:9092") as client:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from headrace.client import routing
 from headrace.client.accumulator import Accumulator, BatchOptions, ReadyBatch
@@ -18,7 +19,7 @@ from headrace.client.producer import Delivery
 from headrace.client.retry import Attempts
 from headrace.client.session import Session
 from headrace.client.talk import Conversation
-from headrace.core.errors import PeerError
+from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
 from headrace.records.record import Headers
 
@@ -60,7 +61,7 @@ class RecordProducer:
         self._waiting: list[tuple[Delivery, ReadyBatch]] = []
         self._on_done = on_done
         self._max_block_ms = max_block_ms
-        self._is_known = False
+        self._look_at_ms: int | None = None
 
     def send(
         self,
@@ -72,9 +73,9 @@ class RecordProducer:
         partition: int | None = None,
     ) -> None:
         """Take one record. Raises PeerError when the topic cannot be had or the record is too large."""
-        if not self._is_known:
+        if self._look_at_ms is None:
             self._client.run(find_topic, self._topic, self._max_block_ms)
-            self._is_known = True
+            self._looked()
         full = self._accumulator.add(key, value, timestamp_ms=timestamp_ms, headers=headers, partition=partition)
         if full:
             self._dispatch(full)
@@ -107,7 +108,19 @@ class RecordProducer:
         finally:
             self._settle()
 
+    def _looked(self) -> None:
+        self._look_at_ms = now_ms() + self._client.session.settings.metadata_max_age_ms
+
+    def _look_again(self) -> None:
+        """Partitions that were added get records too (`metadata.max.age.ms`). Nobody who answers is a matter of the batches, not of this."""
+        if self._look_at_ms is not None and now_ms() >= self._look_at_ms:
+            with suppress(PeerError, OperatorError):
+                self._client.run(routing.refresh, [self._topic])
+            self._looked()
+
     def _dispatch(self, ready: list[ReadyBatch]) -> None:
+        if ready:
+            self._look_again()
         for batch in ready:
             self._waiting.append((self._out.send(batch.where.topic, batch.where.partition, batch.data), batch))
 

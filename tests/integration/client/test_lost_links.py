@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.client import admin_topics
+from headrace.client.accumulator import BatchOptions
 from headrace.client.blocking import BlockingClient
 from headrace.client.blocking_consumer import BlockingConsumer
+from headrace.client.blocking_records import RecordProducer
+from headrace.client.offsets import LATEST
+from headrace.core.ids import TopicPartition
 from headrace.records.record import NewRecord, build_batch
 from headrace.testing import Node
 from tests.support.peer import Peer, batch
@@ -42,3 +47,19 @@ def test_answers_that_were_read_along_with_another_one_are_taken() -> None:
         client.topics()
         out.poll()
         assert [each.base_offset for each in sent] == [1, 2, 3]
+
+
+def test_partitions_that_were_added_get_records_too() -> None:
+    """KIP-794: a producer looks at its topic again after `metadata.max.age.ms`, as Kafka's does."""
+    with (
+        Node(in_process=True) as node,
+        BlockingClient(node.bootstrap_servers, properties={"metadata.max.age.ms": "1"}) as client,
+    ):
+        Peer("headrace", node.port).create("growing")
+        out = RecordProducer(client, "growing", options=BatchOptions(batch_bytes=100))
+        out.send(None, b"x" * 200, timestamp_ms=5)
+        out.flush()
+        assert client.run(admin_topics.create_partitions, {"growing": 2}) == {"growing": None}
+        while client.list_offsets({TopicPartition("growing", 1): LATEST})[TopicPartition("growing", 1)].offset == 0:
+            out.send(None, b"x" * 200, timestamp_ms=5)
+            out.flush()
