@@ -15,7 +15,7 @@ from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.node_config import NodeConfig
-from headrace.core.peers import Destination, SendFailure
+from headrace.core.peers import SendFailure
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
@@ -45,14 +45,13 @@ from headrace.node.metadata_plane import (
     sooner,
 )
 from headrace.node.metadata_progress import MetadataProgress
-from headrace.node.outbound import Outbound, Outcome, Purpose, SendRequest
+from headrace.node.outbound import Outbound, Purpose, SendRequest
+from headrace.node.quorum_requests import QuorumRequests
 from headrace.node.self_fencing import SelfFencing, SelfFencingMode
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
-from headrace.wire.messages.fetch import FetchRequest, FetchResponse
-from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.schema import Message
 
 LAST_WORDS_MS = 1_000
@@ -136,6 +135,14 @@ class NodeMachine:
         self.registrar: ControllerRegistrar | None = None
         self._watch = BrokerWatch(
             image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._broker_is_gone
+        )
+        self._requests = QuorumRequests(
+            config=config,
+            plane=plane,
+            outbound=self._outbound,
+            now_ms=clock.now_ms,
+            take=self._take,
+            metadata_fetched=self._metadata_fetched,
         )
         self._timed: list[Callable[[], int | None]] = [
             self.controller.next_deadline_ms,
@@ -373,7 +380,7 @@ class NodeMachine:
                 case raft_events.LeaderChanged():
                     self._leader_changed(effect)
                 case raft_events.SendRaftRequest():
-                    self._ask_peer(effect)
+                    self._requests.ask(effect)
                 case _:
                     self._do(effect)
         self.controller.activity_changed()
@@ -384,61 +391,14 @@ class NodeMachine:
         if self.lifecycle is not None and effect.leader_id >= 0:
             self.lifecycle.controller_changed(self._clock.now_ms())
 
-    def _ask_peer(self, effect: raft_events.SendRaftRequest) -> None:
-        """A request of the quorum node to another one; fetches, which wait for news, have a connection of their own."""
-        is_fetch = isinstance(effect.request, FetchRequest | FetchSnapshotRequest)
-        purpose = Purpose.FETCHING if is_fetch else Purpose.VOTING
-        if self._may_stand_for_several(effect.to):
-            purpose = Purpose.ASKING_ROUND
-
-        sent_ms = self._clock.now_ms()
-
-        def came_back(outcome: Outcome) -> None:
-            now_ms, correlation = self._clock.now_ms(), effect.correlation
-            if isinstance(outcome, SendFailure):
-                event: PlaneEvent = raft_events.RaftRequestFailed(
-                    correlation=correlation, failure=outcome, now_ms=now_ms
-                )
-            else:
-                event = raft_events.RaftResponseArrived(
-                    correlation=correlation,
-                    response=outcome,  # type: ignore[arg-type]
-                    now_ms=now_ms,
-                )
-            self._take(event)
-            self._note_metadata_fetch(outcome, sent_ms)
-
-        self._outbound.send(
-            effect.to,
-            purpose,
-            effect.request,
-            timeout_ms=effect.timeout_ms,
-            then=came_back,
-        )
-
-    def _note_metadata_fetch(self, outcome: Outcome, sent_ms: int) -> None:
-        """S4-57: a fetch counts when its answer is good and nothing that it calls committed is missing here."""
-        fencing = self.self_fencing
-        if fencing is None or not isinstance(outcome, FetchResponse) or outcome.error_code:
-            return
-        partitions = [partition for topic in outcome.responses for partition in topic.partitions]
-        committed = self._plane.raft.high_watermark
-        if partitions and all(not each.error_code and each.high_watermark <= committed for each in partitions):
-            fencing.metadata_fetched(sent_ms)
+    def _metadata_fetched(self, asked_ms: int) -> None:
+        if self.self_fencing is not None:
+            self.self_fencing.metadata_fetched(asked_ms)
 
     def woke(self) -> None:
         """The process stood still: marks are put before anything that waited meanwhile is served. May interrupt anything."""
         if self.self_fencing is not None:
             self.self_fencing.look(self._clock.now_ms())
-
-    def _may_stand_for_several(self, to: Destination) -> bool:
-        """Whether it is a bootstrap server that is no voter's own address: a balancer, perhaps."""
-        if to.node_id < 0:
-            return True
-        if to[1:] not in self._config.controller_quorum_bootstrap_servers:
-            return False
-        voters = self._plane.raft.voters.voters
-        return all((to.host, to.port) != (each.host, each.port) for voter in voters for each in voter.end_points)
 
     def _heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
         """A broker heartbeats over the network: it is watched, where that is wanted."""
