@@ -15,7 +15,7 @@ from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
 _SHORTEST_WAIT_MS = 100
-"""A rebalance timeout of 0 must not make us look for absent static members all the time."""
+"""A rebalance timeout of 0 must not make us look for absent static members all the time. With no members at all nobody is waited for."""
 
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
@@ -206,7 +206,7 @@ def assigned_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def _wait_for_joins(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
-    timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+    timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS) if group.members else 0
     shard.schedule_join(group.group_id, deadline_ms=now_ms + timeout_ms, action=JoinsOverdue(group.group_id))
 
 

@@ -272,3 +272,15 @@ def test_a_hundred_members_settle_and_survive_losing_half() -> None:
     assert bench.sync_all(again).keys() == {member.member_id for member in alive}
     assert bench.group.is_in(GroupState.STABLE)
     assert {member.generation_id for member in again} == {bench.group.generation_id}
+
+
+def test_a_group_that_everybody_left_is_empty_though_somebody_was_given_an_id() -> None:
+    """B-P06, KIP-394: nobody is waited for; the group may be deleted at once, as in Kafka."""
+    bench = Bench()
+    (member,) = bench.stable_group()
+    given = bench.start_join()
+    assert bench.answers[given].error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert bench.leave(member) == [ErrorCode.NONE]
+    bench.pass_time(0)
+    assert (bench.group.state, bench.group.generation_id) == (GroupState.EMPTY, member.generation_id + 1)
+    assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
