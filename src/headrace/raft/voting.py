@@ -122,6 +122,8 @@ class Voting:
             elif core.is_log_synced:
                 self._stand()
                 return
+            else:
+                core.flush()
         if core.now_ms >= role.election_deadline_ms or self._is_refused(role):
             self._drop_back(role)
             return
@@ -164,7 +166,6 @@ class Voting:
         core = self._core
         role = core.role
         assert isinstance(role, Candidate)
-        core.flush()
         core.become(replace(role, election_deadline_ms=core.random_election_deadline()))
         self._own_vote_stored(role.epoch)
 
@@ -217,6 +218,8 @@ class Voting:
         core.wake_at(role.election_deadline_ms)
         if core.is_log_synced:
             self._ask(Purpose.VOTE, role.granted | role.rejected)
+        else:
+            core.flush()
 
     def _ask(self, purpose: Purpose, answered: frozenset[int]) -> None:
         core = self._core

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.raft.events import FlushLog, LinkLost, LogFlushed, NodeStarted, QuorumState, RaftEffect, SendRaftRequest
+from headrace.raft.events import (
+    FlushLog,
+    LinkLost,
+    LogFlushed,
+    NodeStarted,
+    QuorumState,
+    RaftEffect,
+    RecordsOffered,
+    ResignRequested,
+    SendRaftRequest,
+    TimeAdvanced,
+)
 from headrace.raft.replication import record_batch
 from headrace.raft.roles import Candidate, Leader, Prospective
 from headrace.wire.messages.vote import VoteRequest
@@ -97,3 +108,19 @@ def test_a_candidate_that_starts_again_asks_when_its_log_is_on_disk() -> None:
     assert FlushLog() in effects
     effects = bench.step(LogFlushed(upto=bench.log.flush(), now_ms=bench.now_ms))
     assert votes_asked(effects) == [False, False]
+
+
+def test_what_was_written_during_a_sync_is_synced_too_before_a_former_leader_stands() -> None:
+    """inv:R7, B-R17: it resigned while one sync was under way and more had been written since."""
+    bench = RaftBench(max_batch_bytes=1)
+    bench.start()
+    first = bench.node.next_offset
+    for offset in (first, first + 1):
+        bench.step(RecordsOffered(records=(b"r",), base_offset=offset, epoch=1, now_ms=bench.now_ms))
+    bench.step(ResignRequested(epoch=1, now_ms=bench.now_ms))
+    bench.now_ms += 5_000
+    bench.step(TimeAdvanced(now_ms=bench.now_ms))
+    assert isinstance(bench.node.role, Prospective)
+    assert FlushLog() in bench.step(LogFlushed(upto=first + 1, now_ms=bench.now_ms))
+    bench.flush()
+    assert bench.node.epoch == 2
