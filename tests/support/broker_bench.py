@@ -108,10 +108,10 @@ class Outbox:
 class BrokerBench:
     """Broker 1 of a cluster of three, all reached on PLAINTEXT at ports 9001 to 9003."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, disk: LossyFiles | None = None, **settings: Any) -> None:
         self.clock = ManualClock()
         self.controller = NotingController()
-        files = LossyFiles()
+        files = disk or LossyFiles()
         files.mkdir("/data")
         self.logs = LogStore(files, {"/data": DIRECTORY_ID})
         self.logs.load(lambda topic: LogConfig(), now_ms=self.clock.now)

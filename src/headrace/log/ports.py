@@ -10,7 +10,7 @@ caller then takes the log's directory offline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -314,7 +314,11 @@ class LogStorePort(Protocol):
         self, partition: TopicPartition, *, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
     ) -> PartitionLogPort:
         """The log of a partition, made if there is none: in `directory_id` if given and online, else in the directory with the
-        fewest logs. A fresh log's high watermark is 0; a found one's is the checkpointed one."""
+        fewest logs. A fresh log's high watermark is 0; a found one's is the checkpointed one. Raises StorageFault; DiskFull if it is
+        only room that is missing: then it may be asked again."""
+
+    def wait_for_room(self, reason: str, job: Callable[[], None]) -> None:
+        """`create` raised DiskFull: do `job` at one of the next calls of `maintain`. It may find no room again, and wait again."""
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Rename the directory to `-delete` and remove its files after `file.delete.delay.ms`."""

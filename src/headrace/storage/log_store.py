@@ -51,6 +51,7 @@ class LogStore:
         self._found: list[Found] | None = None
         self._refused_for_space = ""
         self._removals: list[str] = []
+        self._waiting: list[Callable[[], None]] = []
 
     def _previous_epoch(self) -> int:
         """The broker epoch of the last run if every directory was closed well in it, else -1 (KIP-966)."""
@@ -154,6 +155,20 @@ class LogStore:
         self._by_partition[partition] = log
         return log
 
+    def wait_for_room(self, reason: str, job: Callable[[], None]) -> None:
+        """`create` raised DiskFull, as `reason` says: do `job` at one of the next calls of `maintain`."""
+        self._refused_for_space = reason
+        self._waiting.append(job)
+
+    def _try_waiting(self) -> None:
+        """Those that wait for room, in order, until one has to wait again."""
+        waiting, self._waiting = self._waiting, []
+        for index, job in enumerate(waiting):
+            job()
+            if self._waiting:
+                self._waiting = [*waiting[index + 1 :], *self._waiting]
+                return
+
     def _directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         for directory in self._online():
             if partition in directory.logs:
@@ -227,6 +242,7 @@ class LogStore:
                 log.retired.names_due = []
         for directory in self._online():
             self._removals += directory.take_due(now_ms)
+        self._try_waiting()
 
     def _due(self, now_ms: int) -> tuple[bool, bool, bool]:
         """Is it time for retention, for producers that were silent too long, for indexes that nobody reads?"""

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition
+from headrace.core.ports import DiskFull
 from headrace.metadata.delta import LocalPartition, MetadataDelta
 from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from headrace.replication.leader import LeaderTerms, PartitionLeader
+
+_TakeRole = Callable[[LocalPartition], HostedPartition]
 
 
 class PartitionPublisher:
     """Gives the broker's replicas the roles that a delta says. Driven by `node.machine`, after `broker.image` was set.
 
-    Order: settings, removals, leaders, followers, groups, then those who wait are tried again.
+    Order: settings, removals, leaders, followers, groups, then those who wait are tried again. A replica whose directory has no room for it
+    has no log until there is some (D10); it is tried again by `LogStorePort.maintain`.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._roomless: dict[TopicPartition, LocalPartition] = {}
 
     def publish(self, delta: MetadataDelta) -> None:
         """Apply one delta. A log directory that fails goes offline and the other partitions go on."""
@@ -47,7 +55,7 @@ class PartitionPublisher:
         """Lead a partition: start its epoch, or take newer terms within it."""
         broker = self._broker
         after = change.delta.after
-        hosted = self._host(change)
+        hosted = self._host(change, self._lead)
         terms = LeaderTerms(
             leader_epoch=after.leader_epoch,
             partition_epoch=after.partition_epoch,
@@ -81,7 +89,7 @@ class PartitionPublisher:
     def _follow(self, change: LocalPartition) -> HostedPartition:
         """Hold a replica without leading it."""
         after = change.delta.after
-        hosted = self._host(change)
+        hosted = self._host(change, self._follow)
         was_leader = hosted.leader is not None
         hosted.leader = None
         hosted.leader_id = after.leader
@@ -97,6 +105,7 @@ class PartitionPublisher:
         if hosted is None or hosted.topic_id != change.topic_id:
             return None
         broker.partitions.remove(change.topic, change.partition)
+        self._roomless.pop(TopicPartition(change.topic, change.partition), None)
         was_leader = hosted.leader is not None
         hosted.leader = None
         if was_leader and change.topic == OFFSETS_TOPIC:
@@ -106,18 +115,27 @@ class PartitionPublisher:
             self._delete_log(TopicPartition(change.topic, change.partition))
         return hosted
 
-    def _host(self, change: LocalPartition) -> HostedPartition:
-        """The hosted partition, with a log; made when it is new here."""
+    def _host(self, change: LocalPartition, take_role: _TakeRole) -> HostedPartition:
+        """The hosted partition, with a log; made when it is new here. If there is no room for one, `take_role` is tried again later."""
         broker = self._broker
         known = broker.partitions.get(change.topic, change.partition)
-        if known is not None and known.topic_id == change.topic_id:
-            return known
         name = TopicPartition(change.topic, change.partition)
+        if known is not None and known.topic_id == change.topic_id:
+            if name in self._roomless:
+                self._make_log(known, change, take_role)
+            return known
         if known is not None:
             broker.partitions.remove(change.topic, change.partition)
+            self._roomless.pop(name, None)
             self._delete_log(name)
         hosted = HostedPartition(topic=change.topic, topic_id=change.topic_id, partition=change.partition, log=None)
         broker.partitions.add(hosted)
+        self._make_log(hosted, change, take_role)
+        return hosted
+
+    def _make_log(self, hosted: HostedPartition, change: LocalPartition, take_role: _TakeRole) -> None:
+        broker = self._broker
+        name = TopicPartition(change.topic, change.partition)
         settings = log_config(broker.topic_config(change.topic), broker.config)
         directory = change.delta.after.directory_of(broker.node_id)
         try:
@@ -125,9 +143,17 @@ class PartitionPublisher:
             if stale is not None and stale.topic_id != change.topic_id:
                 broker.logs.mark_stray(name)
             hosted.log = broker.logs.create(name, topic_id=change.topic_id, config=settings, directory_id=directory)
+            self._roomless.pop(name, None)
+        except DiskFull as fault:
+            self._roomless[name] = change
+            broker.logs.wait_for_room(str(fault), partial(self._try_again, change, take_role))
         except StorageFault as fault:
             broker.on_storage_fault(fault)
-        return hosted
+
+    def _try_again(self, change: LocalPartition, take_role: _TakeRole) -> None:
+        """There may be room by now; unless the replica is gone, or a later change was a try of its own."""
+        if self._roomless.get(TopicPartition(change.topic, change.partition)) is change:
+            self._broker.purgatory.moved(take_role(change))
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:
