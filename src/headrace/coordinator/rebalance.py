@@ -15,7 +15,7 @@ from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
 _SHORTEST_WAIT_MS = 100
-"""A rebalance timeout of 0 must not make us look for absent static members all the time. With no members at all nobody is waited for."""
+"""A rebalance timeout of 0 must not make us look for absent static members all the time."""
 
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
@@ -41,7 +41,7 @@ def prepare(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
         group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
         return
     group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
-    if group.has_all_joined:
+    if group.has_all_joined or not group.members:  # with nobody left, who only has an id is not waited for
         complete_join(shard, group, now_ms=now_ms)
     else:
         _wait_for_joins(shard, group, now_ms=now_ms)
@@ -206,7 +206,7 @@ def assigned_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def _wait_for_joins(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
-    timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS) if group.members else 0
+    timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
     shard.schedule_join(group.group_id, deadline_ms=now_ms + timeout_ms, action=JoinsOverdue(group.group_id))
 
 

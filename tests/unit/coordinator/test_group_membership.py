@@ -281,6 +281,5 @@ def test_a_group_that_everybody_left_is_empty_though_somebody_was_given_an_id() 
     given = bench.start_join()
     assert bench.answers[given].error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert bench.leave(member) == [ErrorCode.NONE]
-    bench.pass_time(0)
     assert (bench.group.state, bench.group.generation_id) == (GroupState.EMPTY, member.generation_id + 1)
     assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
