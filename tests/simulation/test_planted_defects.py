@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from headrace.controller.heartbeats import Heartbeats
+from headrace.controller.machine import ControllerMachine
+from headrace.sim.observation import InvariantBroken
+from headrace.sim.outcome import RunKey
+from headrace.sim.run import run
+from headrace.sim.scenario import Simulation
 from tools.mutants.hunt import DEFECTS, hunt
 from tools.mutants.planting import Defect, Planting, planted
 
-QUICK = ("K1", "K2", "K3", "K6", "K7", "K8", "K9", "K10", "K20", "K26", "K27")
+QUICK = ("K1", "K2", "K3", "K6", "K7", "K8", "K9", "K10", "K20", "K26", "K27", "X1")
 """Those that show within seconds; the others are left to the hunt."""
 SEEDS = range(1, 41)
 STEPS = 3_000
@@ -20,14 +28,15 @@ BY_ID = {defect.id: defect for defect in DEFECTS}
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_defect_is_found(name: str) -> None:
-    """defect:K1 defect:K2 defect:K3 defect:K6 defect:K7 defect:K8 defect:K9 defect:K10 defect:K20 defect:K26 defect:K27."""
+    """defect:K1 defect:K2 defect:K3 defect:K6 defect:K7 defect:K8 defect:K9 defect:K10 defect:K20 defect:K26 defect:K27; inv:RL2 (X1)."""
     assert hunt(BY_ID[name], SEEDS, max_steps=STEPS) is not None
 
 
 def test_every_defect_that_applies_has_its_plant() -> None:
     """Section 8: K29 and, for logs and snapshots, K30 to K32 are found by the crash points of tests/crash."""
     ids = [*range(1, 15), 20, *range(23, 29), 30, 31, 32]
-    assert list(BY_ID) == [f"K{number}" for number in ids]
+    assert [each for each in BY_ID if each.startswith("K")] == [f"K{number}" for number in ids]
+    assert [each for each in BY_ID if each.startswith("X")] == ["X1", "X2", "X3", "X4"]
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: str(defect.id))
@@ -41,3 +50,49 @@ def test_what_was_planted_is_taken_out_again(defect: Defect) -> None:
     with planted(defect):
         assert all(vars(owner)[name] is not value for owner, name, value in honest[:1])
     assert all(vars(owner)[name] is value for owner, name, value in honest)
+
+
+def lets_brokers_go_too_soon(planting: Planting) -> None:
+    """Whoever leads nothing any more may stop, whether the others know who leads now or not."""
+    planting.replace(Heartbeats, "others_have_caught_up", lambda self, broker_id: True)
+
+
+def test_a_broker_that_is_let_go_too_soon_is_found() -> None:
+    """inv:C15, S2-20, fault:S10: the others have not read yet who leads in its place; without the defect it waits for them."""
+    defect = Defect(id="", what="a broker is let go too soon", plant=lets_brokers_go_too_soon)
+    for is_planted in (False, True):
+        with planted(defect if is_planted else None):
+            cluster = Simulation(controllers=3, brokers=3, seed=5)
+            cluster.start()
+            cluster.create_topic("t", partitions=3, replication_factor=3)
+            cluster.let_happen("restart", 101)
+            if is_planted:
+                with pytest.raises(InvariantBroken, match="C15"):
+                    cluster.run_for(20)
+            else:
+                cluster.run_for(20)
+        assert cluster.cluster.markers.counts["broker let go"] == 1
+        assert 101 not in cluster.leaders("t").values()
+
+
+def never_active_again(planting: Planting) -> None:
+    """Every controller but the first of a cluster stops on its way to being active."""
+    honest = ControllerMachine.__dict__["_activate"]
+
+    def activate(self: Any, event: Any) -> list[Any]:
+        effects: list[Any] = honest(self, event)
+        self._active.started = self._active.started and event.image.features.metadata_version is None
+        return effects
+
+    planting.replace(ControllerMachine, "_activate", activate)
+
+
+def test_a_controller_that_takes_no_requests_after_a_failover_is_found_at_the_end() -> None:
+    """inv:RL2: nothing wrong is ever written or told, so only what must become true shows it."""
+    key = RunKey(level="quorum", seed=1, options={"controllers": 3, "faults": "kill", "every_ms": 1_000, "seconds": 5})
+    defect = Defect(id="", what="a controller never becomes active after a failover", plant=never_active_again)
+    assert run(key).failure is None
+    with planted(defect):
+        failure = run(key).failure
+    assert failure is not None
+    assert failure.invariant == "RL2", failure.message

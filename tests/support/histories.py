@@ -118,6 +118,13 @@ class MadeUpPlane:
         self.loader = MadeUpLoader()
 
 
+@dataclass
+class MadeUpController:
+    """What the checkers read of a controller."""
+
+    is_active: bool = True
+
+
 class MadeUpNode:
     """One node; a test writes its parts."""
 
@@ -129,8 +136,8 @@ class MadeUpNode:
         self.is_controller = is_controller
         self.raft: Any = MadeUpRaft(voters=voters)
         self.plane: Any = MadeUpPlane()
-        self.controller: Any = object() if is_controller else None
-        self.machine = None
+        self.controller: Any = MadeUpController() if is_controller else None
+        self.machine: Any = None
         self.log: Any = None
         self.image: MetadataImage = EMPTY_IMAGE
         self.quorum_state: QuorumState | None = None
@@ -190,12 +197,14 @@ class Story:
         start: int = 0,
         stored: QuorumState | None = None,
         more: Sequence[Any] = (),
+        raft: MadeUpRaft | None = None,
     ) -> MadeUpNode:
-        """A process starts; `found` are the batches on its disk, all durable."""
+        """A process starts; `found` are the batches on its disk, all durable. `raft` in place of a fresh one."""
         node = self.node(node_id)
         node.run += 1
         node.is_up = True
-        node.raft = MadeUpRaft(voters=self.voters, role=role or Unattached(epoch=stored.leader_epoch if stored else 0))
+        role = role or Unattached(epoch=stored.leader_epoch if stored else 0)
+        node.raft = raft or MadeUpRaft(voters=self.voters, role=role)
         node.image = EMPTY_IMAGE
         step = self._step(node, StepKind.STARTED)
         end = found[-1].next_offset if found else start

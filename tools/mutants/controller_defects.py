@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from headrace.controller import alter_partition, broker_states, machine, producer_ids, requests
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.events import Answer, AppendRecords, RequestArrived
+from headrace.controller.heartbeats import Heartbeats
 from headrace.controller.machine import ControllerMachine
 from headrace.core.error_code import ErrorCode
 from headrace.node.machine import NodeMachine
@@ -119,6 +120,50 @@ def reuses_producer_ids(planting: Planting) -> None:
     planting.replace(requests, "_PLAIN", table)
 
 
+def leaves_who_waits_alone(planting: Planting) -> None:
+    """X1: a controller that loses its office answers nobody."""
+    honest = ControllerMachine.__dict__["_deactivate"]
+
+    def deactivate(self: Any, committed: Any) -> list[Any]:
+        honest(self, committed)
+        return []
+
+    planting.replace(ControllerMachine, "_deactivate", deactivate)
+
+
+def answers_reads_at_once(planting: Planting) -> None:
+    """X2: what wrote nothing is answered at once, though it tells of what others wrote a moment ago."""
+    honest = ControllerMachine.__dict__["_decide"]
+
+    def decide(self: Any, event: Any, active: Any) -> list[Any]:
+        before = active.next_offset
+        effects: list[Any] = honest(self, event, active)
+        waits = bool(active.waiting) and active.waiting[-1].asked.token == event.token
+        if active.next_offset == before and waits:
+            return [*effects, Answer(token=event.token, response=active.waiting.pop().response)]
+        return effects
+
+    planting.replace(ControllerMachine, "_decide", decide)
+
+
+def takes_a_second_incarnation(planting: Planting) -> None:
+    """X3: a broker id may be registered anew while its other incarnation lives."""
+    planting.replace(Heartbeats, "has_valid_session", lambda self, broker_id, now_ms: False)
+
+
+def fences_what_it_just_let_in(planting: Planting) -> None:
+    """X4: the session of a broker that was unfenced begins with its registration, and is over at once."""
+    honest = Heartbeats.__dict__["touch"]
+
+    def touch(self: Any, broker_id: int, *, is_fenced: bool, metadata_offset: int, now_ms: int) -> None:
+        was_fenced = self._sessions[broker_id].is_fenced
+        honest(self, broker_id, is_fenced=is_fenced, metadata_offset=metadata_offset, now_ms=now_ms)
+        if was_fenced and not is_fenced:
+            self._sessions[broker_id].last_contact_ms = now_ms - self._session_timeout_ms
+
+    planting.replace(Heartbeats, "touch", touch)
+
+
 _JUMPS = frozenset({FaultKind.JUMP})
 _FAILOVERS = frozenset(
     {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
@@ -139,4 +184,11 @@ DEFECTS = (
         plant=reuses_producer_ids,
         faults=_FAILOVERS,
     ),
+    Defect(
+        id="X1", what="who waits at a deposed controller is not told", plant=leaves_who_waits_alone, faults=_FAILOVERS
+    ),
+    Defect(id="X2", what="an answer tells of what another request wrote", plant=answers_reads_at_once),
+    Defect(id="X3", what="two incarnations of a broker at once", plant=takes_a_second_incarnation),
+    Defect(id="X4", what="a broker is fenced as soon as it serves", plant=fences_what_it_just_let_in),
 )
+"""K: section 8 of the fault catalogue; X: others that a rule of section 4.2 must find."""

@@ -245,7 +245,8 @@ class ControllerMachine:
         except EncodeError as error:
             return [self._refusal(event, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))]
         except ReplayError as error:
-            return self._fault(f"a decision on {type(event.request).__name__} makes no sense: {error}")
+            gives_up = self._fault(f"a decision on {type(event.request).__name__} makes no sense: {error}")
+            return [*gives_up, self._refusal(event, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))]
 
     def _decide(self, event: RequestArrived, active: Active) -> list[ControllerEffect]:
         """Raises PeerError: refused; EncodeError, ReplayError: a bug of ours."""

@@ -137,6 +137,9 @@ class Havoc:
 
     def _rack(self, fault: Fault, nodes: list[SimNode]) -> None:
         rack = self._cluster.rack_of(nodes[0].node_id)
+        if rack is None:  # it stands by itself
+            self._power(fault, nodes)
+            return
         for node in self._cluster.nodes.values():
             if self._cluster.rack_of(node.node_id) == rack:
                 self._down(node, Crash(is_lossy=True, reason=f"{rack} lost power"), fault.for_ms, is_dark=True)

@@ -12,8 +12,10 @@ from typing import Final
 REQUIRED: Final[dict[str, int]] = {
     # Raft
     "follower truncated: longer log": 20,
+    "follower truncated: shorter log": 20,
     "follower truncated: other epoch at the same length": 20,
     "follower truncated: several epochs apart": 20,
+    "follower truncated: an empty epoch in between": 20,
     "voter change cut short by a leader change": 20,
     "leader removed itself": 20,
     "voter added": 20,

@@ -238,15 +238,24 @@ def test_an_idle_controller_writes_no_ops() -> None:
 
 
 def test_a_decision_that_cannot_be_replayed_costs_the_leadership(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C18: a bug of ours must not reach the log; nothing of it is written."""
+    """inv:C18, inv:RL2: a bug of ours must not reach the log; nothing of it is written, and nobody who asked waits for ever."""
     bench = active()
+    bench.broker(1)
+    bench.send(new("before"))
+    written = len(bench.pending)
 
     def bad(_situation: object, _request: object) -> Decision:
         return Decision(records=(VersionedRecord(RemoveTopicRecord(), 0),), response=CreateTopicsResponse())
 
     monkeypatch.setitem(requests._PLAIN, CreateTopicsRequest, bad)
-    effects = bench.send(new())
-    assert [type(effect) for effect in effects] == [Resign]
+    effects = bench.send(new("after"))
+    assert isinstance(effects[0], Resign)
+    answers = [each.response.topics[0] for each in effects if isinstance(each, Answer)]
+    assert [(each.name, each.error_code) for each in answers] == [
+        ("before", ErrorCode.NOT_CONTROLLER),
+        ("after", ErrorCode.UNKNOWN_SERVER_ERROR),
+    ]
+    assert len(bench.pending) == written
     assert not bench.machine.is_active
 
 

@@ -1,4 +1,4 @@
-"""What did the active controller decide, on what, and did the answer wait until it was committed?  C1 C3 C4 C9 C13
+"""What did the active controller decide, on what, and did the answer wait until it was committed?  C1 C3 C4 C13 RL2
 
 Each event of a controller is judged with the image that it decided on and the one it led to; both are made here, from the records that it
 ordered, not taken from it.
@@ -7,7 +7,7 @@ ordered, not taken from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.controller.events import (
     Answer,
@@ -30,6 +30,7 @@ from headrace.sim.observation import LogAppended, StepKind
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from headrace.wire.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationResponse
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.sim.checkers.committed import Replayed
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
-    from headrace.sim.observation import MachineStep
+    from headrace.sim.observation import ClusterView, MachineStep
 
 ATOMIC: Final = (
     AllocateProducerIdsRequest,
@@ -59,6 +60,15 @@ ATOMIC: Final = (
 """Operations whose records are visible together or not at all."""
 
 
+class Unanswered(NamedTuple):
+    """A request without its answer. `end`: of everything that was decided by then; `since_ms`: by the node's own clock."""
+
+    event: RequestArrived
+    end: int
+    has_written: bool
+    since_ms: int
+
+
 @dataclass(slots=True, eq=False)
 class Reign:
     """One controller's time of being active, as ordered by its own effects. `image`: everything it decided so far."""
@@ -68,8 +78,10 @@ class Reign:
     image: MetadataImage
     next_offset: int
     began_ms: int
-    waiting: dict[int, tuple[int, RequestArrived]] = field(default_factory=dict)
-    """Token -> (end of what the answer depends on, the request)."""
+    decided_end: int = 0
+    """The end of the last records that it ordered."""
+    waiting: dict[int, Unanswered] = field(default_factory=dict)
+    """By token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +150,7 @@ class Deciding(Group):
     def ended(self, life: Life, kind: StepKind) -> None:
         """Whoever waited for a dead process never hears."""
         reign = self._reigns.pop(life.node_id, None)
-        if reign is not None and any(end > self.ghost.committed.end for end, _ in reign.waiting.values()):
+        if reign is not None and any(each.end > self.ghost.committed.end for each in reign.waiting.values()):
             self.hit("answer withheld: leadership lost before commit")
 
     # C1
@@ -182,8 +194,11 @@ class Deciding(Group):
 
     def _lost(self, life: Life, step: MachineStep) -> None:
         reign = self._reigns.pop(life.node_id, None)
-        if reign is not None and reign.waiting:
-            self.hit("answer withheld: leadership lost before commit")
+        if reign is None or not reign.waiting:
+            return
+        self.hit("answer withheld: leadership lost before commit")
+        told = {effect.token for effect in step.effects if isinstance(effect, Answer)}
+        self._never_answered([each for token, each in reign.waiting.items() if token not in told], life)
 
     def _heard(self, life: Life, step: MachineStep) -> None:
         reign = self._reigns.get(life.node_id)
@@ -198,7 +213,7 @@ class Deciding(Group):
         for effect in step.effects:
             if isinstance(effect, AppendRecords):
                 base_offset = effect.base_offset if base_offset < 0 else base_offset
-                reign.next_offset = effect.base_offset + len(effect.records)
+                reign.next_offset = reign.decided_end = effect.base_offset + len(effect.records)
                 records += [decode_record(each) for each in effect.records]
                 parts += 1
         if records:
@@ -208,10 +223,10 @@ class Deciding(Group):
                 raise self.broken(
                     "C18", f"controller {reign.life.node_id} writes what cannot be replayed: {error}", reign.life
                 ) from error
-        if isinstance(event, RequestArrived):
-            reign.waiting[event.token] = (reign.next_offset if records else 0, event)
-            if parts > 1 and isinstance(event.request, ATOMIC) and not isinstance(records[0], BeginTransactionRecord):
-                self._split.append((base_offset, reign.next_offset, type(event.request).__name__, reign.epoch))
+        self._note_asker(reign, event, has_written=bool(records))
+        is_split = parts > 1 and isinstance(event, RequestArrived) and isinstance(event.request, ATOMIC)
+        if is_split and not isinstance(records[0], BeginTransactionRecord):
+            self._split.append((base_offset, reign.next_offset, type(event.request).__name__, reign.epoch))
         answers = tuple(effect for effect in step.effects if isinstance(effect, Answer))
         decided = Decided(
             reign=reign,
@@ -229,24 +244,35 @@ class Deciding(Group):
         for answer in answers:
             self._answered(reign, answer, event.now_ms, is_over=is_over)
 
+    def _note_asker(self, reign: Reign, event: Any, *, has_written: bool) -> None:
+        """Who waits for an answer, and for what: a level of the quorum itself is written by raft first."""
+        if isinstance(event, RequestArrived):
+            now_ms = self._local_ms(reign.life)
+            reign.waiting[event.token] = Unanswered(event, reign.decided_end, has_written, now_ms)
+        elif isinstance(event, KRaftVersionAnswered) and event.token in reign.waiting:
+            asked = reign.waiting[event.token]
+            reign.waiting[event.token] = asked._replace(end=reign.decided_end, has_written=has_written)
+
     # C3 C13
 
     def _answered(self, reign: Reign, answer: Answer, now_ms: int, *, is_over: bool) -> None:
-        end, asked = reign.waiting.pop(answer.token, (0, None))
+        asked = reign.waiting.pop(answer.token, None)
         if asked is None or is_over:
             return
-        if end > self.ghost.committed.end:
+        response, end = answer.response, asked.end
+        if isinstance(response, BrokerRegistrationResponse) and response.error_code == ErrorCode.NONE:
+            end = max(end, response.broker_epoch + 1)
+        if end > self.ghost.committed.end and (asked.has_written or shows_state(response)):
             raise self.broken(
                 "C3",
-                f"controller {reign.life.node_id} answers {type(asked.request).__name__}, whose records end at {end}; "
+                f"controller {reign.life.node_id} answers {type(asked.event.request).__name__}, which tells of what ends at {end}; "
                 f"committed is {self.ghost.committed.end}",
                 reign.life,
             )
-        response = answer.response
         if isinstance(response, AllocateProducerIdsResponse) and response.error_code == ErrorCode.NONE:
             self._block(reign, response)
         for judge in self._judges:
-            judge.answered(reign, asked.request, answer, now_ms)
+            judge.answered(reign, asked.event.request, answer, now_ms)
 
     def _block(self, reign: Reign, response: AllocateProducerIdsResponse) -> None:
         start, count = response.producer_id_start, response.producer_id_len
@@ -270,3 +296,31 @@ class Deciding(Group):
                     "C4", f"the first records of a {what} are visible, those from {end} to {stop} are not"
                 )
         self._split = [each for each in self._split if each[1] > end]
+
+    # RL2
+
+    def at_end(self, cluster: ClusterView) -> None:
+        """Who asked an active controller has its answer, but for what came a moment ago."""
+        for node_id, reign in self._reigns.items():
+            before_ms = cluster.local_ms(node_id) - 2 * cluster.fetch_timeout_ms
+            self._never_answered([each for each in reign.waiting.values() if each.since_ms < before_ms], reign.life)
+
+    def _never_answered(self, left: list[Unanswered], life: Life) -> None:
+        if left:
+            what = ", ".join(sorted({type(each.event.request).__name__ for each in left}))
+            raise self.broken(
+                "RL2", f"controller {life.node_id} left {len(left)} requests without an answer: {what}", life
+            )
+
+    def _local_ms(self, life: Life) -> int:
+        assert self.scene.cluster is not None
+        return self.scene.cluster.local_ms(life.node_id)
+
+
+def shows_state(response: Any) -> bool:
+    """Whether an answer tells something of the metadata: one that refuses everything does not, unless it says that something is there."""
+    if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
+        return False
+    parts = [each for name in ("topics", "responses", "results") for each in getattr(response, name, ())]
+    codes = [each.error_code for each in parts if hasattr(each, "error_code")]
+    return not codes or any(code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) for code in codes)

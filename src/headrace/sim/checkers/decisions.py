@@ -132,13 +132,16 @@ class IsrChanges(Judge):
 
     def _ahead(self, decided: Decided, asked: Any, before: PartitionRegistration, error: int | None) -> None:
         is_ahead = asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch
-        if is_ahead and error == ErrorCode.NONE:
-            raise self.group.broken("C9", "an AlterPartition ahead of the controller was accepted", decided.life)
+        if is_ahead and error not in (None, ErrorCode.NOT_CONTROLLER):
+            raise self.group.broken(
+                "C9", f"an AlterPartition ahead of the controller was answered with {error}", decided.life
+            )
 
 
 def _error(response: AlterPartitionResponse, topic_id: Uuid, partition: int) -> int | None:
+    """What a partition was told; None when the whole request was refused."""
     if response.error_code != ErrorCode.NONE:
-        return response.error_code
+        return None
     for topic in response.topics:
         if topic.topic_id == topic_id:
             return next((each.error_code for each in topic.partitions if each.partition_index == partition), None)
@@ -162,10 +165,6 @@ def _unfit_member(image: MetadataImage, asked: Any, before: PartitionRegistratio
 
 class Elections(Judge):
     """C10, C11: who becomes leader without loss, and what an unclean election leaves."""
-
-    def __init__(self, group: Any) -> None:
-        super().__init__(group)
-        self._must_leave: dict[int, int] = {}
 
     def decided(self, decided: Decided) -> None:
         """New leaders, and brokers that registered anew."""

@@ -68,8 +68,10 @@ class Elections(Group):
             raise self.broken("R3", f"the epoch of node {life.node_id} fell from {before.epoch} to {after.epoch}", life)
         if isinstance(after, Leader):
             self._leads(life, after)
-        elif isinstance(after, Candidate) and (before is None or before.epoch != after.epoch):
-            self._stands(life, before, after)
+        elif isinstance(after, Candidate):
+            self._votes_for_itself(life, before, after)
+            if before is None or before.epoch != after.epoch:
+                self._stands(life, before, after)
         elif isinstance(after, Prospective):
             self._asks_first(life, before, after)
         elif isinstance(after, Follower) and after.leader_id == life.node_id:
@@ -106,6 +108,16 @@ class Elections(Group):
                 life,
             )
         self._granted[life.node_id] = set()
+
+    def _votes_for_itself(self, life: Life, before: Role | None, role: Candidate) -> None:
+        """R19: who voted for another in an epoch is no candidate in it, whether that is on disk yet or not."""
+        stored = life.disk.stored
+        votes = [getattr(before, "voted_id", -1)] if before is not None and before.epoch == role.epoch else []
+        votes += [stored.voted_id] if stored is not None and stored.leader_epoch == role.epoch else []
+        if any(vote not in (-1, life.node_id) for vote in votes):
+            raise self.broken(
+                "R19", f"node {life.node_id} stands in epoch {role.epoch} and voted for {max(votes)} in it", life
+            )
 
     def _asks_first(self, life: Life, before: Role | None, role: Prospective) -> None:
         if not isinstance(before, Prospective):

@@ -84,7 +84,7 @@ class Images(Group):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._seen: dict[int, tuple[Life, int]] = {}
-        self._broken_lives: set[int] = set()
+        self._broken_lives: set[tuple[int, int]] = set()
 
     def before_changes(self) -> Mapping[type, Handler]:
         """C18: a loader that failed takes nothing more."""
@@ -103,14 +103,12 @@ class Images(Group):
     def _goes_on(self, life: Life, change: object) -> None:
         plane = self.scene.step.node.plane
         if plane is not None and getattr(plane.loader, "_fault", None) is not None:
-            if id(life) in self._broken_lives:
+            if (life.node_id, life.run) in self._broken_lives:
                 raise self.broken("C18", f"node {life.node_id} goes on after a record that it could not replay", life)
-            self._broken_lives.add(id(life))
+            self._broken_lives.add((life.node_id, life.run))
 
     def _published(self, life: Life, change: ImagePublished) -> None:
-        image = self.scene.step.node.image
-        if image is None:
-            return
+        image = change.image
         end = image.provenance.last_contained_offset + 1
         known = self._seen.get(life.node_id)
         before = known[1] if known is not None and known[0] is life else 0

@@ -60,6 +60,8 @@ class Liveness(Group):
         leader = next((node for node in nodes if node.node_id == leader_id), None)
         if leader is None or leader.raft is None or leader.raft.leader_id != leader.node_id:
             raise self.broken("RL1", f"all say that node {leader_id} leads, it does not")
+        if leader.controller is None or not leader.controller.is_active:
+            raise self.broken("RL2", f"node {leader_id} leads, and its controller takes no requests")
         return leader
 
     def _answered(self) -> None:
@@ -85,9 +87,10 @@ class Liveness(Group):
     def _same_metadata(self, nodes: list[NodeView], settled: int) -> None:
         """CL1. That each image is the true one at its offset is C2."""
         for node in nodes:
-            if node.image is None:
+            image = node.image if node.machine is None else node.machine.image
+            if image is None:
                 continue
-            end = node.image.provenance.last_contained_offset + 1
+            end = image.provenance.last_contained_offset + 1
             truth = self.ghost.committed.image_at(settled)
             wanted = 0 if truth is None else truth.provenance.last_contained_offset + 1
             if end < wanted:

@@ -1,4 +1,4 @@
-"""Are brokers fenced, unfenced and let go at the right moments?  C14 C15 C16"""
+"""Are brokers registered, fenced, unfenced and let go at the right moments?  C8 C14 C15 C16"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headrace.sim.checkers.deciding import Decided, Judge, Reign
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ class _Heard:
     excused: dict[int, int] = field(default_factory=dict)
     """How long this controller itself stood still since then, at most."""
     offsets: dict[int, int] = field(default_factory=dict)
-    moved: dict[int, int] = field(default_factory=dict)
+    stopping: dict[int, int] = field(default_factory=dict)
+    """Who asked to stop -> the offset of the last record that took a leadership from it since then, -1 = none."""
+    against: dict[int, str] = field(default_factory=dict)
+    """Token of a heartbeat that asks to stop -> what spoke against that when it was decided, "" = nothing."""
     registering: set[int] = field(default_factory=set)
     """Who registered and may still stand in the ISRs of its former incarnation."""
     may_be_fenced: set[int] = field(default_factory=set)
-    """Who asked to be fenced or to stop, registered anew, or is known to be gone: the fence may come some slices later (B-C22)."""
+    """Unfenced, and asked to be fenced or to stop, registered anew, or is known to be gone: the fence may come some slices later (B-C22)."""
     ran_out: dict[int, int] = field(default_factory=dict)
     """Whose session had run out when time was told -> until when the fence that was decided then may come, slice by slice (B-C22)."""
 
@@ -49,11 +53,13 @@ class Sessions(Judge):
         self._heard: dict[int, _Heard] = {}
 
     def gained(self, reign: Reign) -> None:
-        """Sessions begin anew with each controller."""
+        """Sessions begin anew with each controller. What was moved from a broker that stops is somewhere in what it finds."""
         now_ms = self._now_ms(reign.life.node_id)
         heard = _Heard(last_ms=now_ms, began_ms=now_ms)
-        for broker_id in reign.image.cluster.brokers:
+        for broker_id, broker in reign.image.cluster.brokers.items():
             heard.contact[broker_id] = now_ms
+            if broker.in_controlled_shutdown and not broker.fenced:
+                heard.stopping[broker_id] = reign.image.provenance.last_contained_offset
         self._heard[reign.life.node_id] = heard
 
     def decided(self, decided: Decided) -> None:
@@ -73,7 +79,9 @@ class Sessions(Judge):
         if isinstance(event, RequestArrived):
             self._request(decided, heard, event)
         elif isinstance(event, BrokerUnreachable):
-            heard.may_be_fenced.add(event.broker_id)
+            broker = decided.before.cluster.brokers.get(event.broker_id)
+            if broker is not None and broker.broker_epoch == event.broker_epoch and not broker.fenced:
+                heard.may_be_fenced.add(event.broker_id)
         elif isinstance(event, TimeAdvanced):
             self._ran_out(decided, heard)
         if decided.records:
@@ -143,16 +151,37 @@ class Sessions(Judge):
                 heard.contact[request.broker_id] = heard.last_ms
                 heard.excused.pop(request.broker_id, None)
                 heard.offsets[request.broker_id] = request.current_metadata_offset
-                if request.want_fence or request.want_shut_down:
+                if not broker.fenced and (request.want_fence or request.want_shut_down):
                     heard.may_be_fenced.add(request.broker_id)
-                self._unfenced(decided, request)
+                if not broker.fenced and request.want_shut_down:
+                    heard.stopping.setdefault(request.broker_id, -1)
+                    heard.against[event.token] = self._against(decided, heard, request)
+                self._unfenced(decided, heard, request)
         elif isinstance(request, BrokerRegistrationRequest) and not _is_refused(decided):
-            heard.may_be_fenced.add(request.broker_id)
-            heard.contact[request.broker_id] = heard.last_ms
-            heard.excused.pop(request.broker_id, None)
-            heard.offsets.pop(request.broker_id, None)
-            heard.moved.pop(request.broker_id, None)
-            heard.registering.add(request.broker_id)
+            self._registered(decided, heard, event)
+
+    # C8, C10
+
+    def _registered(self, decided: Decided, heard: _Heard, event: RequestArrived) -> None:
+        """Another incarnation is taken only when the one before it is known to be gone; a process knows that of its own node."""
+        request = event.request
+        broker_id, timeout = request.broker_id, self._timeout_ms()
+        old = decided.before.cluster.brokers.get(broker_id)
+        if old is not None and not old.fenced:
+            silent = heard.last_ms - heard.contact.get(broker_id, -timeout)
+            is_own = not event.cause.listener and broker_id == decided.life.node_id
+            if old.incarnation_id != request.incarnation_id and silent < timeout and not is_own:
+                raise self.group.broken(
+                    "C8",
+                    f"broker {broker_id} was registered anew, its other incarnation was heard of {silent} ms ago",
+                    decided.life,
+                )
+            heard.may_be_fenced.add(broker_id)
+        heard.contact[broker_id] = heard.last_ms
+        heard.excused.pop(broker_id, None)
+        heard.offsets.pop(broker_id, None)
+        heard.stopping.pop(broker_id, None)
+        heard.registering.add(broker_id)
 
     def _left_isr(self, decided: Decided, heard: _Heard, record: PartitionChangeRecord) -> None:
         """A broker that registered anew is taken out of an ISR, perhaps some slices later (C10)."""
@@ -165,11 +194,12 @@ class Sessions(Judge):
 
     # C16
 
-    def _unfenced(self, decided: Decided, request: BrokerHeartbeatRequest) -> None:
+    def _unfenced(self, decided: Decided, heard: _Heard, request: BrokerHeartbeatRequest) -> None:
         before = decided.before.cluster.brokers[request.broker_id]
         after = decided.after.cluster.brokers.get(request.broker_id)
         if after is None or not before.fenced or after.fenced:
             return
+        heard.may_be_fenced.discard(request.broker_id)
         self.group.hit("broker unfenced")
         if request.current_metadata_offset < before.broker_epoch:
             raise self.group.broken(
@@ -187,35 +217,42 @@ class Sessions(Judge):
                 self._left_isr(decided, heard, record)
                 old = decided.before.topics.partition_by_id(record.topic_id, record.partition_id)
                 new = decided.after.topics.partition_by_id(record.topic_id, record.partition_id)
-                if old is not None and new is not None and old.leader not in (NO_LEADER, new.leader):
-                    heard.moved[old.leader] = offset
+                is_moved = old is not None and new is not None and old.leader not in (NO_LEADER, new.leader)
+                if old is not None and is_moved and old.leader in heard.stopping:
+                    heard.stopping[old.leader] = offset
+            elif isinstance(record, RegisterBrokerRecord):
+                heard.may_be_fenced.discard(record.broker_id)
             elif isinstance(record, UnregisterBrokerRecord):
                 heard.contact.pop(record.broker_id, None)
 
+    def _against(self, decided: Decided, heard: _Heard, request: BrokerHeartbeatRequest) -> str:
+        """Why an unfenced broker may not stop now: it leads, or another live one has not read who took over; "" when it may.
+
+        Judged before the decision, because that takes everything from the broker and fences it in one go.
+        """
+        image, broker_id = decided.before, request.broker_id
+        if not request.want_fence:
+            for topic in image.topics.by_id.values():
+                for number, partition in topic.partitions.items():
+                    if partition.leader == broker_id:
+                        return f"it leads {topic.name}-{number}"
+        moved = heard.stopping[broker_id]
+        for other_id, other in image.cluster.brokers.items():
+            is_going = other_id in heard.may_be_fenced or heard.ran_out.get(other_id, -1) >= heard.last_ms
+            read = heard.offsets.get(other_id, -1)
+            if other_id != broker_id and other.is_active and not is_going and read < moved:
+                return f"broker {other_id} has read up to {read} of {moved}"
+        return ""
+
     def answered(self, reign: Reign, request: Any, answer: Answer, now_ms: int) -> None:
-        """A broker may stop when it leads nothing and all other live brokers know who leads now."""
+        """A broker may stop when it leads nothing and all other live brokers know who leads now; one that is fenced at any time."""
+        against = self._heard[reign.life.node_id].against.pop(answer.token, None)
         response = answer.response
-        if not isinstance(response, BrokerHeartbeatResponse) or not response.should_shut_down:
+        if against is None or not isinstance(response, BrokerHeartbeatResponse) or not response.should_shut_down:
             return
-        heard = self._heard[reign.life.node_id]
-        image = reign.image
-        broker = image.cluster.brokers.get(request.broker_id)
-        if broker is None or broker.fenced:
-            return
-        for topic in image.topics.by_id.values():
-            for number, partition in topic.partitions.items():
-                if partition.leader == request.broker_id:
-                    raise self.group.broken(
-                        "C15", f"broker {request.broker_id} may stop and leads {topic.name}-{number}", reign.life
-                    )
-        moved = heard.moved.get(request.broker_id, -1)
-        for broker_id, other in image.cluster.brokers.items():
-            if broker_id != request.broker_id and other.is_active and heard.offsets.get(broker_id, moved) < moved:
-                raise self.group.broken(
-                    "C15",
-                    f"broker {request.broker_id} may stop, broker {broker_id} has read up to {heard.offsets[broker_id]} of {moved}",
-                    reign.life,
-                )
+        self.group.hit("broker let go")
+        if against:
+            raise self.group.broken("C15", f"broker {request.broker_id} may stop, but {against}", reign.life)
 
 
 def _is_refused(decided: Decided) -> bool:

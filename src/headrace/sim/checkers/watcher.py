@@ -121,20 +121,23 @@ class Watcher:
 
     # --- steps ---
 
+    def _started(self, step: Step) -> None:
+        raft = step.node.raft
+        if raft is None:  # the start was refused: nothing of the disk was looked at
+            return
+        life = self.ghost.start(step.node)
+        self._changes(life, step.changes)
+        self.ghost.found(life)
+        if raft.high_watermark != life.high_watermark:
+            self._high_watermark_changed(life, raft.high_watermark)
+        self._role_changed(life, raft.role)
+        for group in self.groups:
+            group.began(life)
+        self._machine_steps(life, step.machines)
+
     def _life_step(self, step: Step) -> None:
         if step.kind is StepKind.STARTED:
-            if step.node.raft is None:  # the start was refused: nothing of the disk was looked at
-                return
-            life = self.ghost.start(step.node)
-            self._changes(life, step.changes)
-            self.ghost.found(life)
-            raft = step.node.raft
-            if raft is not None:
-                life.high_watermark = raft.high_watermark
-                self._role_changed(life, raft.role)
-            for group in self.groups:
-                group.began(life)
-            self._machine_steps(life, step.machines)
+            self._started(step)
             return
         known = self.ghost.lives.get(step.node.node_id)
         if known is None:

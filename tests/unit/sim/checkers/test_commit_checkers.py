@@ -36,6 +36,7 @@ from headrace.wire.metadata_records.frame import encode_record
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
 from tests.support.histories import (
     CLUSTER_ID,
+    MadeUpRaft,
     Story,
     breaks,
     directory,
@@ -187,6 +188,17 @@ def test_a_high_watermark_may_begin_anew_with_the_process() -> None:
     story.crash(2)
     story.start(2, leader_change(0, 1), role=Unattached(epoch=1))
     story.step(2, high_watermark=0)
+
+
+def test_a_process_that_begins_above_what_is_committed_is_flagged() -> None:
+    """inv:R10: what a start finds on the disk counts too."""
+    story = _story()
+    story.crash(2)
+    node = story.node(2)
+    raft = MadeUpRaft(voters=story.voters, role=Unattached(epoch=1), high_watermark=2)
+    with breaks("R10"):
+        story.start(2, leader_change(0, 1), raft=raft)
+    assert node.run == 2
 
 
 def test_a_follower_above_what_is_committed_is_flagged() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.controller.events import Answer, BrokerUnreachable, RecordsCommitted, TimeAdvanced
+from headrace.controller.events import Answer, BrokerUnreachable, LeadershipEnded, RecordsCommitted, TimeAdvanced
+from headrace.core.ids import Uuid
 from headrace.metadata.image import EMPTY_IMAGE
 from headrace.raft.roles import Leader
 from headrace.sim.checkers import JUDGES
@@ -15,15 +16,19 @@ from headrace.sim.checkers.deciding import Deciding
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
+    AlterPartitionResponse,
     BrokerState,
     RequestPartitionData,
     RequestTopicData,
+    ResponsePartitionData,
+    ResponseTopicData,
 )
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from headrace.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -50,11 +55,12 @@ def _change(**fields: Any) -> PartitionChangeRecord:
     return PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields)
 
 
-def _heartbeat(broker_id: int, *, offset: int = 100, epoch: int | None = None) -> BrokerHeartbeatRequest:
+def _heartbeat(broker_id: int, *, offset: int = 100, epoch: int | None = None, **wants: Any) -> BrokerHeartbeatRequest:
     return BrokerHeartbeatRequest(
         broker_id=broker_id,
         broker_epoch=broker_id if epoch is None else epoch,
         current_metadata_offset=offset,
+        **wants,
     )
 
 
@@ -101,6 +107,63 @@ def test_a_refusal_may_leave_at_once() -> None:
     reign = Reigning(GROUP)
     event = reign.request(_create())
     reign.decide(event, answers=[Answer(token=event.token, response=CreateTopicsResponse())])
+
+
+def test_an_answer_that_tells_of_what_is_not_committed_is_flagged() -> None:
+    """inv:C3: it wrote nothing itself, but says that a topic is there which another request has just made."""
+    reign = Reigning(GROUP)
+    records = [TopicRecord(name="t", topic_id=TOPIC), partition(replicas=(1,), leader=-1)]
+    reign.decide(reign.request(_create()), records)
+    exists = CreateTopicsResponse(topics=(CreatableTopicResult(name="t", error_code=36),))
+    refused = CreateTopicsResponse(topics=(CreatableTopicResult(name="t", error_code=42),))
+    event = reign.request(_create())
+    reign.decide(event, answers=[Answer(token=event.token, response=refused)])
+    event = reign.request(_create())
+    with breaks("C3"):
+        reign.decide(event, answers=[Answer(token=event.token, response=exists)])
+
+
+def test_a_registration_that_is_answered_before_its_last_slice_is_flagged() -> None:
+    """inv:C3, B-C22: the former incarnation's places are committed, the registration itself is not."""
+    reign = _ruling()
+    event = reign.request(_registration(4))
+    reign.decide(event, [_setting()])
+    reign.write([_setting()])
+    reign.decide(TimeAdvanced(now_ms=reign.now_ms), [registered(4, epoch=reign.next_offset, fenced=True)])
+    response = BrokerRegistrationResponse(broker_epoch=reign.next_offset - 1)
+    committed = RecordsCommitted(image=EMPTY_IMAGE, upto=reign.next_offset - 1, now_ms=reign.now_ms)
+    with breaks("C3"):
+        reign.decide(committed, answers=[Answer(token=event.token, response=response)])
+
+
+# RL2
+
+
+def test_who_waits_at_a_controller_that_goes_is_told() -> None:
+    """inv:RL2, S2-32: one that says nothing to somebody who waits is flagged."""
+    answer = CreateTopicsResponse(topics=(CreatableTopicResult(name="t", error_code=41),))
+    for is_told in (True, False):
+        reign = Reigning(GROUP)
+        event = reign.request(_create())
+        reign.decide(event, [TopicRecord(name="t", topic_id=TOPIC), partition(replicas=(1,), leader=-1)])
+        ended = LeadershipEnded(image=EMPTY_IMAGE, now_ms=reign.now_ms)
+        if is_told:
+            reign.decide(ended, answers=[Answer(token=event.token, response=answer)])
+        else:
+            with breaks("RL2"):
+                reign.decide(ended)
+
+
+def test_a_request_that_an_active_controller_never_answers_is_flagged() -> None:
+    """inv:RL2: its records are committed long ago."""
+    reign = Reigning(GROUP)
+    records = [TopicRecord(name="t", topic_id=TOPIC), partition(replicas=(1,), leader=-1)]
+    reign.decide(reign.request(_create()), records)
+    reign.write(records)
+    reign.watcher.at_end(reign.cluster)
+    reign.wait(5_000)
+    with breaks("RL2"):
+        reign.watcher.at_end(reign.cluster)
 
 
 # C4
@@ -189,6 +252,23 @@ def test_a_request_with_an_older_broker_epoch_that_is_refused_is_fine() -> None:
     assert reign.markers.counts["request refused: older broker epoch"] == 1
 
 
+def test_another_incarnation_beside_one_that_lives_is_flagged() -> None:
+    """inv:C8: two machines with one id; the second is taken only when the first is silent for a session, or fenced."""
+    reign = _reign()
+    with breaks("C8"):
+        reign.decide(reign.request(_registration(3)), [_change(isr=(1, 2))])
+    reign = _reign(_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3))
+    reign.decide(reign.request(_registration(3)), [registered(3, epoch=50, fenced=True, run=2)])
+
+
+def test_another_incarnation_that_is_refused_is_fine() -> None:
+    """inv:C8: DUPLICATE_BROKER_REGISTRATION."""
+    reign = _reign()
+    event = reign.request(_registration(3))
+    refused = BrokerRegistrationResponse(error_code=101, broker_epoch=-1)
+    reign.decide(event, answers=[Answer(token=event.token, response=refused)])
+
+
 # C9
 
 
@@ -236,6 +316,20 @@ def test_a_fenced_member_that_joins_is_flagged() -> None:
         reign.decide(reign.request(_alter((1, 2, 3), partition_epoch=1)), [_change(isr=(1, 2, 3))])
 
 
+@pytest.mark.parametrize(("error", "is_wrong"), [(0, True), (42, True), (41, False)])
+def test_an_isr_change_ahead_of_the_controller_is_told_that_it_is_none(error: int, *, is_wrong: bool) -> None:
+    """inv:C9: NOT_CONTROLLER(41), so that the broker looks for the one that knows more; nothing else."""
+    reign = _reign()
+    event = reign.request(_alter((1, 2, 3), partition_epoch=7))
+    told = ResponseTopicData(topic_id=TOPIC, partitions=(ResponsePartitionData(partition_index=0, error_code=error),))
+    answers = [Answer(token=event.token, response=AlterPartitionResponse(topics=(told,)))]
+    if is_wrong:
+        with breaks("C9"):
+            reign.decide(event, answers=answers)
+    else:
+        reign.decide(event, answers=answers)
+
+
 def test_an_isr_change_by_the_rules_is_fine() -> None:
     """inv:C9."""
     reign = _reign()
@@ -245,8 +339,12 @@ def test_an_isr_change_by_the_rules_is_fine() -> None:
 # C10, C11
 
 
-def _registration(broker_id: int) -> BrokerRegistrationRequest:
-    return BrokerRegistrationRequest(broker_id=broker_id)
+def _registration(broker_id: int, run: int = 2) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(broker_id=broker_id, incarnation_id=Uuid(bytes([broker_id, run] * 8)))
+
+
+def _setting() -> ConfigRecord:
+    return ConfigRecord(resource_type=4, name="a", value="b")
 
 
 def test_a_broker_that_registers_anew_and_stays_in_an_isr_is_flagged() -> None:
@@ -257,8 +355,9 @@ def test_a_broker_that_registers_anew_and_stays_in_an_isr_is_flagged() -> None:
 
 
 def test_a_broker_that_registers_anew_and_leaves_the_isr_is_fine() -> None:
-    """inv:C10."""
+    """inv:C10: when the session of its former incarnation is over (inv:C8)."""
     reign = _reign()
+    _beats(reign, 1, 2, seconds=9)
     reign.decide(reign.request(_registration(3)), [_change(isr=(1, 2)), registered(3, epoch=50, fenced=True, run=2)])
     assert reign.markers.counts["unclean registration left an isr"] == 1
 
@@ -266,7 +365,7 @@ def test_a_broker_that_registers_anew_and_leaves_the_isr_is_fine() -> None:
 def test_the_same_process_that_registers_again_may_stay() -> None:
     """inv:C10: a repeated request."""
     reign = _reign()
-    reign.decide(reign.request(_registration(3)), [registered(3, epoch=3)])
+    reign.decide(reign.request(_registration(3, run=1)), [registered(3, epoch=3)])
 
 
 def test_a_leader_from_outside_of_the_isr_is_flagged() -> None:
@@ -382,6 +481,21 @@ def test_a_session_that_ran_out_long_ago_excuses_no_fence() -> None:
         reign.decide(TimeAdvanced(now_ms=reign.now_ms), [_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3)])
 
 
+@pytest.mark.parametrize("how", ["registered", "asked for the fence that it was in"])
+def test_a_fence_that_nobody_asked_for_since_the_broker_serves_is_too_soon(how: str) -> None:
+    """inv:C14: what it said while it was fenced excuses no fence later on."""
+    new = registered(4, epoch=40, fenced=True, run=2)
+    reign = _reign() if how == "registered" else _reign(new)
+    if how == "registered":
+        reign.decide(reign.request(_registration(4)), [new])
+    else:
+        reign.decide(reign.request(_heartbeat(4, epoch=40, want_fence=True)))
+    reign.decide(reign.request(_heartbeat(4, epoch=40)), [UnfenceBrokerRecord(id=4, epoch=40)])
+    reign.wait(500)
+    with breaks("C14"):
+        reign.decide(TimeAdvanced(now_ms=reign.now_ms), [FenceBrokerRecord(id=4, epoch=40)])
+
+
 def test_a_silent_broker_that_is_not_fenced_is_flagged() -> None:
     """inv:C14."""
     reign = _reign()
@@ -406,36 +520,104 @@ def test_a_broker_whose_host_refuses_connections_may_be_fenced_at_once() -> None
 # C15
 
 
-def _may_stop(reign: Reigning, broker_id: int) -> None:
-    event = reign.request(_heartbeat(broker_id))
-    response = BrokerHeartbeatResponse(is_fenced=False, should_shut_down=True)
-    reign.decide(event, answers=[Answer(token=event.token, response=response)])
+STOPPING = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, in_controlled_shutdown=1)
+MOVED = [_change(isr=(2, 3), leader=2), STOPPING]
+FENCED = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=1)
+
+
+def _ruling() -> Reigning:
+    """A controller whose log holds what it knows: three brokers, of which 1 leads the only partition; all have read everything."""
+    reign = Reigning(GROUP)
+    reign.write(usual_records())
+    reign.next_offset = reign.ghost.committed.end
+    reign.gain(image_of(*usual_records()))
+    for each in (1, 2, 3):
+        _asks(reign, _heartbeat(each, offset=reign.next_offset - 1), BrokerHeartbeatResponse(is_fenced=False))
+    return reign
+
+
+def _asks(
+    reign: Reigning, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, *records: Message
+) -> None:
+    """A heartbeat, what it leads to, and its answer when that is committed."""
+    event = reign.request(request)
+    reign.decide(event, *([records] if records else []))
+    if records:
+        reign.write(records)
+    committed = RecordsCommitted(image=EMPTY_IMAGE, upto=reign.next_offset, now_ms=reign.now_ms)
+    reign.decide(committed, answers=[Answer(token=event.token, response=response)])
+
+
+def _wants_to_stop(reign: Reigning, broker_id: int = 1, *records: Message, may: bool = False) -> None:
+    """A broker that is told to stop is fenced by the same decision, so it leads nothing when it hears that."""
+    request = _heartbeat(broker_id, offset=reign.next_offset - 1, want_shut_down=True)
+    _asks(reign, request, BrokerHeartbeatResponse(is_fenced=may, should_shut_down=may), *records)
 
 
 def test_a_broker_that_leads_and_may_stop_is_flagged() -> None:
-    """inv:C15."""
+    """inv:C15: though its leaderships are moved by that very decision."""
     with breaks("C15"):
-        _may_stop(_reign(), 1)
+        _wants_to_stop(_ruling(), 1, MOVED[0], FENCED, may=True)
 
 
 def test_a_broker_that_may_stop_before_the_others_know_is_flagged() -> None:
-    """inv:C15: broker 2 has not read who leads now."""
-    reign = _reign()
-    reign.decide(reign.request(_heartbeat(2, offset=0)))
-    stopping = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, in_controlled_shutdown=1)
-    reign.decide(reign.request(_heartbeat(1)), [stopping, _change(isr=(2, 3), leader=2)])
+    """inv:C15, S2-20: broker 2 has heartbeated since, and has not read who leads now."""
+    reign = _ruling()
+    before = reign.next_offset - 1
+    _wants_to_stop(reign, 1, *MOVED)
+    for each, offset in ((2, before), (3, before + 2)):
+        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_fenced=False))
     with breaks("C15"):
-        _may_stop(reign, 1)
+        _wants_to_stop(reign, 1, FENCED, may=True)
 
 
 def test_a_broker_that_may_stop_when_all_know_is_fine() -> None:
-    """inv:C15."""
-    reign = _reign()
-    stopping = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, in_controlled_shutdown=1)
-    reign.decide(reign.request(_heartbeat(1)), [stopping, _change(isr=(2, 3), leader=2)])
+    """inv:C15: each has read the record that moved the leadership; what came behind it does not matter."""
+    reign = _ruling()
+    moved = reign.next_offset
+    _wants_to_stop(reign, 1, *MOVED)
     for each in (2, 3):
-        reign.decide(reign.request(_heartbeat(each)))
-    _may_stop(reign, 1)
+        _asks(reign, _heartbeat(each, offset=moved), BrokerHeartbeatResponse(is_fenced=False))
+    _wants_to_stop(reign, 1, FENCED, may=True)
+    assert reign.markers.counts["broker let go"] == 1
+
+
+def test_who_led_nothing_when_it_asked_waits_for_nobody() -> None:
+    """inv:C15, B-K05: no leadership was moved."""
+    reign = _ruling()
+    record = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=3, fenced=1)
+    _wants_to_stop(reign, 3, _change(isr=(1, 2)), record, may=True)
+
+
+def test_a_broker_that_is_just_being_fenced_is_not_waited_for() -> None:
+    """inv:C15: its connection was refused; it is no live broker, though the fence itself comes some slices later."""
+    reign = _ruling()
+    before = reign.next_offset - 1
+    _wants_to_stop(reign, 1, *MOVED)
+    for each, offset in ((2, before), (3, before + 2)):
+        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_fenced=False))
+    reign.decide(BrokerUnreachable(broker_id=2, broker_epoch=2, now_ms=reign.now_ms))
+    _wants_to_stop(reign, 1, FENCED, may=True)
+
+
+def test_the_next_controller_waits_too() -> None:
+    """inv:C15, S2-19: it finds a broker that stops, and nobody has told it yet what he has read."""
+    reign = _ruling()
+    _wants_to_stop(reign, 1, *MOVED)
+    image = reign.ghost.committed.image_at(reign.ghost.committed.end)
+    assert image is not None
+    reign.gain(image)
+    with breaks("C15"):
+        _wants_to_stop(reign, 1, FENCED, may=True)
+
+
+def test_who_is_fenced_may_stop_at_any_time() -> None:
+    """inv:C15, B-K05."""
+    reign = Reigning(GROUP, image=image_of(*usual_records(), _change(isr=(2, 3), leader=2), FENCED))
+    event = reign.request(_heartbeat(1, offset=0, want_shut_down=True))
+    response = BrokerHeartbeatResponse(is_fenced=True, should_shut_down=True)
+    reign.decide(event, answers=[Answer(token=event.token, response=response)])
+    assert "broker let go" not in reign.markers.counts
 
 
 # C16

@@ -233,6 +233,27 @@ def test_a_voter_with_another_disk_is_no_voter_once_directories_count() -> None:
         story.step(3, role=Prospective(epoch=0, election_deadline_ms=0))
 
 
+def test_who_voted_for_another_and_stands_in_the_same_epoch_is_flagged() -> None:
+    """inv:R19: by what is on disk, and by what only the node knows yet."""
+    story = _story()
+    story.stores(1, 1, voted_id=2)
+    with breaks("R19"):
+        story.step(1, role=Candidate(epoch=1, election_deadline_ms=0))
+    story = _story()
+    story.step(1, role=Unattached(epoch=1, voted_id=2))
+    with breaks("R19"):
+        story.step(1, role=Candidate(epoch=1, election_deadline_ms=0))
+
+
+def test_a_candidacy_that_is_taken_up_again_after_a_restart_is_fine() -> None:
+    """inv:R19: the vote on disk is its own."""
+    story = _story()
+    story.stores(1, 1, voted_id=1)
+    story.crash(1)
+    stored = QuorumState(leader_epoch=1, voted_id=1)
+    story.start(1, stored=stored, role=Candidate(epoch=1, election_deadline_ms=0))
+
+
 def test_a_follower_of_itself_is_flagged() -> None:
     """inv:R19."""
     story = _story()

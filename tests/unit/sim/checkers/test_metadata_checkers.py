@@ -113,6 +113,14 @@ def test_a_difference_that_no_record_touched_is_found_by_the_full_look() -> None
         reign.watcher.now_and_then(reign.cluster)
 
 
+def test_what_readers_get_is_judged_and_not_what_the_loader_holds() -> None:
+    """inv:C2: the image that is handed on is another one."""
+    reign = Reigning(Images)
+    reign.write([_setting("1")])
+    with breaks("C2"):
+        reign.step(2, ImagePublished(_shown(reign, _setting("2"))), image=_shown(reign, _setting("1")))
+
+
 def test_an_image_beyond_what_is_committed_is_flagged() -> None:
     """inv:C3."""
     reign = Reigning(Images)
@@ -513,6 +521,14 @@ def test_a_leader_that_all_name_and_that_does_not_lead_is_flagged() -> None:
     reign.crash(1)
     reign.cluster.nodes[1].is_up = False
     with breaks("RL1"):
+        _judge(reign)
+
+
+def test_a_leader_whose_controller_takes_nothing_is_flagged() -> None:
+    """inv:RL2: it never became active after the last failover."""
+    reign = _healed(_setting("1"))
+    reign.cluster.nodes[1].controller.is_active = False
+    with breaks("RL2"):
         _judge(reign)
 
 
