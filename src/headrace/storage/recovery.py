@@ -86,6 +86,7 @@ class _Loader:
         self._scanned_from: int | None = None
         self._untold: set[int] = set()
         self._last_epoch = -1
+        self._last_batch: BatchHeader | None = None
 
     def load(self) -> Loaded:
         hints = self._hints
@@ -97,10 +98,10 @@ class _Loader:
             stored is not None and stored and stored[0].offset > max(hints.log_start_offset, segments[0].base_offset)
         )
         if (stored is None or begins_late) and any(segment.size for segment in segments):
-            self._notes.append("leader epochs rebuilt from the log")
-            state.epochs = EpochTable()
-            self._assign_epochs(segments, state.epochs)
+            state.epochs = self._told_epochs(segments)
         end = self._clean_end(segments[-1]) if hints.is_clean else None
+        if end is not None and not self._fits_last_batch(state.epochs):
+            state.epochs = self._told_epochs(segments)
         if end is None:
             end = self._recover(segments, state.epochs)
             if end < hints.log_start_offset:
@@ -155,6 +156,7 @@ class _Loader:
         for at, header in last.batches(position):
             end = header.next_offset
             position = at + header.size
+            self._last_batch = header
         if position == last.size:
             return end
         self._notes.append("the last segment ends with bytes that are no batch")
@@ -268,14 +270,24 @@ class _Loader:
         self._files.fsync_dir(self._path)
         del segments[index:]
 
-    @staticmethod
-    def _assign_epochs(segments: list[Segment], epochs: EpochTable) -> None:
+    def _fits_last_batch(self, epochs: EpochTable) -> bool:
+        """True if the table knows the epoch of the log's last batch: one that lost an entry, or has a wrong one, mostly does not (S61)."""
+        last = self._last_batch
+        if last is None or last.leader_epoch < 0 or last.last_offset < self._hints.log_start_offset:
+            return True
+        return epochs.epoch_at(last.last_offset) == last.leader_epoch
+
+    def _told_epochs(self, segments: list[Segment]) -> EpochTable:
+        """The epochs as the log's batches tell them."""
+        self._notes.append("leader epochs rebuilt from the log")
+        epochs = EpochTable()
         for segment in segments:
             for _, header in segment.batches(scan_bytes=RECOVERY_SCAN_BYTES):
                 if epochs.latest is None:
                     epochs.assign(header.leader_epoch, segments[0].base_offset)
                 elif header.leader_epoch != epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
+        return epochs
 
     # -- producers ---------------------------------------------------------------------------------------------
 
