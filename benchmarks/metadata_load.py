@@ -1,17 +1,19 @@
 """How fast are metadata changes under load, on a quorum of three, and beside one synchronous quorum write for each partition path?
 
-``python -m benchmarks.metadata_load [--operations 300] [--partitions 10] [--clients 32]``. S4-64, S4-65, KIP-631: topics are created,
-their ISRs shrink, their replicas are reassigned, and they are deleted, by several clients at once; and the same creations on the baseline: three stores as processes on the same
-disk, where every path of a topic (its settings, its assignment, the state of each partition) is one record that is written, synced and
-acknowledged by a majority before the next, as ZooKeeper's controller of old wrote them. Exit code 1 when ours is not faster in
-operations a second and in p99.
+``python -m benchmarks.metadata_load [--operations 300] [--partitions 10] [--clients 32] [--dry]``. S4-64, S4-65, KIP-631: topics are created,
+their ISRs shrink, their replicas are reassigned, and they are deleted, by several clients at once, on three controllers and on three nodes
+that are brokers too; and the same creations on the baseline: three stores as processes on the same disk, where every path of a topic (its settings, its assignment, the state of each partition) is one record that is written, synced and
+acknowledged by a majority before the next, as ZooKeeper's controller of old wrote them. Exit code 1 when either of ours is not faster in
+operations a second and in p99. The result goes to ``benchmarks/results/``.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
+import platform
 import shutil
 import socket
 import struct
@@ -23,11 +25,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+import headrace
 from benchmarks.scale.wire import SETTINGS, Link, register_brokers
 from headrace.core.ids import Uuid
 from headrace.testing import Cluster
@@ -47,9 +50,14 @@ from headrace.wire.messages.create_topics import CreatableReplicaAssignment, Cre
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.schema import Message
 
+RESULTS: Final = Path(__file__).parent / "results"
 STORES = 3
-REPLICAS = (1, 2, 3)
+REPLICAS = (201, 202, 203)
 """The brokers that the program registers, and the replicas of every partition."""
+KINDS: Final = {"controllers": False, "combined nodes": True}
+"""What the quorum is made of -> whether its nodes are brokers too."""
+STOPS_AT_ONCE: Final = {"controlled.shutdown.enable": "false"}
+"""All nodes end together, and sessions are endless: nobody is left to let a broker go."""
 RECORD_BYTES = 120
 """About what one state znode of a partition holds."""
 _LENGTH = struct.Struct(">i")
@@ -96,7 +104,7 @@ class Topics:
         self._links = contextlib.ExitStack()
         self._ids: dict[int, Uuid] = {}
         with Link(port) as link:
-            self._epochs = register_brokers(link, len(REPLICAS))
+            self._epochs = register_brokers(link, len(REPLICAS), first=REPLICAS[0])
 
     def close(self) -> None:
         """Close the connections of all clients."""
@@ -108,7 +116,7 @@ class Topics:
         return self._own.link.ask(request)
 
     def create(self, number: int) -> None:
-        """A topic; broker 1 leads all its partitions."""
+        """A topic; the first of the brokers leads all its partitions."""
         assignments = tuple(
             CreatableReplicaAssignment(partition_index=each, broker_ids=REPLICAS)
             for each in range(self._load.partitions)
@@ -119,7 +127,7 @@ class Topics:
         self._ids[number] = answer.topics[0].topic_id
 
     def shrink(self, number: int) -> None:
-        """Broker 3 leaves the ISR of every partition of a topic."""
+        """The last broker leaves the ISR of every partition of a topic."""
         partitions = tuple(
             RequestPartitionData(
                 partition_index=each,
@@ -130,12 +138,13 @@ class Topics:
             for each in range(self._load.partitions)
         )
         topic = RequestTopicData(topic_id=self._ids[number], partitions=partitions)
-        request = AlterPartitionRequest(broker_id=1, broker_epoch=self._epochs[1], topics=(topic,))
+        leader = REPLICAS[0]
+        request = AlterPartitionRequest(broker_id=leader, broker_epoch=self._epochs[leader], topics=(topic,))
         answer = self._ask(request)
         assert {each.error_code for each in answer.topics[0].partitions} == {0}, answer
 
     def reassign(self, number: int) -> None:
-        """Broker 3 is taken out of the replicas, which needs no copying."""
+        """The last broker is taken out of the replicas, which needs no copying."""
         partitions = tuple(
             ReassignablePartition(partition_index=each, replicas=REPLICAS[:2]) for each in range(self._load.partitions)
         )
@@ -150,10 +159,13 @@ class Topics:
         assert answer.responses[0].error_code == 0, answer
 
 
-def measure_headrace(load: Load) -> dict[str, Figures]:
-    """Three controllers as processes; the brokers are registrations that this program makes, so that no data plane takes part."""
+def measure_headrace(load: Load, *, combined: bool) -> dict[str, Figures]:
+    """Three nodes as processes; the partitions lie on registrations that this program makes, so that no data plane takes part.
+
+    `combined`: they are brokers too, and apply every change once more.
+    """
     with (
-        Cluster(controllers=3, properties=SETTINGS) as cluster,
+        Cluster(controllers=3, combined=combined, properties=SETTINGS | STOPS_AT_ONCE) as cluster,
         contextlib.closing(Topics(cluster.leader().controller_port, load)) as topics,
     ):
         return {
@@ -241,14 +253,49 @@ def serve_store(port: int, file: Path) -> None:
             link.sendall(b"\x01")
 
 
-def compare(load: Load) -> tuple[dict[str, Figures], Figures]:
-    """Ours by workload, and the baseline of creations, on the same disk."""
+def compare(load: Load) -> tuple[dict[str, dict[str, Figures]], Figures]:
+    """Ours by kind and workload, and the baseline of creations, on the same disk."""
     base = Path(tempfile.mkdtemp(prefix="headrace-metadata-load-"))
     try:
         baseline = measure_baseline(load, base)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    return measure_headrace(load), baseline
+    return {kind: measure_headrace(load, combined=combined) for kind, combined in KINDS.items()}, baseline
+
+
+def is_faster(ours: Figures, baseline: Figures) -> bool:
+    """S4-65: in operations a second and in p99."""
+    return ours.per_s > baseline.per_s and ours.p99_ms < baseline.p99_ms
+
+
+def show(load: Load, ours: dict[str, dict[str, Figures]], baseline: Figures) -> None:
+    """The table."""
+    table = Table(title=f"{load.operations} topics of {load.partitions} partitions, {load.clients} clients")
+    for name in ("", "operations/s", "p50 ms", "p99 ms"):
+        table.add_column(name, justify="right" if name else "left")
+    rows = {f"{kind}: {name}": each for kind, found in ours.items() for name, each in found.items()}
+    for name, figures in (rows | {"baseline: create topics": baseline}).items():
+        table.add_row(name, *(f"{each:,.1f}" for each in figures))
+    Console().print(table)
+
+
+def write(load: Load, ours: dict[str, dict[str, Figures]], baseline: Figures, results: Path = RESULTS) -> Path:
+    """The result file."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    content = {
+        "headrace": headrace.__version__,
+        "commit": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "cores": os.cpu_count(),
+        "load": load._asdict(),
+        "figures": {kind: {name: each._asdict() for name, each in found.items()} for kind, found in ours.items()},
+        "baseline": baseline._asdict(),
+        "is_faster": {kind: is_faster(found["create topics"], baseline) for kind, found in ours.items()},
+    }
+    path = results / f"metadata-load-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    return path
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -257,21 +304,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--operations", type=int, default=300)
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--dry", action="store_true", help="write no result file")
     parser.add_argument("--store", nargs=2, metavar=("PORT", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.store is not None:
         serve_store(int(options.store[0]), Path(options.store[1]))
         return 0
-    ours, baseline = compare(Load(options.operations, options.partitions, options.clients))
-    table = Table(title=f"{options.operations} topics of {options.partitions} partitions, {options.clients} clients")
-    for name in ("", "operations/s", "p50 ms", "p99 ms"):
-        table.add_column(name, justify="right" if name else "left")
-    rows = {f"headrace: {name}": each for name, each in ours.items()} | {"baseline: create topics": baseline}
-    for name, figures in rows.items():
-        table.add_row(name, *(f"{each:,.1f}" for each in figures))
-    Console().print(table)
-    is_faster = ours["create topics"].per_s > baseline.per_s and ours["create topics"].p99_ms < baseline.p99_ms
-    return 0 if is_faster else 1
+    load = Load(options.operations, options.partitions, options.clients)
+    ours, baseline = compare(load)
+    show(load, ours, baseline)
+    if not options.dry:
+        sys.stdout.write(f"{write(load, ours, baseline)}\n")
+    return 0 if all(is_faster(found["create topics"], baseline) for found in ours.values()) else 1
 
 
 if __name__ == "__main__":

@@ -156,11 +156,11 @@ def measure(shape: Shape, start: Callable[[Path], Controller], base: Path) -> di
     return found
 
 
-def register_brokers(link: Link, brokers: int) -> dict[int, int]:
-    """Brokers 1..`brokers` register and are unfenced; their epochs."""
+def register_brokers(link: Link, brokers: int, *, first: int = 1) -> dict[int, int]:
+    """Brokers `first`, `first` + 1, ... register and are unfenced; their epochs."""
     cluster_id = link.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS)).cluster_id
     epochs = {}
-    for broker_id in range(1, brokers + 1):
+    for broker_id in range(first, first + brokers):
         answer = _until_no_error(link, registration(broker_id, cluster_id))
         epochs[broker_id] = answer.broker_epoch
         while link.ask(heartbeat(broker_id, answer.broker_epoch)).is_fenced:
