@@ -76,21 +76,26 @@ def check_change(
     Raises PeerError: INVALID_REQUEST for a malformed change or a broker's setting that cannot be, INVALID_CONFIG for an
     append or subtract on a broker's key that is no list.
     """
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        raise PeerError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    _check_keys(changes)
     for change in changes:
         if change.operation not in Operation.__members__.values():
             raise PeerError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}")
-    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
-    if nulls:
-        raise PeerError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     if resource_type == ResourceType.BROKER:
         if resource_name:
             check_is_me(resource_name, settings.node_id)
         _check_broker(resource_name, changes, settings, is_legacy=is_legacy)
     elif resource_type not in (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def _check_keys(changes: Sequence[Change]) -> None:
+    """Raises PeerError(INVALID_REQUEST): a key that comes twice, or has no value where it needs one."""
+    names = [change.name for change in changes]
+    if len(set(names)) != len(names):
+        raise PeerError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if nulls:
+        raise PeerError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
 def check_is_me(name: str, node_id: int) -> None:
@@ -148,6 +153,7 @@ def change_log_levels(
     name: str, changes: Sequence[Change], *, node_id: int, levels: LogLevels, is_validation: bool
 ) -> None:
     """Set this process's log levels, all or none (KIP-412). Raises PeerError: INVALID_REQUEST, INVALID_CONFIG."""
+    _check_keys(changes)
     number = parse_node_id(name)
     if number is None:
         raise PeerError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")

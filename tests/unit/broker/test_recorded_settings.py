@@ -200,3 +200,21 @@ def test_secrets_are_never_described() -> None:
 
 
 _PLUGIN = {"client.quota.callback.class": "org.example.Quotas"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("root", "DEBUG"), ("root", "WARN")], "Error due to duplicate config keys"),
+        ([("root", None)], "Null value not supported for : root"),
+    ],
+)
+def test_keys_of_loggers_are_checked_as_those_of_others(changes: list[tuple[str, str | None]], words: str) -> None:
+    """input:B24, KIP-412: INVALID_REQUEST, and no level changes."""
+    settings = Settings()
+    before = dict(settings.levels.known)
+    asked = [Change(name, Operation.SET, value) for name, value in changes]
+    with pytest.raises(PeerError, match=words) as refused:
+        settings.alter(ResourceType.BROKER_LOGGER, "1", asked, is_legacy=False, validates=False)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert settings.levels.known == before
