@@ -88,6 +88,64 @@ CASES: dict[str, tuple[bytes | bytearray, ErrorCode]] = {
 }
 
 
+def test_a_batch_as_large_as_the_topic_takes_is_taken() -> None:
+    """B49: max.message.bytes is inclusive; one byte more is refused."""
+    size = len(build_batch(TWO))
+    assert accepted(build_batch(TWO), replace(PLAIN, max_message_bytes=size)).header.record_count == 2
+    assert refused(build_batch(TWO), replace(PLAIN, max_message_bytes=size - 1)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_limits_of_timestamps_are_inclusive() -> None:
+    """B48: so far before and after now is allowed, a millisecond more is not."""
+    config = replace(PLAIN, message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=2000)
+    for shift in (-1000, 2000):
+        assert accepted(build_batch([NewRecord(b"a", b"", NOW_MS + shift)]), config).header.record_count == 1
+    for shift in (-1001, 2001):
+        late = memoryview(build_batch([NewRecord(b"a", b"", NOW_MS + shift)]))
+        verdict = check_client_batch(late, config, NOW_MS)
+        assert isinstance(verdict, AppendRefused)
+        assert verdict.record_errors == (
+            (0, f"Timestamp {NOW_MS + shift} is outside [{NOW_MS - 1000}, {NOW_MS + 2000}]."),
+        )
+
+
+def test_the_first_producer_and_the_first_sequence_are_0() -> None:
+    """B46: 0 is an id and a sequence like any other; a transactional batch of it has its producer."""
+    stamp = ProducerStamp(producer_id=0, producer_epoch=0, base_sequence=0)
+    assert accepted(build_batch(TWO, producer=stamp)).header.producer_id == 0
+    assert accepted(build_batch(TWO, producer=stamp._replace(is_transactional=True))).header.is_transactional
+    assert refused(changed(53, ">i", -1, producer=stamp)) is ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_of_no_records_is_refused() -> None:
+    """B43, B42: count 0 with the last offset delta that belongs to it, and a header with nothing behind it."""
+    none = changed(57, ">i", 0)
+    struct.pack_into(">i", none, 23, -1)
+    set_crc(none, 0, len(none))
+    assert refused(none) is ErrorCode.INVALID_RECORD
+    bare = none[:61]
+    struct.pack_into(">i", bare, 8, 49)
+    set_crc(bare, 0, len(bare))
+    assert refused(bare) is ErrorCode.INVALID_RECORD
+
+
+def test_the_reason_of_a_refusal_is_the_field_that_is_wrong() -> None:
+    """B43, B45, B46: told in the answer from version 8 on."""
+
+    def reason(data: bytes | bytearray) -> str:
+        verdict = check_client_batch(memoryview(bytearray(data)), PLAIN, NOW_MS)
+        assert isinstance(verdict, AppendRefused)
+        return verdict.message or ""
+
+    packed = build_batch(TWO, codec=Codec.ZSTD)
+    struct.pack_into(">h", packed, 21, Codec.ZSTD | 0x20)
+    set_crc(packed, 0, len(packed))
+    assert reason(packed) == "Clients may not write control records."
+    assert reason(changed(57, ">i", 3)) == "Record count 3 and last offset delta 1 disagree."
+    assert reason(changed(53, ">i", -1, producer=ProducerStamp(0, 0, 0))) == "Sequence -1 with a producer id."
+    assert reason(changed(21, ">h", 0x10)) == "A transactional batch without a producer id."
+
+
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_bad_batches_get_kafkas_error(name: str) -> None:
     """B40-B49: one error each, and nothing is appended."""
