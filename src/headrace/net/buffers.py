@@ -41,8 +41,8 @@ class BufferPool:
 class RequestMemory:
     """Counts the bytes of the buffers that connections hold for unfinished or waiting requests (`queued.max.request.bytes`, M1).
 
-    At the limit no socket is read but that of one connection with a begun frame, which holds the *pass* until its frame is whole; so what is held
-    stays below the limit and one frame's buffer, and the pass goes round in the order in which connections were stopped: none starves.
+    At the limit no socket is read but that of one connection with a begun frame, which holds the *pass* until its frame is whole (and of the others
+    the few bytes that show that a frame has begun); so what is held stays below the limit and one frame's buffer, and the pass goes round in the order in which connections were stopped: none starves.
     """
 
     def __init__(self, limit: int = -1) -> None:

@@ -24,7 +24,7 @@ _OWN_FROM_BYTES = 32 << 10
 _OWN_ROOM_BYTES = 128 << 10
 _FRAMES_A_TURN = 512
 _BEFORE_ITS_TURN_BYTES = 64
-"""So much is read of a connection that should not be read yet: uvloop begins when `connection_made` is over, whatever was said in it."""
+"""So much is read of a connection whose turn has not come: enough to see that it has begun a request, and uvloop reads in any case when `connection_made` is over."""
 
 
 class ConnectionHub(Protocol):
@@ -118,8 +118,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.held = True
             self._listener.later(wait_s, self.resume)
         if wait_s > 0 or self._listener.memory.is_exhausted:
-            self._own = bytearray(_BEFORE_ITS_TURN_BYTES)
-            self._count_own()
+            self._read_little()
             self._listener.soon(self.read_again)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -301,7 +300,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.frame_size = frame_size
 
     def _grow(self) -> None:
-        """The own buffer is full and its frame is not complete: move to its start, or double it up to the frame's size."""
+        """The own buffer is full and its frame is not complete: move to its start, or double it up to the frame's size.
+
+        It is counted when its bytes have come: a loop that asks for room must not be told to stop (uvloop then calls what is gone).
+        """
         own = self._own
         assert own is not None, "only an own buffer grows"
         rest = self._end - self._pos
@@ -316,7 +318,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._own = bigger
             self._pool.give_back(own)
         self._pos, self._end = 0, rest
-        self._count_own()
 
     def _drop_buffer(self) -> None:
         own = self._own
@@ -335,8 +336,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Read only while there is something to do with what comes."""
         may_read = not (self.held or self._output.is_full)
         if may_read:
-            memory = self._listener.memory
-            may_read = memory.may_read(self, self.read_again, has_begun=self._end > self._pos)
+            has_begun = self._end > self._pos
+            may_read = self._listener.memory.may_read(self, self.read_again, has_begun=has_begun)
+            if not may_read and not has_begun and not self._running:
+                self._read_little()  # else nobody knew that it has something to say, and it waited for others for ever
+                may_read = True
         if may_read and self._end - self._pos >= 4 and self._own is not None:
             size = _LENGTH(self._own, self._pos)[0]
             may_read = self._end - self._pos < 4 + size
@@ -346,6 +350,12 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    def _read_little(self) -> None:
+        """Have the next bytes read into a buffer that hardly counts."""
+        if self._own is None:
+            self._own = bytearray(_BEFORE_ITS_TURN_BYTES)
+            self._count_own()
 
     def read_again(self) -> None:
         """What may be read has changed: look again."""

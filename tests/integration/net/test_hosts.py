@@ -9,13 +9,14 @@ import socket
 import psutil
 
 from headrace.testing.node import Node
+from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.integration.net.test_limits import ASK, _is_open, served
+from tests.integration.net.test_limits import _is_open, served
 from tests.support.peer import Peer, batch, fetch_request, produce_request
 from tests.support.raw import RawConnection, request_frame
 
@@ -56,7 +57,7 @@ def test_a_host_may_have_a_limit_of_its_own() -> None:
 def is_left_waiting(connection: RawConnection) -> bool:
     """Whether a request gets no answer."""
     try:
-        connection.ask(ASK, 4)
+        connection.ask(ApiVersionsRequest(client_software_name="x" * 1_000, client_software_version="1"), 4)
     except TimeoutError:
         return True
     return False

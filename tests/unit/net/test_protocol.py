@@ -207,6 +207,53 @@ def test_a_new_connection_waits_for_memory_too() -> None:
     assert handler.seen == [data[4:]]
 
 
+def test_nobody_starves_behind_requests_that_are_held_back() -> None:
+    """inv:M1: one connection's requests wait behind a long poll and take all the memory there is; another one's are served."""
+    handler = Frames()
+    hub = Hub(handler)
+    hub.memory.limit = 100
+    connections = [ServerConnection(hub) for _ in range(3)]
+    hub.memory.on_exhausted += [each.read_again for each in connections]
+    wires = [Wire() for _ in connections]
+    for connection, wire in zip(connections, wires, strict=True):
+        connection.connection_made(wire)
+    waiting, other, third = connections
+    waiting.held = True
+    receive(waiting, frame(200) * 2)
+    assert hub.memory.is_exhausted
+    assert [wire.is_reading() for wire in wires] == [False, True, True]
+    data = frame(300, b"y")
+    for each in (other, third):
+        receive(each, data[:64])
+    assert [wire.is_reading() for wire in wires] == [False, True, False]
+    receive(other, data[64:])
+    assert [wire.is_reading() for wire in wires] == [False, True, True]
+    receive(third, data[64:])
+    assert handler.seen == [data[4:]] * 2
+
+
+def test_a_loop_that_asks_for_room_is_not_told_to_stop() -> None:
+    """inv:M1: the bound is reached by a buffer that grows; it counts when its bytes have come, because uvloop reads in any case."""
+    connection, hub, wire = connect(Frames())
+    hub.memory.limit = 5_000
+    hub.memory.on_exhausted.append(connection.read_again)
+    other = ServerConnection(hub)
+    other.connection_made(Wire())
+    receive(other, frame(100)[:90])
+    data = frame(900_000)
+    for at in range(0, 200_000, 1_000):
+        rest = data[at : at + 1_000]
+        while rest:
+            held, is_reading = hub.memory.held, wire.is_reading()
+            view = connection.get_buffer(-1)
+            assert (hub.memory.held, wire.is_reading()) == (held, is_reading)
+            part = rest[: len(view)]
+            view[: len(part)] = part
+            connection.buffer_updated(len(part))
+            rest = rest[len(part) :]
+    assert hub.memory.held > 200_000
+
+
 def test_nothing_is_sent_behind_what_closed_the_connection() -> None:
     """B-W07: an answer that comes later would stand in the place of one that never came."""
     connection, _, wire = connect(Frames())
