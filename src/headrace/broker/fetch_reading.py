@@ -61,7 +61,10 @@ class PartitionRead:
 
 @dataclass(slots=True)
 class FetchRead:
-    """All partitions of one fetch, and whether they answer it or it should wait for more."""
+    """All partitions of one fetch, and whether they answer it or it should wait for more.
+
+    It need not wait, whatever `min_bytes` says, for a partition that has more than it may give at once.
+    """
 
     partitions: list[PartitionRead] = field(default_factory=list)
     size: int = 0
@@ -84,7 +87,7 @@ def read_partitions(asked: Iterable[tuple[Hashable, SessionPartition]], terms: F
         result.partitions.append(read)
         result.size += read.size
         left -= read.size
-        if read.error or read.diverging_epoch is not None:
+        if read.error or read.diverging_epoch is not None or (read.data is not None and read.data.has_more):
             result.must_answer = True
     return result
 

@@ -57,7 +57,8 @@ class AppendRefused:
 class FileSlice(NamedTuple):
     """Whole batches as they lie in a file: `size` bytes of `file` from `position`; the last batch may be cut off.
 
-    `size` 0 means that there is nothing to read yet. The file stays readable for `file.delete.delay.ms` after its segment was
+    `size` 0 means that there is nothing to read yet. `has_more`: there are more bytes below the upper offset, which `max_bytes` or the end of the
+    segment kept back. The file stays readable for `file.delete.delay.ms` after its segment was
     deleted; later its `fd` is -1 and reads raise `StorageFault`.
     """
 
@@ -66,6 +67,7 @@ class FileSlice(NamedTuple):
     size: int
     start_offset: int
     segment_base_offset: int
+    has_more: bool = False
 
     def read(self) -> bytes:
         """The bytes, in one copy from the page cache."""

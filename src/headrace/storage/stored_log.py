@@ -346,7 +346,7 @@ class StoredLog(TrimmableLog):
                 break
             start = self._position_of(segment, offset)
             if start < segment.size:
-                return self._slice(segment, offset, start, self._end_in(segment, upper), max_bytes, min_one_batch)
+                return self._slice(segment, offset, start, upper, max_bytes, min_one_batch)
             index += 1
         return FileSlice(None, 0, 0, offset, self._active.base_offset)
 
@@ -355,11 +355,13 @@ class StoredLog(TrimmableLog):
         segment: Segment,
         offset: int,
         start: int,
-        end: int,
+        upper: int,
         max_bytes: int,
         min_one_batch: bool,  # noqa: FBT001 - hot path
     ) -> FileSlice:
+        end = self._end_in(segment, upper)
         size = end - start
+        has_more = False
         if size > max_bytes:
             size = max(max_bytes, 0)
             whole = segment.boundary_before(start + size, start) - start
@@ -368,9 +370,12 @@ class StoredLog(TrimmableLog):
             elif size or min_one_batch:
                 size = self._first_batch_or_less(segment, start, size, min_one_batch=min_one_batch)
                 size = min(size, end - start)
+            has_more = size < end - start
+        elif segment is not self._active:
+            has_more = end == segment.size and self._next_base(segment) < upper
         if size <= 0:
-            return FileSlice(None, 0, 0, offset, segment.base_offset)
-        return FileSlice(segment.log, start, size, offset, segment.base_offset)
+            return FileSlice(None, 0, 0, offset, segment.base_offset, has_more)
+        return FileSlice(segment.log, start, size, offset, segment.base_offset, has_more)
 
     @staticmethod
     def _first_batch_or_less(segment: Segment, start: int, size: int, *, min_one_batch: bool) -> int:
@@ -396,11 +401,14 @@ class StoredLog(TrimmableLog):
                 return known
         return segment.position_of(offset)
 
+    def _next_base(self, segment: Segment) -> int:
+        """Where the segment after this one begins; it is not the active one."""
+        return self._bases[bisect_right(self._bases, segment.base_offset)]
+
     def _end_in(self, segment: Segment, upper: int) -> int:
         """Position behind the last batch of `segment` below `upper`; remembered, as the next read begins there."""
         if segment is not self._active:
-            following = self._bases[bisect_right(self._bases, segment.base_offset)]
-            return segment.size if upper >= following else self._position_of(segment, upper)
+            return segment.size if upper >= self._next_base(segment) else self._position_of(segment, upper)
         end = segment.size if upper == self._state.log_end_offset else self._position_of(segment, upper)
         positions = self._positions
         if upper not in positions:

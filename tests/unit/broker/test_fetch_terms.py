@@ -27,6 +27,37 @@ def test_a_fetch_does_not_wait_for_more_than_it_may_get() -> None:
     assert len(bytes(answer.partitions[0].records)) == 200
 
 
+def test_a_partition_that_has_more_than_it_may_give_is_not_waited_for() -> None:
+    """B-P07: waiting brings nothing; a slice that ends with a whole batch is a little shorter than what was asked for."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    record = batch(b"x" * 1000)
+    for _ in range(30):
+        client.ask(produce_request("t", record, acks=1), 9)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=20_000)
+    for least in (20_000, 25_000):
+        request = fetch_request("t", [partition], max_wait_ms=60_000, min_bytes=least, max_bytes=25_000)
+        (answer,) = client.ask(request, 11).responses
+        assert 17_000 < len(bytes(answer.partitions[0].records)) <= 20_000
+
+
+def test_a_fetch_at_the_end_of_a_segment_does_not_wait() -> None:
+    """B-P07: an answer holds bytes of one segment; what is in the next one comes with the next fetch."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    log = bench.logs.get(TopicPartition("t", 0))
+    assert log is not None
+    record = batch(b"x" * 100)
+    client.ask(produce_request("t", record, acks=1), 9)
+    log.roll(bench.clock.now)
+    client.ask(produce_request("t", record, acks=1), 9)
+    request = fetch_request("t", max_wait_ms=60_000, min_bytes=len(record) + 1)
+    (answer,) = client.ask(request, 11).responses
+    assert len(bytes(answer.partitions[0].records)) == len(record)
+
+
 def test_a_fetch_waits_for_what_it_asks_for() -> None:
     """B-P07: as long as it may get that much."""
     bench = BrokerBench()

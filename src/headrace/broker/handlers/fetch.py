@@ -54,7 +54,7 @@ def _read_one(request: ParsedFetch, version: int, broker: Broker) -> EncodedRepl
         data = log.read_slice(offset, limit, upper_offset=high_watermark, min_one_batch=True)
     except StorageFault:
         return None
-    if type(data) is not FileSlice or not data.size or data.size < min_bytes:
+    if type(data) is not FileSlice or not data.size or (data.size < min_bytes and not data.has_more):
         return None
     offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
     return EncodedReply(encode_one_slice(version, topic, partition, offsets, data))
