@@ -196,17 +196,35 @@ def _group_names(client: BlockingClient) -> list[str]:
         return listed
 
 
+def _is_known(client: BlockingClient, entity: Entity) -> bool:
+    """Whether the cluster has the named entity, or settings for it. Topics are not asked for: their own error tells."""
+    match entity.kind:
+        case "brokers" | "broker-loggers":
+            return entity.name in {str(node.node_id) for node in client.run(admin_cluster.nodes)}
+        case "client-metrics":
+            return entity.name in client.run(admin_configs.list_config_resources, ResourceType.CLIENT_METRICS)
+        case "groups":
+            return entity.name in _group_names(client)
+        case _:
+            return True
+
+
 def _describe(client: BlockingClient, entity: Entity, *, is_all: bool, as_json: bool) -> int:
     kind, dynamic = KINDS[entity.kind]
     described: list[tuple[str, list[ConfigEntry]]] = []
+    if entity.name and not is_all and not _is_known(client, entity):
+        _tell_missing(entity.kind, entity.name, as_json=as_json)
+        return 0
     for name in _names(client, entity):
         result = client.run(admin_configs.describe_configs, [Resource(kind, name)], is_with_synonyms=True)[
             Resource(kind, name)
         ]
         if isinstance(result, PeerError):
             if entity.kind == "topics" and "UNKNOWN_TOPIC" in result.code.name:
-                print(f"The topic '{name}' doesn't exist and doesn't have dynamic config.")
-                continue
+                if entity.name is None:  # deleted since the topics were listed
+                    continue
+                _tell_missing(entity.kind, name, as_json=as_json)
+                return 0
             raise OperatorError(f"Error while executing config command: {result}")
         wanted = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG if name == "" else dynamic
         shown = [entry for entry in result if is_all or wanted is None or entry.source is wanted]
@@ -217,6 +235,13 @@ def _describe(client: BlockingClient, entity: Entity, *, is_all: bool, as_json: 
     for name, entries in described:
         _show(entity.kind, name, entries, is_all=is_all)
     return 0
+
+
+def _tell_missing(kind: str, name: str, *, as_json: bool) -> None:
+    if as_json:
+        show_json([])
+    else:
+        print(f"The {kind.removesuffix('s')} '{name}' doesn't exist and doesn't have dynamic config.")
 
 
 def _show(kind: str, name: str, entries: list[ConfigEntry], *, is_all: bool) -> None:

@@ -269,10 +269,10 @@ def _validate(pattern: str) -> int:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise OperatorError(f"The regex `{pattern}` is invalid: {error}.") from None
+        raise OperatorError(f"The regular expression `{pattern}` is invalid: {error}.") from None
     if re.search(r"\\[1-9]|\(\?(?:[=!>]|<[=!])|\(\?P=", pattern):
         raise OperatorError(
-            f"The regex `{pattern}` is invalid: it has a back reference or looks around, which RE2 cannot."
+            f"The regular expression `{pattern}` is invalid: it has a back reference or looks around, which RE2 cannot."
         )
-    print(f"The regex `{pattern}` is valid.")
+    print(f"The regular expression `{pattern}` is valid.")
     return 0

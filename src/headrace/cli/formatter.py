@@ -157,7 +157,7 @@ class RecordFormatter:
             columns.append(self._shown(record.key, settings.show_key))
         if settings.value:
             columns.append(self._shown(record.value, settings.show_value))
-        return settings.key_separator.join(columns) + settings.line_separator
+        return settings.key_separator.join(columns) + settings.line_separator if columns else b""
 
     def _shown(self, data: bytes | None, show: Shower | None) -> bytes:
         if data is None:

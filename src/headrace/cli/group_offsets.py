@@ -291,8 +291,7 @@ def _show_deleted(group_id: str, results: dict[TopicPartition, str | None], *, a
         print(f"Request succeeded for deleting offsets from group {group_id}.")
     width = max([15, *(len(where.topic) for where in shown)])
     rows = [
-        (where.topic, "Not Provided" if where.partition < 0 else str(where.partition), _status(results[where]))
-        for where in shown
+        (where.topic, "-" if where.partition < 0 else str(where.partition), _status(results[where])) for where in shown
     ]
     if is_terminal():
         show_table("", ("topic", "partition", "status"), rows, right=(1,))

@@ -104,6 +104,9 @@ SAME: list[tuple[str, Lines, str, list[str]]] = [
     ("B-T12", exact, "configs", ["--describe", "--entity-type", "topics", "--entity-name", "beside.b", "--all"]),
     ("B-T12", exact, "configs", ["--describe", "--broker-defaults"]),
     ("B-T12", exact, "configs", ["--describe", "--topic", "nothing-here"]),
+    ("B-T12", exact, "configs", ["--describe", "--broker", "9"]),
+    ("B-T12", exact, "configs", ["--describe", "--client-metrics", "nothing-here"]),
+    ("B-T12", exact, "configs", ["--describe", "--group", "nothing-here"]),
     ("B-T12", exact, "configs", ["--alter", "--topic", "beside.b", "--add-config", "cleanup.policy=[compact,delete],segment.ms=9000000"]),
     ("B-T12", exact, "configs", ["--alter", "--topic", "beside.b", "--delete-config", "segment.ms,cleanup.policy"]),
     ("B-T12", any_order, "get-offsets", ["--topic", "beside.*"]),
@@ -120,6 +123,9 @@ SAME: list[tuple[str, Lines, str, list[str]]] = [
     ("B-T12", exact, "consumer-groups", ["--reset-offsets", "--group", "beside-g", "--topic", "beside.b:0", "--to-offset", "99", "--dry-run"]),
     ("B-T12", exact, "consumer-groups", ["--reset-offsets", "--group", "beside-g", "--all-topics", "--shift-by", "-2", "--export", "--dry-run"]),
     ("B-T12", exact, "consumer-groups", ["--reset-offsets", "--group", "beside-g", "--topic", "beside.b", "--by-duration", "PT1H", "--dry-run"]),
+    ("B-T12", exact, "consumer-groups", ["--reset-offsets", "--group", "beside-g", "--topic", "beside.b", "--to-offset", "0", "--dry-run"]),
+    ("B-T12", exact, "consumer-groups", ["--validate-regex", "beside\\..*"]),
+    ("B-T12", exact, "console-consumer", ["--topic", "beside.b", "--from-beginning", "--max-messages", "1", "--formatter-property", "print.value=false"]),
     ("B-T08", epochs_gone, "features", ["describe"]),
 ]  # fmt: skip
 

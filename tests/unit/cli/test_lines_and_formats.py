@@ -93,6 +93,7 @@ def test_the_default_formatter_prints_kafkas_columns() -> None:
     )
     assert shown(FULL, print_value="false", print_key="true", line_separator="|", null_literal="-") == b"k|"
     assert shown(FULL, print_key="true", key_separator=" = ", headers_separator=";") == b"k = v\n"
+    assert shown(FULL, print_value="false") == b""
 
 
 def test_deserializers_show_numbers_and_refuse_wrong_sizes() -> None:
