@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 SHARED_BYTES = 2 << 20
 _SPARE_BUFFERS = 4
+_MOST_LENT = 32
+"""So many large buffers are lent at once; beyond that a connection's buffer follows the bytes that came (S96: 64 MiB)."""
 
 
 class BufferPool:
@@ -18,23 +20,38 @@ class BufferPool:
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self.size = size
         self._spare: list[bytearray] = []
+        self._lent: set[int] = set()
         self.shared = bytearray(size)
         self.shared_view = memoryview(self.shared)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another large buffer may be lent."""
+        return len(self._lent) < _MOST_LENT
 
     def take(self) -> bytearray:
         """The shared buffer with what was just received in it; another one takes its place."""
         taken = self.shared
-        self.shared = self.spare()
+        self.shared = self._another()
         self.shared_view = memoryview(self.shared)
+        self._lent.add(id(taken))
         return taken
 
     def spare(self) -> bytearray:
         """A buffer of the shared one's size for a large frame of which a good part has arrived."""
+        spare = self._another()
+        self._lent.add(id(spare))
+        return spare
+
+    def _another(self) -> bytearray:
         return self._spare.pop() if self._spare else bytearray(self.size)
 
     def give_back(self, buffer: bytearray) -> None:
-        """A buffer that is not needed any more; it is kept when it has the shared one's size and spares are few."""
-        if len(buffer) == self.size and len(self._spare) < _SPARE_BUFFERS:
+        """A buffer that is not needed any more; it is kept when it came from here and spares are few."""
+        if id(buffer) not in self._lent:
+            return
+        self._lent.remove(id(buffer))
+        if len(self._spare) < _SPARE_BUFFERS:
             self._spare.append(buffer)
 
 

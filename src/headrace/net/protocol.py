@@ -285,7 +285,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Bytes are left: keep them in a buffer of our own, without promising the frame's whole size in advance (B1)."""
         rest = self._end - self._pos
         if self._own is None:
-            if rest >= _OWN_FROM_BYTES:
+            if rest >= _OWN_FROM_BYTES and self._pool.has_room:
                 self._own = self._pool.take()
             else:
                 self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, 16 * rest, _OWN_ROOM_BYTES)))
@@ -311,8 +311,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             own[:rest] = own[self._pos : self._end]
         else:
             wanted = 4 + _LENGTH(own, 0)[0] if rest >= 4 else 8
-            bigger = self._pool.spare() if _OWN_FROM_BYTES <= rest < wanted <= self._pool.size else None
-            if bigger is None:
+            if _OWN_FROM_BYTES <= rest < wanted <= self._pool.size and self._pool.has_room:
+                bigger = self._pool.spare()
+            else:
                 bigger = bytearray(max(min(wanted, 2 * len(own)), len(own) + 4096))
             bigger[:rest] = own
             self._own = bigger

@@ -232,6 +232,25 @@ def test_nobody_starves_behind_requests_that_are_held_back() -> None:
     assert handler.seen == [data[4:]] * 2
 
 
+def test_many_begun_requests_hold_about_what_came_of_them() -> None:
+    """inv:M2, fault:S96: large buffers go to a few connections; a thousand others get what they need, and all requests arrive."""
+    handler = Frames()
+    hub = Hub(handler)
+    connections = [ServerConnection(hub) for _ in range(1_000)]
+    data = frame(900_000)
+    for connection in connections:
+        connection.connection_made(Wire())
+        receive(connection, data[:40_000])
+    assert hub.memory.held <= 32 * hub.pool.size + 968 * 4 * 40_000
+    for connection in connections[-5:]:
+        receive(connection, data[40_000:])
+    assert handler.seen == [data[4:]] * 5
+    for connection in connections:
+        connection.connection_lost(None)
+    assert hub.memory.held == 0
+    assert hub.pool.has_room
+
+
 def test_a_loop_that_asks_for_room_is_not_told_to_stop() -> None:
     """inv:M1: the bound is reached by a buffer that grows; it counts when its bytes have come, because uvloop reads in any case."""
     connection, hub, wire = connect(Frames())
