@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.records.compression import Codec
 from tests.peers.kafka import run_tool
+from tests.support.peer import Peer, batch
 
 pytestmark = pytest.mark.java
 
@@ -61,6 +63,22 @@ def test_console_producer_and_consumer_pass_lines_on(bootstrap: str, topic: str)
         "key.separator=:",
     )
     assert sorted(out.splitlines()) == sorted(lines.splitlines())
+
+
+def test_a_consumer_with_small_limits_reads_batches_that_are_larger(bootstrap: str, topic: str) -> None:
+    """B-P07, KIP-74: on three partitions with compressed and plain batches; a part of a batch and no more would end it."""
+    peer = Peer("headrace", int(bootstrap.rpartition(":")[2]))
+    expected = []
+    for number in range(60):
+        values = [b"%d-%d " % (number, place) + b"y" * 200 for place in range(20)]
+        codec = (Codec.NONE, Codec.GZIP, Codec.LZ4)[number % 3]
+        assert peer.produce(topic, batch(*values, codec=codec), partition=number // 3 % 3).error_code == 0
+        expected += [value.decode() for value in values]
+    limits = ["max.partition.fetch.bytes=1000", "fetch.max.bytes=9000", "isolation.level=read_committed"]
+    given = [word for limit in limits for word in ("--command-property", limit)]
+    consumer = ["--topic", topic, "--from-beginning", "--max-messages", "1200", "--timeout-ms", "20000"]
+    out = tool(bootstrap, "kafka-console-consumer", *consumer, *given)
+    assert sorted(out.splitlines()) == sorted(expected)
 
 
 def test_verifiable_producer_and_consumer_agree(bootstrap: str, topic: str, new_name: Name) -> None:
