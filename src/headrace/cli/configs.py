@@ -13,6 +13,7 @@ from headrace.cli.shell import connect, connection_options, exactly_one, json_op
 from headrace.client import admin_cluster, admin_configs, admin_topics, groups
 from headrace.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from headrace.client.blocking import BlockingClient
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
 KINDS: dict[str, tuple[ResourceType, ConfigSource | None]] = {
@@ -202,11 +203,21 @@ def _is_known(client: BlockingClient, entity: Entity) -> bool:
         case "brokers" | "broker-loggers":
             return entity.name in {str(node.node_id) for node in client.run(admin_cluster.nodes)}
         case "client-metrics":
-            return entity.name in client.run(admin_configs.list_config_resources, ResourceType.CLIENT_METRICS)
+            return _is_listed(client, entity.name or "", ResourceType.CLIENT_METRICS)
         case "groups":
             return entity.name in _group_names(client)
         case _:
             return True
+
+
+def _is_listed(client: BlockingClient, name: str, kind: ResourceType) -> bool:
+    """Whether there are settings of that name; where the cluster cannot list them, they are to be shown, whatever they are."""
+    try:
+        return name in client.run(admin_configs.list_config_resources, kind)
+    except PeerError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return True
 
 
 def _describe(client: BlockingClient, entity: Entity, *, is_all: bool, as_json: bool) -> int:

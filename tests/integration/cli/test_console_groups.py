@@ -1,4 +1,4 @@
-"""What does the console consumer do for a group, and for a topic that is not there yet? And where is a group set back to?"""
+"""What does the console consumer do for a group, and for a topic that is not there? Where is a group set back to? What is not there has no settings."""
 
 from __future__ import annotations
 
@@ -113,6 +113,18 @@ def test_a_group_is_set_back_to_offset_0(node: Node, how: list[str], offset: int
     done = run(node, "consumer-groups", *scope, *how, "--execute")
     assert (done.code, done.err) == (0, "")
     assert committed(node, group) == offset
+
+
+def test_settings_of_what_is_not_there(node: Node) -> None:
+    """B-T12: told as such, with exit code 0 and nothing in JSON; settings that the cluster does not list are shown all the same."""
+    for form in (["--broker", "9"], ["--broker-logger", "9"], ["--topic", "nothing"], ["--group", "nothing"]):
+        done = run(node, "configs", "--describe", *form)
+        kind, name = form[0].removeprefix("--"), form[1]
+        assert done == Done(0, f"The {kind} '{name}' doesn't exist and doesn't have dynamic config.\n", "")
+        assert run(node, "configs", "--describe", *form, "--json").out == "[]\n"
+    metrics = ["--client-metrics", "mine"]
+    assert run(node, "configs", "--alter", *metrics, "--add-config", "interval.ms=1000").code == 0
+    assert "interval.ms=1000" in run(node, "configs", "--describe", *metrics).out
 
 
 @pytest.mark.java
