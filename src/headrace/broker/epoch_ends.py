@@ -9,7 +9,7 @@ from headrace.replication.leader import PartitionLeader
 def end_of_epoch(leader: PartitionLeader, epoch: int) -> OffsetAndEpoch | None:
     """The largest known epoch at or below `epoch` and where it ended; the running epoch ends at the log end.
 
-    None for an epoch that is newer than all this leader knows, or older than all of them (KIP-279).
+    None for an epoch that is newer than all this leader knows; one that is older than all of them ended where the first of them began (KIP-279).
     """
     if epoch < 0:
         return None

@@ -169,10 +169,10 @@ def _read_log(
 
 
 def _compare_histories(read: PartitionRead, leader: PartitionLeader) -> None:
-    """KIP-595: where the reader's history and ours part, if they do."""
+    """KIP-595: where the reader's history and ours part, if they do; a reader before our log's start has nothing in common with it."""
     asked = read.asked
     end = end_of_epoch(leader, asked.last_fetched_epoch)
-    if end is None:
+    if end is None or asked.fetch_offset < leader.log.log_start_offset:
         read.error = ErrorCode.OFFSET_OUT_OF_RANGE
     elif end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
         read.diverging_epoch = (end.epoch, end.offset)

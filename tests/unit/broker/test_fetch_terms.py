@@ -121,3 +121,23 @@ def test_the_end_for_committed_reads_is_told_while_a_transaction_of_before_is_op
     )
     (told,) = Client(bench).ask(request, 7).topics[0].partitions
     assert (told.error_code, told.offset, told.leader_epoch) == (0, 0, 1)
+
+
+def test_a_reader_before_the_logs_start_is_out_of_range_whatever_its_history() -> None:
+    """KIP-595, B-P03: it cannot be told where to cut its log; at the log's start it can."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    for _ in range(2):
+        client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    bench.topic("t", leader_epoch=2, partition_epoch=1)
+    client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    log = bench.logs.get(TopicPartition("t", 0))
+    assert log is not None
+    log.advance_log_start(1)
+    told = []
+    for offset in (0, 1):
+        asked = FetchPartition(partition=0, fetch_offset=offset, last_fetched_epoch=1, partition_max_bytes=1 << 20)
+        found = client.ask(fetch_request("t", [asked]), 12).responses[0].partitions[0]
+        told.append((found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset))
+    assert told == [(1, -1, -1), (0, 0, 2)]
