@@ -1,12 +1,13 @@
 """What does a leader write, what is committed, and is it still followed?
 
 One flush is in flight at most. Records that are offered meanwhile wait, at most the linger time or until they are many, and are then
-written and flushed together (group commit, B-R17). What is written counts for this node when it is flushed (B-R14), and only from its
-own epoch on (B-R13). Voters that do not fetch are told again that this node leads (B-R07); without a majority it resigns (B-R16).
+written and flushed together (group commit, B-R17), but none while `max_batch_bytes` or more are unsynced: so much, and a batch, can a power cut
+tear. What is written counts for this node when it is flushed (B-R14), and only from its own epoch on (B-R13). Voters that do not fetch are told again that this node leads (B-R07); without a majority it resigns (B-R16).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -51,6 +52,9 @@ class Leading:
         self._pending: list[bytearray] = []
         self._pending_bytes = 0
         self._pending_since_ms = 0
+        self._unsynced: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of each batch that was written in this epoch and is not on disk."""
+        self._unsynced_bytes = 0
         self._check_at_ms = 0
         self._told: dict[int, int] = {}
         self._farewell: dict[int, Voter] = {}
@@ -104,6 +108,8 @@ class Leading:
         core = self._core
         self._pending.clear()
         self._pending_bytes = 0
+        self._unsynced.clear()
+        self._unsynced_bytes = 0
         self.next_offset = core.log.log_end_offset
         core.emit(LeadershipLost(epoch=epoch, leader_id=core.leader_id))
 
@@ -237,7 +243,7 @@ class Leading:
         assert isinstance(role, Leader)
         placement = Placement(base_offset=self.next_offset, leader_epoch=role.epoch)
         self._enqueue(voters_batch(voters, with_level=with_level, placement=placement, now_ms=core.now_ms))
-        self._write_pending()
+        self._write_pending(is_all=True)
         core.out.insert(0, OffsetsTaken(epoch=role.epoch, next_offset=self.next_offset))
         return core.history.latest.offset
 
@@ -248,34 +254,44 @@ class Leading:
         self._pending_bytes += len(batch)
         self.next_offset += int.from_bytes(batch[57:61], "big")
 
-    def _write_pending(self) -> None:
+    def _write_pending(self, *, is_all: bool = False) -> None:
+        """Write what waits. What would leave too much unsynced waits for the sync that is under way, unless `is_all`."""
         core = self._core
-        if not self._pending:
-            return
-        voters = core.voters
+        voters, written = core.voters, 0
         for batch in self._pending:
-            appended = core.log.append_as_leader(
-                memoryview(batch), leader_epoch=core.role.epoch, now_ms=core.now_ms, origin=Origin.RAFT_LEADER
-            )
-            if isinstance(appended, AppendRefused):
-                raise StorageFault(
-                    f"the metadata log refused a batch: {appended.message}", directory=core.log.directory
-                )
-            core.voters_found(batch, upto=core.log.log_end_offset)
-        self._pending.clear()
-        self._pending_bytes = 0
-        assert core.log.log_end_offset == self.next_offset, "the log numbered the records otherwise"
+            if self._unsynced_bytes >= core.config.max_batch_bytes and not is_all:
+                break
+            self._write(batch)
+            written += 1
+        if not written:
+            return
+        self._pending_bytes -= sum(len(batch) for batch in self._pending[:written])
+        del self._pending[:written]
+        assert self._pending or core.log.log_end_offset == self.next_offset, "the log numbered the records otherwise"
         if core.voters is not voters:
             self.replicas.set_voters(core.voters, core.now_ms)
             self._check_at_ms = 0
         core.flush()
         self._on_grown()
 
+    def _write(self, batch: bytearray) -> None:
+        core = self._core
+        appended = core.log.append_as_leader(
+            memoryview(batch), leader_epoch=core.role.epoch, now_ms=core.now_ms, origin=Origin.RAFT_LEADER
+        )
+        if isinstance(appended, AppendRefused):
+            raise StorageFault(f"the metadata log refused a batch: {appended.message}", directory=core.log.directory)
+        core.voters_found(batch, upto=core.log.log_end_offset)
+        self._unsynced.append((core.log.log_end_offset, len(batch)))
+        self._unsynced_bytes += len(batch)
+
     # Commit
 
     def flushed(self) -> None:
         """The log is on disk up to `core.durable_end`: write what waited for it."""
         if isinstance(self._core.role, Leader):
+            while self._unsynced and self._unsynced[0][0] <= self._core.durable_end:
+                self._unsynced_bytes -= self._unsynced.popleft()[1]
             self.advance()
             self._write_pending()
 

@@ -112,11 +112,14 @@ def test_a_candidate_that_starts_again_asks_when_its_log_is_on_disk() -> None:
 
 def test_what_was_written_during_a_sync_is_synced_too_before_a_former_leader_stands() -> None:
     """inv:R7, B-R17: it resigned while one sync was under way and more had been written since."""
-    bench = RaftBench(max_batch_bytes=1)
+    bench = RaftBench()
     bench.start()
     first = bench.node.next_offset
     for offset in (first, first + 1):
         bench.step(RecordsOffered(records=(b"r",), base_offset=offset, epoch=1, now_ms=bench.now_ms))
+    bench.now_ms += 25
+    bench.step(TimeAdvanced(now_ms=bench.now_ms))
+    assert bench.log.log_end_offset == first + 2
     bench.step(ResignRequested(epoch=1, now_ms=bench.now_ms))
     bench.now_ms += 5_000
     bench.step(TimeAdvanced(now_ms=bench.now_ms))
