@@ -50,6 +50,7 @@ SEGMENTS = [SegmentAge(0, 10, 100, 1000), SegmentAge(10, 20, 100, 2000), Segment
         ({"retention_ms": 500}, 0, 30, 2500, 1),
         ({"retention_ms": 500}, 0, 30, 9999, 3),
         ({"retention_ms": 500}, 0, 15, 9999, 1),
+        ({"retention_ms": 0}, 0, 30, 2001, 2),
         ({"retention_ms": -1}, 0, 30, 9999, 0),
         ({"retention_ms": -1, "retention_bytes": 150}, 0, 30, 0, 1),
         ({"retention_ms": -1, "retention_bytes": 100}, 0, 30, 0, 2),
