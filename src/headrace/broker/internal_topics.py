@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.core.config_rules import LEGAL_TOPIC_NAME
 from headrace.core.node_config import NodeConfig
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -58,6 +59,6 @@ def topic_name_problem(name: str) -> str | None:
         return "it cannot be . or .."
     if len(name) > 249:
         return f"it has {len(name)} characters; at most 249 are allowed"
-    if not all(character.isascii() and (character.isalnum() or character in "._-") for character in name):
+    if LEGAL_TOPIC_NAME.fullmatch(name) is None:
         return "only ASCII letters, digits, '.', '_' and '-' are allowed"
     return None
