@@ -38,7 +38,7 @@ class Suite:
 
 SUITES: Final = {
     "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80)), least_steps=2_000_000),
-    "deep": Suite(parts=(Part("quorum", 10_000, seconds=3), Part("cluster", 300, seconds=3)), least_steps=20_000_000),
+    "deep": Suite(parts=(Part("quorum", 10_000, seconds=2), Part("cluster", 300, seconds=3)), least_steps=20_000_000),
     "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6)), needs_markers=False),
 }
 """`ci` is `make sim`, `deep` is `make sim-deep`."""
