@@ -24,7 +24,7 @@ from headrace.core.topic_config import TopicConfig, topic_config, topic_defaults
 from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.replication.fetch_session import FetchSessionCache
-from headrace.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from headrace.broker.groups import GroupService
@@ -149,12 +149,20 @@ class Broker:
     def _created(self, names: Sequence[str], reply: AnyReply) -> None:
         assert isinstance(reply, Reply), "the controller answers with a message"
         assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
-        for topic in reply.message.topics:
-            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                reason = topic.error_message or ErrorCode.known(topic.error_code).name
-                self.on_warning(f"topic {topic.name} cannot be created automatically: {reason}")
+        self._warn_of_refused(reply.message.topics)
         for waiting in [deferred for name in names for deferred in self._creating.pop(name, [])]:
             waiting.complete(reply)
+
+    def _warn_of_refused(self, topics: Sequence[CreatableTopicResult]) -> None:
+        """One line for each error, however many topics have it: a client may ask for very many (B25)."""
+        refused: dict[int, list[CreatableTopicResult]] = {}
+        for topic in topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                refused.setdefault(topic.error_code, []).append(topic)
+        for code, (first, *others) in refused.items():
+            more = f", nor can {len(others)} more" if others else ""
+            reason = first.error_message or ErrorCode.known(code).name
+            self.on_warning(f"topic {first.name} cannot be created automatically{more}: {reason}")
 
     # --- partitions for services of this broker ---
 

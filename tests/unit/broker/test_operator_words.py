@@ -8,6 +8,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker_bench import BrokerBench, Client
 
 
@@ -30,6 +31,25 @@ def test_a_topic_that_cannot_be_made_by_itself_is_a_warning() -> None:
         (answer,) = client.answers()
         assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert said == ["topic __consumer_offsets cannot be created automatically: one broker"]
+
+
+def test_many_topics_that_cannot_be_made_are_one_warning_an_error() -> None:
+    """input:B25: what one request asks for does not become as many lines for the operator."""
+    bench = BrokerBench()
+    said: list[str] = []
+    bench.broker.on_warning = said.append
+    names = [f"t{number}" for number in range(1_000)]
+    Client(bench).send(MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names)), 12)
+    codes = [ErrorCode.POLICY_VIOLATION, ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.POLICY_VIOLATION]
+    results = tuple(
+        CreatableTopicResult(name=name, error_code=codes[number % 4], error_message=f"why {name}")
+        for number, name in enumerate(names)
+    )
+    bench.controller.answer(CreateTopicsResponse(topics=results))
+    assert said == [
+        "topic t0 cannot be created automatically, nor can 499 more: why t0",
+        "topic t2 cannot be created automatically, nor can 249 more: why t2",
+    ]
 
 
 def test_log_directories_are_told_by_their_absolute_names() -> None:
