@@ -7,7 +7,7 @@ decided on its own; a refused one leaves the others alone.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from immutables import Map
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from headrace.metadata.image import ClusterImage, PartitionRegistration
 
 METADATA_TOPIC = "__cluster_metadata"
+_ShownConfigs: TypeAlias = "dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]]"
+"""A new topic's own settings, in order -> all settings that it will have."""
 
 
 # Creation
@@ -54,6 +56,7 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
     records: list[VersionedRecord] = []
     results: list[CreatableTopicResult] = []
     prohibited: list[CreatableTopicResult] = []
+    shown: _ShownConfigs = {}
     for topic in request.topics:
         if times[topic.name] > 1:
             continue
@@ -66,7 +69,7 @@ def decide_create_topics(situation: Situation, request: CreateTopicsRequest) -> 
             )
             continue
         try:
-            new_records, result = _create(situation, topic, room=len(records))
+            new_records, result = _create(situation, topic, room=len(records), shown=shown)
         except PeerError as refusal:
             if refusal.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -94,9 +97,9 @@ def _failed(name: str, error: PeerError) -> CreatableTopicResult:
 
 
 def _create(
-    situation: Situation, topic: CreatableTopic, *, room: int
+    situation: Situation, topic: CreatableTopic, *, room: int, shown: _ShownConfigs
 ) -> tuple[list[VersionedRecord], CreatableTopicResult]:
-    """Raises PeerError: why the topic cannot be created."""
+    """Raises PeerError: why the topic cannot be created. `shown` spares topics with equal settings the same work."""
     _check_name(situation, topic.name)
     configs = _given_configs(topic)
     config_records = new_topic_config_records(situation, topic.name, configs) if configs else []
@@ -109,13 +112,16 @@ def _create(
         partition_record(topic_id, number, partition, situation.metadata_version)
         for number, partition in enumerate(partitions)
     ]
+    own = tuple(sorted(configs.items()))
+    if own not in shown:
+        shown[own] = _effective_configs(situation, topic.name, configs)
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=_effective_configs(situation, topic.name, configs),
+        configs=shown[own],
     )
     return records, result
 
