@@ -2,7 +2,8 @@
 
 A *lane* holds the batches of one partition. With idempotence a lane's batches carry its producer id, epoch and rising sequences (KIP-98):
 after a failure that may pass the lane waits until its other batches in flight are back, then sends all of them again in their order, and the
-broker drops what it has already. A batch that is refused for good ends the lane's producer id; the rest goes on under a new one.
+broker drops what it has already. The first batch under a producer id flies alone: a broker that knows nothing of a producer takes any sequence
+as its first, and would take the second batch where the first one came too early for a new topic. A batch that is refused for good ends the lane's producer id; the rest goes on under a new one.
 """
 
 from __future__ import annotations
@@ -74,13 +75,14 @@ class _Queued:
 class _Lane:
     """The batches of one partition: waiting, flying, and failed ones that will go again."""
 
-    __slots__ = ("attempt", "failed", "flying", "identity", "next_sequence", "not_before_ms", "waiting")
+    __slots__ = ("attempt", "failed", "flying", "identity", "is_known", "next_sequence", "not_before_ms", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_Queued] = deque()
         self.flying: list[_Queued] = []
         self.failed: list[_Queued] = []
         self.identity: ProducerIdentity | None = None
+        self.is_known = False
         self.next_sequence = 0
         self.not_before_ms = 0
         self.attempt = 0
@@ -220,7 +222,7 @@ class ProduceMachine:
             bool(lane.waiting)
             and not lane.failed
             and lane.not_before_ms <= now_ms
-            and len(lane.flying) < MAX_FLYING_BATCHES
+            and len(lane.flying) < (MAX_FLYING_BATCHES if lane.is_known or not self._is_idempotent else 1)
         )
 
     def _take_off(self, lane: _Lane) -> _Queued:
@@ -228,7 +230,7 @@ class ProduceMachine:
         lane.flying.append(queued)
         if self._is_idempotent and queued.identity is None:
             if lane.identity is None:
-                lane.identity, lane.next_sequence = self._identity, 0
+                lane.identity, lane.is_known, lane.next_sequence = self._identity, False, 0
             queued.identity, queued.sequence = lane.identity, lane.next_sequence
             lane.next_sequence = (lane.next_sequence + queued.record_count) % _SEQUENCE_SPAN
             queued.batch = stamp(queued.batch, lane.identity, queued.sequence)
@@ -307,6 +309,7 @@ class ProduceMachine:
         lane = self._lanes[where]
         lane.flying.remove(queued)
         lane.attempt = 0
+        lane.is_known = lane.is_known or queued.identity is lane.identity
         delivery = queued.delivery
         delivery.is_done, delivery.base_offset, delivery.log_append_time_ms = True, base_offset, log_append_time_ms
         self._settle(where, lane)

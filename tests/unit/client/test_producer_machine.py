@@ -35,6 +35,16 @@ def machine(*, leaders: tuple[int, ...] = (1,), is_idempotent: bool = True, acks
     return made
 
 
+def known_machine(*, leaders: tuple[int, ...] = (1,)) -> ProduceMachine:
+    """One whose first batch, of one record, is acknowledged in each partition: the brokers know its producer id."""
+    made = machine(leaders=leaders)
+    for partition in range(len(leaders)):
+        made.add(TopicPartition("t", partition), batch())
+    for send in sends(made):
+        made.answered(send, answer(*(done(where.partition, 0) for where in send.batches)), 13)
+    return made
+
+
 def sends(made: ProduceMachine) -> list[SendProduce]:
     found: list[SendProduce] = []
     while new := made.sends(is_free=lambda leader: True):
@@ -65,13 +75,28 @@ def stamp_of(send: SendProduce, partition: int = 0) -> tuple[int, int, int]:
 
 def test_kip_98_batches_carry_the_producers_id_and_rising_sequences() -> None:
     """KIP-98: the sequence of a batch is the count of records before it in its partition."""
-    made = machine(leaders=(1, 1))
+    made = known_machine(leaders=(1, 1))
     for count in (3, 2):
         made.add(T0, batch(count))
     made.add(T1, batch())
     found = sends(made)
-    assert [stamp_of(send) for send in found] == [(7, 0, 0), (7, 0, 3)]
-    assert stamp_of(found[0], 1) == (7, 0, 0)
+    assert [stamp_of(send) for send in found] == [(7, 0, 1), (7, 0, 4)]
+    assert stamp_of(found[0], 1) == (7, 0, 1)
+
+
+def test_the_first_batch_under_a_producer_id_flies_alone() -> None:
+    """KIP-98: a broker without state of a producer takes any sequence, so a second batch could overtake a first one that must go again."""
+    made = machine()
+    for _ in range(3):
+        made.add(T0, batch())
+    (first,) = sends(made)
+    made.answered(first, answer(done(0, -1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)), 13)
+    made._session.now_ms += 10_000
+    made._session.cluster.learn_leader(T0, leader=1, leader_epoch=2)
+    (again,) = sends(made)
+    assert stamp_of(again) == (7, 0, 0)
+    made.answered(again, answer(done(0, 0)), 13)
+    assert [stamp_of(send) for send in sends(made)] == [(7, 0, 1), (7, 0, 2)]
 
 
 def test_sequences_wrap_after_the_last_positive_number() -> None:
@@ -88,7 +113,7 @@ def test_sequences_wrap_after_the_last_positive_number() -> None:
 
 def test_at_most_five_batches_of_a_partition_fly() -> None:
     """A broker remembers the last five batches of a producer."""
-    made = machine()
+    made = known_machine()
     for _ in range(8):
         made.add(T0, batch())
     found = sends(made)
@@ -99,7 +124,7 @@ def test_at_most_five_batches_of_a_partition_fly() -> None:
 
 def test_after_a_failure_everything_goes_again_in_order_with_the_same_sequences() -> None:
     """KIP-98: the broker drops what it has, so repeating in order neither loses nor doubles."""
-    made = machine()
+    made = known_machine()
     deliveries = [made.add(T0, batch()) for _ in range(3)]
     first, second, third = sends(made)
     made.answered(first, answer(done(0, -1, error_code=ErrorCode.NOT_ENOUGH_REPLICAS)), 13)
@@ -109,7 +134,7 @@ def test_after_a_failure_everything_goes_again_in_order_with_the_same_sequences(
     made._session.now_ms += 10_000
     made._session.cluster.learn_leader(T0, leader=1, leader_epoch=2)
     again = sends(made)
-    assert [stamp_of(send) for send in again] == [(7, 0, 0), (7, 0, 1), (7, 0, 2)]
+    assert [stamp_of(send) for send in again] == [(7, 0, 1), (7, 0, 2), (7, 0, 3)]
     for offset, send in enumerate(again):
         made.answered(send, answer(done(0, offset)), 13)
     assert [(each.is_done, each.base_offset, each.error) for each in deliveries] == [
@@ -131,7 +156,7 @@ def test_a_duplicate_was_written_before_and_counts_as_delivered() -> None:
 
 def test_a_batch_refused_for_good_ends_the_identity_and_the_rest_goes_on_under_a_new_one() -> None:
     """Sequences behind a refused batch would be out of order for ever."""
-    made = machine()
+    made = known_machine()
     refused, following = made.add(T0, batch()), made.add(T0, batch())
     first, second = sends(made)
     made.answered(first, answer(done(0, -1, error_code=ErrorCode.MESSAGE_TOO_LARGE)), 13)
