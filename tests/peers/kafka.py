@@ -108,7 +108,7 @@ def java_command(main: str, *arguments: str, heap: Sequence[str] = ("-Xms64m", "
 
 
 def run_tool(
-    tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60, check: bool = False
+    tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120, check: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own tools to its end; its output is text. With ``check`` a non-zero exit raises."""
     command = java_command(TOOLS.get(tool, tool), *arguments)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,10 +127,11 @@ SHELL = [
 
 
 def from_kafkas_shell(wanted: str, *arguments: str, stdin: str | None = None) -> str:
-    """What Kafka's shell prints. It begins as soon as the file's first batch is loaded, so it may be too early: asked again then."""
+    """What Kafka's shell prints. It begins when the file's first batch is loaded: now and then too early, or never: asked again then."""
     out = ""
     for _ in range(6):
-        out = kafka.run_tool("kafka-metadata-shell", *arguments, stdin=stdin).stdout
+        with suppress(subprocess.TimeoutExpired):
+            out = kafka.run_tool("kafka-metadata-shell", *arguments, stdin=stdin, timeout_s=40).stdout
         if out == wanted:
             break
     return out
