@@ -74,7 +74,7 @@ def _pages() -> Iterator[Question]:
         yield ask(EMPTY, cursor=cursor)
     yield ask("aaa", FULL, EMPTY, cursor=("aaa", 1))
     yield ask("aaa", FULL, EMPTY, cursor=("aaa", 1), limit=1)
-    yield ask("a/b", FULL, FULL, "__transaction_state")
+    yield ask("a/b", FULL, FULL, "__share_group_state")
 
 
 def _metadata(ids: Ids) -> Iterator[Question]:
@@ -95,7 +95,7 @@ def _metadata(ids: Ids) -> Iterator[Question]:
     for version in range(14):
         yield ask(version, by_name(FULL), by_name(EMPTY), by_name(FULL))
     for version in (4, 8, 10, 12, 13):
-        yield ask(version, by_name("zzz"), by_name("a/b"), by_name(""), by_name("__transaction_state"))
+        yield ask(version, by_name("zzz"), by_name("a/b"), by_name(""), by_name("__share_group_state"))
     for version in (8, 13):
         yield ask(version, by_name(FULL), by_name("zzz"), operations=True)
     for version in (12, 13):

@@ -18,6 +18,7 @@ from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, Reques
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.peers import kafka
 from tests.support.raw import RawConnection
+from tests.support.roles import until
 
 pytestmark = pytest.mark.java
 SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
@@ -68,6 +69,7 @@ def test_kafka_reads_our_metadata_and_serves_it(tmp_path: Path) -> None:
         make_topics(node.port)
         assert seen(node.port) == EXPECTED
         data = node.data
+        until(lambda: list(cluster_metadata(data).glob("*.checkpoint")))
     log = cluster_metadata(data) / "00000000000000000000.log"
     dumped = kafka.run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log), check=True).stdout
     assert dumped.count('"type":"REMOVE_TOPIC_RECORD"') == 1
@@ -154,7 +156,7 @@ def test_a_kafka_broker_follows_our_controller(tmp_path: Path) -> None:
     port = kafka.free_ports(1)[0]
     with Node(directory=tmp_path / "ours", properties=SMALL_SNAPSHOTS) as node:
         make_topics(node.port)
-        assert list(cluster_metadata(node.data).glob("*.checkpoint"))
+        until(lambda: list(cluster_metadata(node.data).glob("*.checkpoint")))
         theirs = kafka.Kafka(
             tmp_path / "kafka",
             port=port,

@@ -13,6 +13,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from headrace.wire.messages.metadata import MetadataRequest
 from tests.support.raw import RawConnection
+from tests.support.roles import until
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 
@@ -78,6 +79,7 @@ def test_damage_stops_the_start_with_a_clear_line(tmp_path: Path, what: str) -> 
     with Node(directory=tmp_path, properties=small) as node:
         create(node.port, *[f"t{number}" for number in range(20)])
         directory = node.data / "__cluster_metadata-0"
+        until(lambda: list(directory.glob("*.checkpoint")))
     if what == "log":
         damaged = directory / "00000000000000000000.log"
     elif what == "snapshot":
