@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -32,17 +33,15 @@ class Relay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close every connection."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for each in self._open:
-            _shut(each)
+        for each in (self._listener, *self._open):
+            shut(each)
         for thread in self._threads:
             thread.join(10)
-        for each in self._open:
+        for each in (self._listener, *self._open):
             each.close()
 
-    def _run(self, work: object, *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)  # type: ignore[arg-type]
+    def _run(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -57,26 +56,34 @@ class Relay:
                 assert self._target is not None
                 far = socket.create_connection(self._target, 5)
             except OSError:
-                _shut(near)
+                shut(near)
                 continue
             far.settimeout(None)
             self._open.append(far)
-            self._run(self._pass, near, far, False)
-            self._run(self._pass, far, near, True)
+            self._run(self._up, near, far)
+            self._run(self._down, far, near)
 
-    def _pass(self, source: socket.socket, target: socket.socket, is_down: bool) -> None:
+    def _up(self, near: socket.socket, far: socket.socket) -> None:
+        """All that comes to the node, until one side ends it."""
+        self._pass(near, far)
+
+    def _down(self, far: socket.socket, near: socket.socket) -> None:
+        self._pass(far, near, is_counted=True)
+
+    def _pass(self, source: socket.socket, target: socket.socket, *, is_counted: bool = False) -> None:
         try:
             while data := source.recv(65_536):
-                if is_down:
+                if is_counted:
                     self.bytes_down += len(data)
                 target.sendall(data)
         except OSError:
             pass
-        _shut(source)
-        _shut(target)
+        shut(source)
+        shut(target)
 
 
-def _shut(connection: socket.socket) -> None:
+def shut(connection: socket.socket) -> None:
+    """End both ways; its threads see the end."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
