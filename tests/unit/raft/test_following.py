@@ -22,6 +22,7 @@ from headrace.raft.events import (
     QuorumStateStored,
     RaftEffect,
     RaftEvent,
+    RaftRequestArrived,
     RaftRequestFailed,
     RaftResponseArrived,
     SendRaftRequest,
@@ -35,7 +36,7 @@ from headrace.raft.replication import record_batch
 from headrace.raft.roles import Follower, Prospective, Role, Unattached
 from headrace.raft.snapshots import build_snapshot, finish_download
 from headrace.raft.voters import VoterSet
-from headrace.wire.messages import fetch, fetch_snapshot
+from headrace.wire.messages import begin_quorum_epoch, fetch, fetch_snapshot
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.raft import CLUSTER_ID
 from tests.support.raft_cluster import config, directory_id, end_point, static, static_cluster
@@ -96,6 +97,17 @@ class Fed:
     def give(self, *batches: bytes, high_watermark: int = 0, **changes: Any) -> list[RaftEffect]:
         """The leader answers the fetch with batches."""
         return self.answer(fetched(records=b"".join(batches), high_watermark=high_watermark, **changes))
+
+    def follow(self, leader: int, epoch: int) -> None:
+        """`leader` says that it leads a later epoch: it is followed, and asked."""
+        before = self.asked_of(leader)
+        partition = begin_quorum_epoch.RequestPartitionData(leader_id=leader, leader_epoch=epoch)
+        topic = begin_quorum_epoch.RequestTopicData(topic_name="__cluster_metadata", partitions=(partition,))
+        request = begin_quorum_epoch.BeginQuorumEpochRequest(cluster_id=CLUSTER_ID, voter_id=1, topics=(topic,))
+        self.step(
+            RaftRequestArrived(token=1, request=request, api_version=1, listener="CONTROLLER", now_ms=self.now_ms)
+        )
+        assert (self.node.epoch, self.node.leader_id, self.asked_of(leader)) == (epoch, leader, before + 1)
 
     def flush(self) -> list[RaftEffect]:
         """The ordered flush is done."""
@@ -212,17 +224,38 @@ def test_a_cut_off_last_batch_is_fetched_again() -> None:
     assert fed.node.log_end == 1
 
 
-def test_an_answer_of_an_older_epoch_changes_nothing() -> None:
-    """inv:R20, defect:K12: the epoch moved on while the answer was under way."""
-    fed = Fed()
-    late = fed.sent[0]
-    fed.give(error_code=ErrorCode.FENCED_LEADER_EPOCH, leader=3, epoch=EPOCH + 1)
+@pytest.mark.parametrize("leader", [3, LEADER], ids=["another leader", "the same leader"])
+@pytest.mark.parametrize(
+    "late",
+    [
+        {"records": batch(1, epoch=EPOCH)},
+        {"high_watermark": 1},
+        {"diverging_epoch": fetch.EpochEndOffset(epoch=0, end_offset=0)},
+        {"snapshot_id": fetch.SnapshotId(end_offset=7, epoch=4)},
+    ],
+    ids=["records", "high watermark", "cut", "snapshot"],
+)
+def test_an_answer_of_an_older_epoch_changes_nothing(late: dict[str, Any], leader: int) -> None:
+    """inv:R20, defect:K12: the epoch moved on while the answer was under way, and the log still ends where it ended."""
+    fed = Fed(log=held(batch(0, b"a", epoch=1)))
+    assert fed.asked_of(LEADER) == 1
+    fed.follow(leader, EPOCH + 1)
+    asked = list(fed.sent)
+    effects = fed.answer(fetched(**late), number=0)
+    assert (effects, fed.sent) == ([], asked)
+    assert (fed.node.log_end, fed.node.high_watermark, fed.snapshots.parts) == (1, 0, {})
     role = fed.node.role
     assert isinstance(role, Follower)
-    assert (role.epoch, role.leader_id) == (EPOCH + 1, 3)
-    fed.sent.append(late)
-    fed.give(batch(0))
-    assert fed.node.log_end == 0
+    assert (role.epoch, role.leader_id, role.has_fetched) == (EPOCH + 1, leader, False)
+
+
+def test_the_answer_to_another_fetch_of_the_same_epoch_is_taken() -> None:
+    """inv:R20: the next leader's answer counts, also when the former one's came first."""
+    fed = Fed()
+    fed.follow(3, EPOCH + 1)
+    fed.answer(fetched(records=batch(0)), number=0)
+    fed.give(batch(0, b"n", epoch=EPOCH + 1), leader=3, epoch=EPOCH + 1)
+    assert (fed.node.log_end, fed.log.latest_epoch) == (1, EPOCH + 1)
 
 
 def test_a_forked_log_is_cut_where_the_histories_part() -> None:
@@ -410,7 +443,7 @@ def test_a_damaged_snapshot_is_started_over() -> None:
 
 
 def test_another_leader_means_another_download() -> None:
-    """B-S08: the part of the former leader is dropped; a late piece changes nothing."""
+    """B-S08: the part of the former leader is dropped."""
     fed, data = wanting(), snapshot_bytes()
     fed.answer(piece(0, data[:50], len(data)))
     late = fed.sent[-1]
@@ -434,6 +467,17 @@ def test_another_leader_means_another_download() -> None:
     )
     assert fed.snapshots.parts == {}
     assert fed.node.leader_id == 3
+
+
+def test_a_late_piece_of_the_former_leader_changes_nothing() -> None:
+    """B-S08: also when the next leader names the same snapshot, and the same piece of it was asked for."""
+    fed, data = wanting(), snapshot_bytes()
+    late = len(fed.sent) - 1
+    fed.follow(3, EPOCH + 1)
+    fed.give(snapshot_id=fetch.SnapshotId(end_offset=SNAPSHOT.offset, epoch=SNAPSHOT.epoch), leader=3, epoch=EPOCH + 1)
+    assert (fed.sent[-1].to.node_id, position_asked(fed)) == (3, 0)
+    fed.answer(piece(0, data[:50], len(data)), number=late)
+    assert fed.snapshots.parts == {}
 
 
 def test_a_leader_loads_no_snapshot() -> None:
