@@ -42,6 +42,12 @@ class IsrChanges:
         now_ms: Callable[[], int],
     ) -> None:
         self.broker_epoch = -1
+        self.expands = 0
+        """IsrExpandsPerSec: proposals that the controller took and that added a replica."""
+        self.shrinks = 0
+        """IsrShrinksPerSec."""
+        self.failed = 0
+        """FailedIsrUpdatesPerSec: proposals that the controller refused."""
         self._broker_id = broker_id
         self._controller = controller
         self._partitions = partitions
@@ -122,7 +128,11 @@ class IsrChanges:
         if leader is None:
             return
         terms = None
-        if answer.error_code == ErrorCode.NONE:
+        if answer.error_code != ErrorCode.NONE:
+            self.failed += 1
+        else:
+            self.expands += len(proposal.isr) > len(leader.isr)
+            self.shrinks += len(proposal.isr) < len(leader.isr)
             terms = LeaderTerms(
                 leader_epoch=answer.leader_epoch,
                 partition_epoch=answer.partition_epoch,

@@ -1,6 +1,6 @@
 """What does `headrace start` do? It reads the configuration, formats a new quick-start directory, and runs the node.
 
-    headrace start [-daemon] [--bootstrap] [server.properties] [--override key=value]...
+    headrace start [-daemon] [--bootstrap] [server.properties] [--metrics host:port] [--override key=value]...
 
 Options are parsed by hand: a node is to be ready within a second, and a command-line library alone costs a good part of it.
 """
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from headrace.server.founding import Others
     from headrace.server.run import ReadyInfo
 
-USAGE = "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--override key=value]..."
+USAGE = (
+    "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--metrics host:port] [--override key=value]..."
+)
 HELP = f"""{USAGE}
 
 Runs one node. Without a file: broker and controller in one on 127.0.0.1:9092 (controller: port 9093), with its data in
@@ -34,6 +36,7 @@ formatted with `headrace storage format`.
   --bootstrap              found the quorum, if this controller is the first of the file's list and there is none;
                            format unformatted directories first
   --override key=value     a setting that wins over the file; may stand several times
+  --metrics HOST:PORT      answer Prometheus there, on /metrics: short for --override headrace.metrics.listener=HOST:PORT
   --log-level LEVEL        debug, info, warning or error; default warning
   --version                print the version and exit
   -h, --help               print this text and exit
@@ -50,6 +53,7 @@ QUICK_START = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+METRICS_KEY = "headrace.metrics.listener"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -59,6 +63,7 @@ class StartOptions:
 
     file: str | None = None
     overrides: dict[str, str] = field(default_factory=dict)
+    metrics: str | None = None
     is_daemon: bool = False
     is_bootstrap: bool = False
     log_level: str = "warning"
@@ -82,7 +87,7 @@ def parse_arguments(arguments: list[str]) -> StartOptions:
             options.is_daemon = True
         elif word == "--bootstrap":
             options.is_bootstrap = True
-        elif name in ("--override", "--log-level"):
+        elif name in ("--override", "--log-level", "--metrics"):
             if not equals and not rest:
                 raise OperatorError(f"{name} needs a value. {USAGE}")
             _set_option(options, name, inline if equals else rest.pop(0))
@@ -101,6 +106,9 @@ def _set_option(options: StartOptions, name: str, value: str) -> None:
             raise OperatorError(f"--log-level {value}: valid are {', '.join(LOG_LEVELS)}")
         options.log_level = value.lower()
         return
+    if name == "--metrics":
+        options.metrics = value
+        return
     key, equals, text = value.partition("=")
     if not equals or not key.strip():
         raise OperatorError(f"--override {value}: write key=value")
@@ -113,6 +121,8 @@ def load_config(options: StartOptions) -> NodeConfig:
 
     given = dict(QUICK_START) if options.file is None else read_properties_file(options.file)
     given.update(options.overrides)
+    if options.metrics is not None:
+        given[METRICS_KEY] = options.metrics
     try:
         return parse_node_config(given)
     except OperatorError as error:
@@ -120,7 +130,9 @@ def load_config(options: StartOptions) -> NodeConfig:
 
 
 def _blamed(options: StartOptions, refusal: str) -> str:
-    """Where the setting that was refused was given: an override that it names, or the file."""
+    """Where the setting that was refused was given: an option, an override that it names, or the file."""
+    if options.metrics is not None and METRICS_KEY in refusal:
+        return "--metrics: "
     if any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", refusal) for name in options.overrides):
         return "--override: "
     return f"{options.file}: " if options.file else ""
@@ -234,7 +246,9 @@ def _ask_others(addresses: Sequence[HostPort]) -> Others:
 def ready_line(ready: ReadyInfo) -> str:
     """Where the node is and how long it took, in one line."""
     where = ", ".join(f"{one.name}://{one.host or '*'}:{one.port}" for one in ready.listeners)
-    return f"headrace node {ready.node_id} ready in {ready.seconds:.2f} s on {where}, data in {os.path.abspath(ready.data_dir)}"
+    line = f"headrace node {ready.node_id} ready in {ready.seconds:.2f} s on {where}, data in {os.path.abspath(ready.data_dir)}"
+    at = ready.metrics
+    return line if at is None else f"{line}, metrics on http://{at._replace(host=at.host or '*')}/metrics"
 
 
 def say_ready(ready: ReadyInfo) -> None:

@@ -150,6 +150,10 @@ class Heartbeats:
         session = self._unfenced.get(broker_id)
         return session is not None and now_ms <= self._deadline(session)
 
+    def silences_ms(self, now_ms: int) -> dict[int, int]:
+        """How long ago each registered broker was heard from, by id."""
+        return {broker_id: max(0, now_ms - each.last_contact_ms) for broker_id, each in self._sessions.items()}
+
     def next_expiry_ms(self) -> int | None:
         """When the oldest session runs out; None when no broker is unfenced."""
         for session in self._unfenced.values():

@@ -103,6 +103,16 @@ class ControllerMachine:
         """What is decided, committed or not; the empty image on a standby. For decisions and tests only (C3)."""
         return EMPTY_IMAGE if self._active is None else self._active.image
 
+    @property
+    def queue_size(self) -> int:
+        """EventQueueSize: requests whose answer is still to leave, and slices of work that are due (S2-33)."""
+        active = self._active
+        return 0 if active is None else len(active.waiting) + len(active.moves) + len(active.raft_asked)
+
+    def silences_ms(self, now_ms: int) -> dict[int, int]:
+        """TimeSinceLastHeartbeatReceivedMs by broker id; empty on a standby. Cost: the brokers."""
+        return {} if self._active is None else self._active.heartbeats.silences_ms(now_ms)
+
     def next_deadline_ms(self) -> int | None:
         """When `TimeAdvanced` is due."""
         return None if self._active is None else self._active.next_deadline_ms()
@@ -314,6 +324,7 @@ class ControllerMachine:
     def _fault(self, reason: str) -> list[ControllerEffect]:
         """A bug of ours: nothing of the decision was written; this controller gives up."""
         assert self._active is not None
+        self.statistics.faults += 1
         epoch = self._active.epoch
         return [Resign(epoch=epoch, reason=reason), *self._deactivate(None)]
 

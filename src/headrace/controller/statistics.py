@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 """Upper bounds of the buckets, inclusive; the last bucket has none."""
@@ -22,19 +22,21 @@ SLOW_MS: Final = 100.0
 
 
 class Histogram:
-    """Counts of times in ms, their sum and the longest."""
+    """Counts of times in ms, their sum and the longest; with other `bounds`, of anything that is counted in such steps."""
 
-    __slots__ = ("buckets", "count", "highest", "total")
+    __slots__ = ("bounds", "buckets", "count", "highest", "total")
 
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BOUNDS_MS) + 1)
+    def __init__(self, bounds: Sequence[float] = BOUNDS_MS) -> None:
+        """`bounds` ascend; they are the upper bounds of the buckets, inclusive, and the last bucket has none."""
+        self.bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
         self.count = 0
         self.total = 0.0
         self.highest = 0.0
 
     def add(self, ms: float) -> None:
         """One more time."""
-        self.buckets[bisect_left(BOUNDS_MS, ms)] += 1
+        self.buckets[bisect_left(self.bounds, ms)] += 1
         self.count += 1
         self.total += ms
         if ms > self.highest:
@@ -43,7 +45,7 @@ class Histogram:
     def quantile(self, share: float) -> float:
         """The bound below which this share (0..1) of the times lie; the longest when they lie past the last bound."""
         wanted, seen = share * self.count, 0
-        for bound, count in zip(BOUNDS_MS, self.buckets, strict=False):
+        for bound, count in zip(self.bounds, self.buckets, strict=False):
             seen += count
             if seen >= wanted:
                 return min(float(bound), self.highest)
@@ -83,7 +85,9 @@ class ControllerStatistics:
         self.timed_out_heartbeats = 0
         """TimedOutBrokerHeartbeatCount: heartbeats that waited too long to count for more than a sign of life (S2-30)."""
         self.waiting = 0
-        """EventQueueSize: answers and slices of work that are due."""
+        """Slices of work that are due."""
+        self.faults = 0
+        """MetadataErrorCount: decisions that made no sense, so that this controller gave up."""
         self.fenced_by_timeout = 0
         self.fenced_by_refusal = 0
         self.unclean_elections = 0
@@ -93,6 +97,11 @@ class ControllerStatistics:
         self.committed = Histogram()
         """commit-latency: from the order to append until the high watermark passed it (S4-62)."""
         self.slow: deque[SlowEvent] = deque(maxlen=50)
+
+    @property
+    def latencies(self) -> dict[str, Histogram]:
+        """ControllerRequestLatency by the name of the event."""
+        return {name: times.committed for name, times in self.by_name.items()}
 
     def times(self, name: str) -> EventTimes:
         """The times of a name."""

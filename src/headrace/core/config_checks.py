@@ -9,10 +9,13 @@ import re
 from dataclasses import dataclass
 
 from headrace.core.config_key import ConfigValue, InvalidConfigValue
+from headrace.core.listener import HostPort
 
 _DURATION = re.compile(
     r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?", re.IGNORECASE
 )
+_LISTEN_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:%._a-zA-Z\-]+)\]|([0-9a-zA-Z\-._]*)):([0-9]{1,5})", re.ASCII)
+_MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,28 @@ class ListOf:
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}]" if self.words else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """`host:port`, `[IPv6 address]:port`, or `:port` for every interface; port 0 lets the system choose. Or nothing at all."""
+
+    def __call__(self, name: str, value: ConfigValue) -> None:
+        try:
+            parse_listen_address(str(value or ":0"))
+        except ValueError as error:
+            raise InvalidConfigValue(name, value, str(error)) from None
+
+    def __str__(self) -> str:
+        return "empty or host:port"
+
+
+def parse_listen_address(text: str) -> HostPort:
+    """What `ListenAddress` takes; an empty host is every interface. Raises ValueError."""
+    match = _LISTEN_ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > _MAX_PORT:
+        raise ValueError(f"Value must be host:port with a port from 0 to {_MAX_PORT}")
+    return HostPort(match[1] or match[2] or "", int(match[3]))
 
 
 @dataclass(frozen=True, slots=True)

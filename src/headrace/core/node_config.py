@@ -54,6 +54,7 @@ class NodeConfig:
     headrace_elect_at_start: bool = True
     headrace_self_fencing: str = "isolated"
     headrace_journal_file: str = ""
+    headrace_metrics_listener: str = ""
 
     # Logs: what follows from several keys
     log_retention_ms: int = 604_800_000

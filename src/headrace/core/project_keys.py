@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import OneOf, at_least
+from headrace.core.config_checks import ListenAddress, OneOf, at_least
 from headrace.core.config_key import ConfigKey, Type
 
 OFF, ON = False, True
@@ -35,6 +35,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
     # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
     ConfigKey("headrace.journal.file", Type.STRING, ""),
+    # Where `GET /metrics` is answered, as host:port; port 0 lets the system choose; empty: nowhere.
+    ConfigKey("headrace.metrics.listener", Type.STRING, "", ListenAddress()),
 )
 """The keys that only Headrace has."""
 

@@ -79,6 +79,10 @@ class NodeDisk:
         self._checkpoint_at_ms = 0
         self.is_loaded = False
         self.previous_broker_epoch = -1
+        self.snapshot_bytes = 0
+        """LatestSnapshotGeneratedBytes: of the newest snapshot that this process wrote."""
+        self.snapshot_ms = clock.now_ms()
+        """When that was; without one, when the process began."""
 
     # --- opening ---
 
@@ -272,7 +276,8 @@ class NodeDisk:
         assert snapshots is not None, "open_metadata comes first"
 
         def run() -> None:
-            snapshots.write(job.snapshot_id, job.batches())
+            self.snapshot_bytes = snapshots.write(job.snapshot_id, job.batches())
+            self.snapshot_ms = self.clock.now_ms()
 
         return run
 

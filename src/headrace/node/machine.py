@@ -124,6 +124,14 @@ class NodeMachine:
         self._publisher: PartitionPublisher | None = None
         self._is_publishing = False
         self._shrink_at_ms = 0
+        self.on_metadata: Callable[[MetadataDelta], None] | None = None
+        """Told each delta of committed metadata, for counts that are kept from changes; set before `start`."""
+        self.on_broker_metadata: Callable[[MetadataDelta], None] | None = None
+        """The same, of what the broker is told: all metadata when it has recovered, then each delta."""
+        self.offline_replicas: set[tuple[str, int]] = set()
+        """Replicas whose log directory failed; some may have been taken away since."""
+        self.metadata_load_errors = self.metadata_apply_errors = 0
+        """Faults of the metadata log and records that make no sense; errors of ours, or broken invariants. The process stops then."""
         self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
         self.controller = ActiveController(
             node_id=config.node_id,
@@ -355,12 +363,13 @@ class NodeMachine:
             return
         self._is_running = True
         failure: str | None = "an error inside the node"
+        is_of_the_log = False
         try:
             while self._events:
                 self._run(self._plane.step(self._events.popleft()))
             failure = None
         except (StorageFault, MetadataFault) as fault:
-            failure = str(fault)
+            failure, is_of_the_log = str(fault), True
         except RaftInvariantBroken as broken:
             failure = str(broken)
             raise
@@ -368,6 +377,8 @@ class NodeMachine:
             self._is_running = False
             if failure is not None:  # also for a bug of ours, which goes on as an exception
                 self._events.clear()
+                self.metadata_load_errors += is_of_the_log
+                self.metadata_apply_errors += not is_of_the_log
                 self._do(MetadataFailed(reason=failure))
 
     def _run(self, effects: list[PlaneEffect]) -> None:
@@ -416,6 +427,8 @@ class NodeMachine:
     def _publish(self, delta: MetadataDelta) -> None:
         """New metadata: the image first, then what it changes here."""
         self.image = delta.image
+        if self.on_metadata is not None:
+            self.on_metadata(delta)
         if self._is_publishing:
             self._publish_to_broker(delta)
         elif self.broker is not None:
@@ -425,6 +438,8 @@ class NodeMachine:
         self._watch.changed(delta.changed_brokers, self._clock.now_ms())
         if self.registrar is not None:
             self.registrar.published(delta.image, self._clock.now_ms())
+        if self._plane.statistics is not None:
+            self._plane.statistics.published()
 
     def _publish_to_broker(self, delta: MetadataDelta) -> None:
         assert self.broker is not None, "published to a broker only"
@@ -432,6 +447,8 @@ class NodeMachine:
         self.broker.image = delta.image
         if not delta.is_empty:
             self._publisher.publish(delta)
+            if self.on_broker_metadata is not None:
+                self.on_broker_metadata(delta)
 
     def _lifecycle_effect(self, effect: LifecycleEffect) -> None:
         self._do(effect)
@@ -446,6 +463,7 @@ class NodeMachine:
         directories = {info.path: info.directory_id for info in broker.logs.directories()}
         failed = fault.directory or next((path for path in directories if f"{path}/" in str(fault)), "")
         for name in broker.logs.fail_directory(failed):
+            self.offline_replicas.add(name)
             hosted = broker.partitions.get(*name)
             if hosted is not None:
                 hosted.log = None

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from headrace.metadata.delta import MetadataDelta
     from headrace.metadata.image import MetadataImage
     from headrace.metadata.loader import MetadataLoader
+    from headrace.node.quorum_statistics import QuorumStatistics
     from headrace.raft.machine import RaftNode
     from headrace.raft.replication import SnapshotsPort
     from headrace.raft.voters import VoterSet
@@ -169,6 +170,8 @@ class MetadataPlane:
         self._now_ms = 0
         self.witness = QuorumWitness()
         """Looks on, for `headrace quorum explain`."""
+        self.statistics: QuorumStatistics | None = None
+        """Looks on where metrics are wanted; set before `start`."""
         self.on_resigned: Callable[[str], None] | None = None
         """Told why the controller gave up leadership because of a fault of ours; for the driver's log."""
         self.on_machine_step: Callable[[str, object, Sequence[object]], None] | None = None
@@ -206,6 +209,8 @@ class MetadataPlane:
     def step(self, event: PlaneEvent) -> list[PlaneEffect]:
         """Take one event; what the driver must do, in order. Raises StorageFault, MetadataFault."""
         self._now_ms = max(self._now_ms, event.now_ms)
+        statistics = self.statistics
+        began = 0.0 if statistics is None else statistics.begin()
         if isinstance(event, RequestArrived | BrokerUnreachable):
             assert self.controller is not None, "a node without the controller role was asked to decide"
             self._step_controller(event)
@@ -218,6 +223,8 @@ class MetadataPlane:
                 self._step_controller(ControllerTimeAdvanced(now_ms=event.now_ms))
         self._drain()
         self._maybe_snapshot()
+        if statistics is not None:
+            statistics.end(began)
         out, self._out = self._out, []
         return out
 
@@ -231,6 +238,8 @@ class MetadataPlane:
         """Records that raft wrote itself are told to the controller before anything else, so its next ones follow them."""
         effects = self.raft.step(event)
         self.witness.saw(event, effects, self._now_ms)
+        if self.statistics is not None:
+            self.statistics.saw(event, effects)
         if self.on_machine_step is not None:
             self.on_machine_step("raft", event, effects)
         for effect in effects:
@@ -331,6 +340,9 @@ class MetadataPlane:
         )
         self._snapshot_end = snapshot_id.offset
         self._bytes_since_snapshot = 0
+        if self.statistics is not None:
+            self.statistics.snapshots_loaded += 1
+            self.statistics.loading()
         delta = self.loader.load_snapshot(snapshot.records, provenance)
         self._out.append(Publish(delta=delta))
         if self.controller is not None:
@@ -341,7 +353,11 @@ class MetadataPlane:
     def _load_committed(self, to: int) -> None:
         batches = list(self.raft.read_committed(self.loader.next_offset, to))
         self._bytes_since_snapshot += sum(len(record) + 10 for batch in batches for record in batch.records)
+        statistics = self.statistics
+        began = 0.0 if statistics is None else statistics.loading()
         delta = self.loader.load_batches(batches)
+        if statistics is not None:
+            statistics.loaded(began, [len(batch.records) for batch in batches], is_visible=delta is not None)
         if delta is not None:
             self._out.append(Publish(delta=delta))
         if self.controller is not None and batches:

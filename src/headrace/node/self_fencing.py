@@ -52,11 +52,11 @@ class SelfFencing:
         self._look_at_ms = 0
         self._changed: list[HostedPartition] = []
         self.is_alone = False
-        """There was no contact with the controller for the timeout."""
+        """SelfFenced: there was no contact with the controller for the timeout."""
 
     @property
     def is_closed(self) -> bool:
-        """SelfFenced: no client is served at all (`always`)."""
+        """No client is served at all (`always`)."""
         return self.is_alone and self._mode is SelfFencingMode.ALWAYS
 
     def begin(self, now_ms: int) -> None:

@@ -125,6 +125,11 @@ class RaftNode:
         return self._core.log.log_end_offset
 
     @property
+    def log_end_epoch(self) -> int:
+        """The epoch of the newest record; 0 for an empty log."""
+        return self._core.last().epoch
+
+    @property
     def durable_end(self) -> int:
         """Everything below it is on disk, and known to be."""
         return self._core.durable_end

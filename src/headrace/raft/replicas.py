@@ -96,6 +96,10 @@ class Replicas:
             known = self._observers[replica_id, directory_id] = ReplicaProgress(replica_id, directory_id)
         return known
 
+    def count_observers(self, now_ms: int) -> int:
+        """How many `observers` would name; changes nothing."""
+        return sum(now_ms - each.last_fetch_ms < OBSERVER_SESSION_MS for each in self._observers.values())
+
     def observers(self, now_ms: int) -> list[ReplicaProgress]:
         """Those that fetched within the session time, by id; the others are forgotten (S4-48)."""
         for key in [key for key, each in self._observers.items() if now_ms - each.last_fetch_ms >= OBSERVER_SESSION_MS]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from headrace.broker.api_table import BROKER_APIS
 from headrace.core.errors import OperatorError, StorageFault
-from headrace.core.listener import Listener
+from headrace.core.listener import HostPort, Listener
 from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.core.ports import Rng
     from headrace.net.outbound import OutboundLinks
     from headrace.server.journal_file import JournalFile
+    from headrace.server.metrics.service import MetricsService
 
 _LOG = logging.getLogger("headrace.server")
 _TICK_S = 0.01
@@ -73,11 +74,13 @@ class NodeServer:
             config, files=self._files, clock=self._clock, host_name=socket.gethostname(), stopwatch=time.perf_counter
         )
         self._journal: JournalFile | None = None
+        self._metrics: MetricsService | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
         self._links: OutboundLinks | None = None
         self._bound: tuple[Listener, ...] = ()
+        self._metrics_at: HostPort | None = None
         self._is_ready: asyncio.Event = asyncio.Event()
         self._is_stopped: asyncio.Event = asyncio.Event()
         self._has_begun = False
@@ -112,6 +115,7 @@ class NodeServer:
         try:
             self._disk.open()
             self._bound = tuple([await self._listeners.bind(one) for one in self.config.listeners])
+            await self._open_metrics()
             self._compose()
             await self._open_controller_listeners()
             if self._wants_stop:
@@ -133,6 +137,7 @@ class NodeServer:
             node_id=self.config.node_id,
             cluster_id=self._disk.cluster_id,
             listeners=self._bound,
+            metrics=self._metrics_at,
             data_dir=(*self.config.log_dirs, self.config.metadata_log_dir)[0],
             seconds=time.monotonic() - self._started_at,
         )
@@ -166,12 +171,25 @@ class NodeServer:
             self._journal.watch(self._disk.plane)
         self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
+        if self._metrics is not None:
+            self._metrics.watch(node.machine, self._disk)
         broker = node.machine.broker
         if broker is not None:
             broker.log_levels = node.machine.log_levels
             broker.on_settings = self._listeners.follow
             broker.on_warning = self._warn
             broker.absolute_path = os.path.abspath
+
+    async def _open_metrics(self) -> None:
+        """`headrace.metrics.listener`: open before there is a quorum, so that one sees why there is none. Raises OperatorError."""
+        if self.config.headrace_metrics_listener:
+            from headrace.server.metrics.service import MetricsService  # only who wants them pays for them
+
+            self._metrics = MetricsService(self.config)
+            self._metrics_at = await self._metrics.open()
+
+    def _timed(self, sync: Callable[[], None]) -> Callable[[], None]:
+        return sync if self._metrics is None else self._metrics.timed(sync)
 
     def _begin_journal(self) -> Rng | None:
         """The chance that the metadata side must be given when a journal of it is written."""
@@ -237,6 +255,11 @@ class NodeServer:
         if self._links is not None:
             self._links.close()
 
+    async def _close_outside(self) -> None:
+        self._close_links()
+        if self._metrics is not None:
+            await self._metrics.close()
+
     async def _probe(self, effect: Probe) -> None:
         from headrace.net.dialling import probe  # as in `_ask_peer`
 
@@ -266,7 +289,8 @@ class NodeServer:
     async def _run_job(self, effect: DiskEffect, job: DiskJob) -> None:
         try:
             async with self._lanes[job.lane]:
-                await self._in_thread(job.run)
+                is_sync = isinstance(effect, FlushLog)
+                await self._in_thread(self._timed(job.run) if is_sync else job.run)
         except StorageFault as fault:
             if job.failed is None:
                 raise
@@ -327,7 +351,7 @@ class NodeServer:
         if refusal:
             self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
         for log, job in self._disk.logs.flush_jobs_due(now_ms):
-            self._begin(self._flush(job.run, lambda log=log, job=job: log.flushed(job.upto)))  # type: ignore[misc]
+            self._begin(self._flush(self._timed(job.run), lambda log=log, job=job: log.flushed(job.upto)))  # type: ignore[misc]
         removal = self._disk.logs.removal_due()
         if removal is not None:
             self._begin(self._flush(removal, lambda: None))
@@ -457,7 +481,7 @@ class NodeServer:
         finally:
             if self._ticker is not None:
                 self._ticker.cancel()
-            self._close_links()
+            await self._close_outside()
             if all(task.done() for task in self._jobs):  # else a thread still writes: the lock goes with the process
                 self._disk.unlock()
             if self._journal is not None:

@@ -6,18 +6,22 @@ import sys
 from dataclasses import dataclass
 
 from headrace.core.errors import OperatorError
-from headrace.core.listener import Listener
+from headrace.core.listener import HostPort, Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyInfo:
-    """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took."""
+    """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took.
+
+    `metrics` is where `GET /metrics` is answered, if anywhere.
+    """
 
     node_id: int
     cluster_id: str
     listeners: tuple[Listener, ...]
     data_dir: str
     seconds: float
+    metrics: HostPort | None = None
 
 
 class StoppedEarly(Exception):

@@ -76,6 +76,12 @@ class Cluster:
         member.properties.update(self._properties)
         return member
 
+    def with_metrics(self) -> Self:
+        """The cluster itself, before its start: each node that there is by now answers ``GET /metrics``, see ``Member.metrics``."""
+        for member in self.members.values():
+            member.show_metrics()
+        return self
+
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
         """The node of an id."""
         return Member(node_id=node_id, roles=roles, directory=directory)

@@ -17,6 +17,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.node_settings import parse_node_config
 from headrace.server.formatting import FormatOrder, format_directories
 from headrace.storage.os_files import OsFiles
+from headrace.testing.metrics import scrape
 from headrace.testing.node import READY_TIMEOUT_S, STOP_TIMEOUT_S
 
 _POLL_S = 0.005
@@ -61,6 +62,7 @@ class Member:
     properties: dict[str, str] = field(default_factory=dict)
     port: int = 0
     controller_port: int = 0
+    metrics_port: int = 0
     process: subprocess.Popen[bytes] | None = None
     _log_start: int = 0
 
@@ -75,6 +77,15 @@ class Member:
             self.port = 0
         if not self.is_controller:
             self.controller_port = 0
+
+    def show_metrics(self) -> None:
+        """Answer ``GET /metrics`` from the next start on."""
+        [self.metrics_port] = lasting_ports(1)
+        self.properties["headrace.metrics.listener"] = f"{self.place.host}:{self.metrics_port}"
+
+    def metrics(self) -> dict[str, float]:
+        """What a scraper reads now, by ``name`` or ``name{label="value"}``. Raises OSError."""
+        return scrape(self.place.host, self.metrics_port)
 
     @property
     def is_controller(self) -> bool:

@@ -23,6 +23,7 @@ from headrace.core.node_settings import parse_node_config
 from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
 from headrace.server.run import NodeThread
 from headrace.storage.os_files import OsFiles
+from headrace.testing.metrics import scrape
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -37,6 +38,7 @@ class Node:
     ``in_process=True`` it runs in a thread of the test's own process and is ready in about a tenth of a second.
     ``properties`` are server.properties lines that win over the defaults (``{"log.retention.ms": "1000"}``).
     With ``directory`` the data stays there after the stop, and a later ``Node`` on it goes on with it.
+    With ``metrics=True`` it answers ``GET /metrics`` on a port of its own, see ``metrics``.
     A child that has a lot to load may take longer than ``ready_timeout_s`` allows by default.
     ``python_arguments`` go between the child's interpreter and ``-m headrace`` (a profiler, warning flags).
     """
@@ -49,6 +51,7 @@ class Node:
         in_process: bool = False,
         python_arguments: Sequence[str] = (),
         ready_timeout_s: float = READY_TIMEOUT_S,
+        metrics: bool = False,
     ) -> None:
         self._is_temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-") if directory is None else directory)
@@ -56,6 +59,9 @@ class Node:
             weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         self.port, self.controller_port = free_ports(2)
         self._properties = dict(properties or {})
+        self.metrics_port = free_ports(1)[0] if metrics else 0
+        if metrics:
+            self._properties["headrace.metrics.listener"] = f"127.0.0.1:{self.metrics_port}"
         self._python_arguments = tuple(python_arguments)
         self._in_process = in_process
         self._ready_timeout_s = ready_timeout_s
@@ -77,6 +83,10 @@ class Node:
         if self._running is None:
             raise OperatorError("the node does not run: use it in a with statement, or call start()")
         return self._running.pid
+
+    def metrics(self) -> dict[str, float]:
+        """What a scraper reads now, by ``name`` or ``name{label="value"}``. Raises OSError: it does not run, or was made without ``metrics=True``."""
+        return scrape("127.0.0.1", self.metrics_port)
 
     def start(self) -> Self:
         """Format the directory if it is new, start, and wait until clients are served. Raises OperatorError if it does not start."""

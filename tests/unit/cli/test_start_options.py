@@ -109,3 +109,15 @@ def test_help_and_version_start_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert "usage: headrace start" in capsys.readouterr().out
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("headrace ")
+
+
+def test_metrics_may_be_asked_for_on_the_command_line() -> None:
+    """B-M01, B75: `--metrics` is the setting; a value that is no address is refused by that name, and a later option wins over the file."""
+    assert load_config(parse_arguments(["--metrics", "127.0.0.1:9404"])).headrace_metrics_listener == "127.0.0.1:9404"
+    assert load_config(parse_arguments(["--metrics=:0"])).headrace_metrics_listener == ":0"
+    assert load_config(parse_arguments([])).headrace_metrics_listener == ""
+    for wrong in ("9404", "127.0.0.1", "127.0.0.1:65536", "http://127.0.0.1:1", "a b:1", "[::1:5", "127.0.0.1:-1"):
+        with pytest.raises(
+            OperatorError, match=r"^--metrics: Invalid value .* headrace\.metrics\.listener: Value must be host:port"
+        ):
+            load_config(parse_arguments(["--metrics", wrong]))

@@ -1,0 +1,63 @@
+"""What does a broker show of the partitions that it hosts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from headrace.node.partition_counts import AT_MIN_ISR, REASSIGNING, UNDER_MIN_ISR, UNDER_REPLICATED
+from headrace.server.metrics.families import Family, exported_name, gauge, labelled, meter, summary
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.controller.statistics import Histogram
+    from headrace.node.machine import NodeMachine
+    from headrace.node.partition_counts import BrokerCounts
+    from headrace.server.metrics.window import Window
+
+REPLICAS: Final = "kafka.server:ReplicaManager"
+
+
+def replica_families(machine: NodeMachine, broker: Broker, counts: BrokerCounts) -> Iterator[Family]:
+    """B-M06: `kafka.server:type=ReplicaManager`. Cost: the replicas in failed directories; the rest is counted from changes."""
+    hosted = (broker.partitions.get(*name) for name in machine.offline_replicas)
+    offline = sum(each is not None and each.log is None for each in hosted)
+    marked = counts.marked
+    for name, value, about in (
+        ("LeaderCount", counts.leaders, "Partitions that this broker leads."),
+        ("PartitionCount", len(broker.partitions), "Partitions that this broker has a replica of."),
+        ("OfflineReplicaCount", offline, "Replicas in log directories that failed."),
+        ("UnderReplicatedPartitions", marked[UNDER_REPLICATED], "Led partitions with a replica that is not in sync."),
+        ("UnderMinIsrPartitionCount", marked[UNDER_MIN_ISR], "Led partitions that take no acks=all any more."),
+        ("AtMinIsrPartitionCount", marked[AT_MIN_ISR], "Led partitions that may lose no replica more."),
+        ("ReassigningPartitions", marked[REASSIGNING], "Led partitions that are being moved."),
+    ):
+        yield gauge(REPLICAS, name, value, about)
+    changes = broker.isr_changes
+    yield meter(REPLICAS, "IsrExpandsPerSec", changes.expands, "Replicas that came into sync.")
+    yield meter(REPLICAS, "IsrShrinksPerSec", changes.shrinks, "Replicas that fell out of sync.")
+    about = "Changes of who is in sync that the controller refused."
+    yield meter(REPLICAS, "FailedIsrUpdatesPerSec", changes.failed, about)
+
+
+def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
+    """The broker's state (B-K01), whether it serves (S0-17), and how many requests wait in it."""
+    bean = "kafka.server:KafkaServer"
+    if machine.lifecycle is not None:
+        about = "0 not running, 1 starting, 2 recovery, 3 running, 6 about to stop, 7 stopping."
+        yield gauge(bean, "BrokerState", machine.lifecycle.state, about)
+    if machine.self_fencing is not None:
+        about = "1 while it hears no controller and serves no client or not all of its partitions."
+        yield gauge(bean, "SelfFenced", int(machine.self_fencing.is_alone), about)
+    waiting = [("All", float(len(broker.purgatory)))]
+    about = "Requests that wait for records, replicas or their deadline."
+    bean = "kafka.server:DelayedOperationPurgatory"
+    for name in ("NumDelayedOperations", "PurgatorySize"):
+        yield labelled(bean, name, "delayedOperation", waiting, about=about)
+
+
+def flush_family(flushes: Histogram, window: Window) -> Family:
+    """B-M07: `kafka.log:type=LogFlushStats`, of topics' logs and of the metadata log."""
+    name = exported_name("kafka.log:LogFlushStats", "LogFlushRateAndTimeMs")
+    about = "Milliseconds to sync a log."
+    return summary(name, [({}, window.quantiles("log-flush", flushes), (flushes.count, flushes.total))], about)

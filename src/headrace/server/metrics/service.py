@@ -1,0 +1,185 @@
+"""How do the counters of a running node become what a scraper reads?
+
+`MetricsService` is made only where `headrace.metrics.listener` is set. Before the node starts it has counters kept that nobody else needs
+(`watch`); then it answers `GET /metrics` on the node's own event loop. A scrape takes no lock, waits for nobody and is no event of the
+controller: between two events it reads plain numbers (B-M09).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from headrace.controller.event_names import REQUEST_EVENTS
+from headrace.controller.statistics import Histogram
+from headrace.core.config_checks import parse_listen_address
+from headrace.core.errors import OperatorError
+from headrace.core.listener import HostPort
+from headrace.node.partition_counts import BrokerCounts, ClusterCounts
+from headrace.node.quorum_statistics import BOUNDS_FINE_MS, QuorumStatistics
+from headrace.server.metrics import broker as of_broker
+from headrace.server.metrics import controller as of_controller
+from headrace.server.metrics import quorum as of_quorum
+from headrace.server.metrics.exposition import Exposition, load_exposition, wants_openmetrics
+from headrace.server.metrics.families import Family
+from headrace.server.metrics.http import HttpServer, Responder
+from headrace.server.metrics.window import SAMPLE_S, Window
+
+if TYPE_CHECKING:
+    from headrace.core.node_config import NodeConfig
+    from headrace.node.disk import NodeDisk
+    from headrace.node.machine import NodeMachine
+
+PATH: Final = "/metrics"
+FRESH_S: Final = 0.05
+"""A text that is not older is given again: whoever asks without end costs the node no more than so many scrapes."""
+
+
+class MetricsService:
+    """The metrics of one node. Driven by `server.node_server`: `open`, `watch`, `close`."""
+
+    def __init__(self, config: NodeConfig, *, stopwatch: Callable[[], float] = time.perf_counter) -> None:
+        self._config = config
+        self._stopwatch = stopwatch
+        self._machine: NodeMachine | None = None
+        self._disk: NodeDisk | None = None
+        self._statistics: QuorumStatistics | None = None
+        self._cluster = ClusterCounts()
+        self._broker: BrokerCounts | None = None
+        self._forwarded: dict[str, Histogram] = {}
+        self._flushes = Histogram(BOUNDS_FINE_MS)
+        self._window = Window(stopwatch())
+        self._timer: asyncio.TimerHandle | None = None
+        self._exposition: Exposition | None = None
+        self._texts: dict[bool, tuple[float, tuple[bytes, str]]] = {}
+        self._http = HttpServer(Responder(PATH, self.render), self._prepare)
+
+    # --- life ---
+
+    async def open(self) -> HostPort:
+        """Listen, so that a node without a quorum can be looked at too; where. Raises OperatorError."""
+        text = self._config.headrace_metrics_listener
+        wanted = parse_listen_address(text)
+        try:
+            port = await self._http.open(wanted.host, wanted.port)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise OperatorError(f"headrace.metrics.listener: cannot listen on {text}: {reason}") from error
+        self._sample()
+        return wanted._replace(port=port)
+
+    def watch(self, machine: NodeMachine, disk: NodeDisk) -> None:
+        """Look at this node, which is composed and has not started."""
+        plane = disk.plane
+        self._statistics = plane.statistics = QuorumStatistics(plane.raft, self._stopwatch)
+        if plane.controller is not None:
+            machine.on_metadata = self._cluster.follow
+        broker = machine.broker
+        if broker is not None:
+            counts = BrokerCounts(self._config.node_id, lambda topic: broker.topic_config(topic).min_insync_replicas)
+            self._broker, machine.on_broker_metadata = counts, counts.follow
+        machine.controller.on_answered = self._answered
+        self._machine, self._disk = machine, disk
+
+    async def close(self) -> None:
+        """Answer no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._http.close()
+
+    # --- what is counted here ---
+
+    def _answered(self, request: str, took_ms: int) -> None:
+        """The active controller answered this node."""
+        name = REQUEST_EVENTS.get(request)
+        if name is not None:
+            known = self._forwarded.get(name)
+            if known is None:
+                known = self._forwarded[name] = Histogram()
+            known.add(took_ms)
+
+    def timed(self, sync: Callable[[], None]) -> Callable[[], None]:
+        """The sync of a log, which a thread does; how long it takes is counted on the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            began = self._stopwatch()
+            sync()
+            took_ms = (self._stopwatch() - began) * 1_000
+            loop.call_soon_threadsafe(self._flushes.add, took_ms)
+
+        return run
+
+    def _sample(self) -> None:
+        """Remember how the counters stand, every half minute."""
+        self._timer = asyncio.get_running_loop().call_later(SAMPLE_S, self._sample)
+        statistics, machine, disk = self._statistics, self._machine, self._disk
+        if statistics is None or machine is None or disk is None:
+            return
+        histograms: dict[str, Histogram] = dict(of_quorum.latency_histograms(statistics))
+        histograms["MetadataBatchProcessingTimeUs"] = statistics.batch_times_us
+        histograms["MetadataBatchSizes"] = statistics.batch_records
+        histograms["log-flush"] = self._flushes
+        counters: dict[str, float] = {
+            "appended": statistics.appended,
+            "fetched": statistics.fetched,
+            "busy_s": statistics.busy_s,
+            "apply_busy_s": statistics.apply_busy_s,
+        }
+        histograms |= {f"kafka.server:{name}": each for name, each in self._forwarded.items()}
+        controller = disk.plane.controller
+        if controller is not None:
+            totals = of_controller.event_histograms(controller)
+            histograms |= totals
+            histograms |= {f"kafka.controller:{name}": each for name, each in controller.statistics.latencies.items()}
+            counters["controller_busy_s"] = totals["processed"].total / 1_000
+        self._window.take(self._stopwatch(), histograms, counters)
+        statistics.turn()
+
+    # --- what is shown ---
+
+    def families(self) -> Iterator[Family]:
+        """Everything that this node shows. Cost: the metrics, the brokers of the cluster; not its partitions, nor records."""
+        machine, disk, statistics = self._machine, self._disk, self._statistics
+        if machine is None or disk is None or statistics is None:
+            return
+        window, now_s, now_ms, plane = self._window, self._stopwatch(), disk.clock.now_ms(), disk.plane
+        ignored = int(self._config.has_static_voters and plane.raft.kraft_version > 0)
+        yield from of_quorum.raft_families(plane, statistics, window, now_s, now_ms)
+        yield from of_quorum.loader_families(machine, statistics, window, now_s)
+        yield from of_quorum.emitter_families(disk)
+        if plane.controller is not None:
+            controller, high_watermark = plane.controller, plane.raft.high_watermark
+            yield from of_controller.cluster_families(machine, self._cluster)
+            yield from of_controller.controller_families(
+                machine, controller, high_watermark=high_watermark, now_ms=now_ms, ignored_voters=ignored
+            )
+            totals = of_controller.event_histograms(controller)
+            yield from of_controller.event_families(controller, totals, window, now_s)
+        if machine.broker is not None and self._broker is not None:
+            yield from of_quorum.metadata_families(machine, statistics, window, ignored_voters=ignored)
+            yield from of_broker.replica_families(machine, machine.broker, self._broker)
+            yield from of_broker.life_families(machine, machine.broker)
+            yield of_controller.latency_family("kafka.server", self._forwarded, window)
+        yield of_broker.flush_family(self._flushes, window)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The text for a scraper and its content type; one that was just made is given again."""
+        assert self._exposition is not None, "prepared before the first answer"
+        now_s = self._stopwatch()
+        is_openmetrics = wants_openmetrics(accept)
+        made = self._texts.get(is_openmetrics)
+        if made is not None and now_s - made[0] <= FRESH_S:
+            return made[1]
+        text = self._exposition(tuple(self.families()), is_openmetrics=is_openmetrics)
+        self._texts[is_openmetrics] = (now_s, text)
+        return text
+
+    def _prepare(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        return asyncio.ensure_future(self._load(loop))
+
+    async def _load(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._exposition = await loop.run_in_executor(None, load_exposition)

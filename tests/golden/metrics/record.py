@@ -1,0 +1,62 @@
+"""Which metrics does Apache Kafka have? `python -m tests.golden.metrics.record`; Java is needed.
+
+Asks a combined node for its beans by Kafka's own JmxTool, and writes the names of those that `headrace` shows too: `bean:attribute`, without values.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tests.peers import kafka
+
+TYPES = (
+    "kafka.controller:type=ControllerEventManager",
+    "kafka.controller:type=ControllerStats",
+    "kafka.controller:type=KafkaController",
+    "kafka.log:type=LogFlushStats",
+    "kafka.server:type=BrokerMetadataListener",
+    "kafka.server:type=DelayedOperationPurgatory",
+    "kafka.server:type=KafkaServer",
+    "kafka.server:type=MetadataLoader",
+    "kafka.server:type=ReplicaManager",
+    "kafka.server:type=SnapshotEmitter",
+    "kafka.server:type=broker-metadata-metrics",
+    "kafka.server:type=raft-metrics",
+)
+FILE = Path(__file__).with_name(f"kafka-{kafka.VERSION}.txt")
+HEAP = "-Xms128m -Xmx384m"
+
+
+def beans(directory: Path) -> list[str]:
+    """What a node with one topic answers, `bean:attribute=value` each."""
+    [port] = kafka.free_ports(1)
+    os.environ["KAFKA_HEAP_OPTS"] = HEAP
+    node = kafka.Kafka(directory)
+    node.format()
+    jmx = "-Dcom.sun.management.jmxremote"
+    secure = f"{jmx}.authenticate=false {jmx}.ssl=false"
+    os.environ["KAFKA_HEAP_OPTS"] = f"{HEAP} {jmx} {jmx}.port={port} {secure} -Djava.rmi.server.hostname=127.0.0.1"
+    node.start()
+    os.environ["KAFKA_HEAP_OPTS"] = HEAP
+    try:
+        create = ["--create", "--topic", "a", "--partitions", "3", "--bootstrap-server", node.bootstrap]
+        kafka.run_tool("kafka-topics", *create, check=True)
+        url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
+        arguments = ["--jmx-url", url, "--one-time", "--report-format", "properties"]
+        return kafka.run_tool("org.apache.kafka.tools.JmxTool", *arguments, check=True).stdout.splitlines()
+    finally:
+        node.stop()
+
+
+def main() -> None:
+    """Record."""
+    with tempfile.TemporaryDirectory() as directory:
+        found = {line.rpartition("=")[0] for line in beans(Path(directory))}
+    wanted = sorted(name for name in found if name.startswith(tuple(each + end for each in TYPES for end in ",:")))
+    FILE.write_text("".join(f"{name}\n" for name in wanted))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Are the metrics of a node those of Kafka, under the names that Prometheus knows them by?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.support.memory_node import MemoryNode
+from tests.support.metrics import families, watched
+
+GOLDEN = Path(__file__).with_name("kafka-4.3.1.txt")
+MISSING = {
+    "kafka_server_kafkaserver_linux_disk_read_bytes": "the machine's, which node_exporter shows",
+    "kafka_server_kafkaserver_linux_disk_write_bytes": "the machine's, which node_exporter shows",
+    "kafka_server_kafkaserver_yammer_metrics_count": "how many metrics Kafka's library holds",
+    "kafka_server_replicamanager_partitionswithlatetransactionscount": "there are no transactions",
+    "kafka_server_replicamanager_produceridcount": "it would be counted where records are produced",
+}
+"""What Kafka has and Headrace has not."""
+PROJECT = {
+    "kafka_controller_controllereventmanager_eventqueuesize": "S2-33: Kafka's name of the days of ZooKeeper",
+    "kafka_controller_controllerrequestlatency": "S4-58",
+    "kafka_server_controllerrequestlatency": "S4-59",
+    "kafka_server_kafkaserver_selffenced": "S0-17",
+    "kafka_server_raft_metrics_current_vote_directory_id": "a text, which the exporter leaves out",
+    "kafka_server_raft_metrics_raft_apply_latency_avg": "S4-61",
+    "kafka_server_raft_metrics_raft_apply_latency_max": "S4-61",
+    "kafka_server_raft_metrics_raft_flush_latency_avg": "S4-60",
+    "kafka_server_raft_metrics_raft_flush_latency_max": "S4-60",
+}
+"""What Headrace has and Kafka, or the exporter, has not."""
+TEXTS = {"kafka.server:type=KafkaServer,name=ClusterId:Value"}
+_BEAN = re.compile(r"kafka\.(\w+):type=([^,:]+)(?:,name=([^,:]+))?((?:,[^,:=]+=[^,:]+)*):([^:]+)")
+_LABEL = re.compile(r",([^,=]+)=")
+
+
+def exported(line: str) -> tuple[str, str, frozenset[str]] | None:
+    """Name, kind and labels that the JMX exporter's rules for KRaft make of a bean's attribute; None: it shows nothing."""
+    found = _BEAN.fullmatch(line)
+    assert found is not None, line
+    domain, kind, name, labels, attribute = found.groups()
+    keys = frozenset(_LABEL.findall(labels or ""))
+    if name is None:
+        if attribute == "current-state":
+            return _named("gauge", f"kafka_{domain}_{kind}_{attribute}_info", frozenset({"state"}))
+        return None if attribute.endswith("-id") else _named("gauge", f"kafka_{domain}_{kind}_{attribute}", keys)
+    if attribute == "Value":
+        return _named("gauge", f"kafka_{domain}_{kind}_{name}", keys)
+    if attribute == "Count" and name.endswith("PerSec"):
+        return _named("counter", f"kafka_{domain}_{kind}_{name.removesuffix('PerSec')}_total", keys)
+    if attribute == "Count":
+        return _named("counter", f"kafka_{domain}_{kind}_{name}_count", keys)
+    if attribute.endswith("thPercentile"):
+        return _named("gauge", f"kafka_{domain}_{kind}_{name}", keys | {"quantile"})
+    return None
+
+
+def _named(kind: str, name: str, labels: frozenset[str]) -> tuple[str, str, frozenset[str]]:
+    return re.sub(r"[^a-z0-9_]", "_", name.lower()), kind, labels
+
+
+def test_a_node_shows_what_kafka_shows() -> None:
+    """B-M01..B-M08, S4-24, S2-33, S4-56, S4-58..S4-62: names and labels of a combined node are those of Kafka's, but for what is named here with its reason."""
+    kafka = {exported(line) for line in GOLDEN.read_text().splitlines() if line not in TEXTS}
+    wanted = {(name, labels) for name, _, labels in filter(None, kafka) if name not in MISSING}
+    node = MemoryNode()
+    service = watched(node)
+    node.start()
+    ours = {
+        (family.name + sample.suffix, frozenset(sample.labels))
+        for family in families(service).values()
+        for sample in family.samples
+        if family.name not in PROJECT and sample.suffix != "_sum"
+    }
+    assert ours == wanted
+    assert {each for each in families(service) if each in PROJECT} == set(PROJECT)
+
+
+def test_what_is_missing_is_missed() -> None:
+    """B-M06: every exception is one, so that a list that is too long shows."""
+    kafka = {found[0] for line in GOLDEN.read_text().splitlines() if (found := exported(line)) is not None}
+    assert set(MISSING) <= kafka
+    assert not set(PROJECT) & kafka
+
+
+def test_counters_are_counters() -> None:
+    """B-M06: what Kafka counts up is a counter, so that rates can be made of it; what it shows as a value is a gauge, as the exporter has it."""
+    kafka = {found[0]: found[1] for line in GOLDEN.read_text().splitlines() if (found := exported(line)) is not None}
+    node = MemoryNode()
+    service = watched(node)
+    node.start()
+    for family in families(service).values():
+        for sample in family.samples:
+            kind = kafka.get(family.name + sample.suffix)
+            if kind == "counter":
+                assert family.kind in ("counter", "summary"), family.name
+            elif kind == "gauge" and "quantile" not in sample.labels:
+                assert family.kind in ("gauge", "info"), family.name
+
+
+def test_every_metric_says_what_it_is() -> None:
+    """B-M08: a help text in one line; no family twice."""
+    node = MemoryNode()
+    service = watched(node)
+    node.start()
+    all_families = list(service.families())
+    assert len({family.name for family in all_families}) == len(all_families)
+    assert all(family.about.endswith(".") and "\n" not in family.about for family in all_families)

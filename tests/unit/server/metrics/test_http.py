@@ -1,0 +1,273 @@
+"""What is answered to whom, and who is cut? (B79)"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from headrace.server.metrics.exposition import wants_openmetrics
+from headrace.server.metrics.http import (
+    BadRequest,
+    HttpConnection,
+    HttpLimits,
+    HttpServer,
+    Request,
+    Responder,
+    parse_request,
+)
+
+QUICK = HttpLimits(header_bytes=200, connections=3, header_s=0.05, read_s=0.05, idle_s=0.05)
+SLOW = HttpLimits(header_bytes=200, connections=3)
+GET = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Pipe:
+    """A transport that keeps what is written. Once `limit` bytes wait, the writer is told to pause."""
+
+    def __init__(self, protocol: HttpConnection, *, limit: int = 1 << 20) -> None:
+        self.protocol = protocol
+        self.written = b""
+        self.limit = limit
+        self.is_reading = True
+        self.ending = ""
+        protocol.connection_made(cast("asyncio.Transport", self))
+
+    def write(self, data: bytes) -> None:
+        """As asyncio's."""
+        self.written += data
+        if len(self.written) > self.limit:
+            self.protocol.pause_writing()
+
+    def pause_reading(self) -> None:
+        """As asyncio's."""
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        """As asyncio's."""
+        self.is_reading = True
+
+    def is_closing(self) -> bool:
+        """As asyncio's."""
+        return bool(self.ending)
+
+    def close(self) -> None:
+        """As asyncio's; everything is read at once."""
+        self._end("closed")
+
+    def abort(self) -> None:
+        """As asyncio's."""
+        self._end("cut")
+
+    def _end(self, how: str) -> None:
+        if not self.ending:
+            self.ending = how
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+
+def served(limits: HttpLimits = SLOW, render: Callable[[str], tuple[bytes, str]] | None = None) -> HttpServer:
+    """A server without a socket."""
+    loop = asyncio.get_running_loop()
+
+    def prepare() -> asyncio.Future[None]:
+        future = loop.create_future()
+        loop.call_soon(future.set_result, None)
+        return future
+
+    return HttpServer(Responder("/metrics", render or (lambda _: (b"x 1\n", "text/plain"))), prepare, limits=limits)
+
+
+def connected(server: HttpServer, **settings: Any) -> Pipe:
+    """One more connection."""
+    return Pipe(HttpConnection(server), **settings)
+
+
+async def rounds(count: int = 10) -> None:
+    """Let the loop turn."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def told(data: bytes, limits: HttpLimits = SLOW) -> tuple[list[str], str]:
+    """The status lines of the answers to what is sent in one go, and how the connection ended."""
+    pipe = connected(served(limits))
+    pipe.protocol.data_received(data)
+    await rounds()
+    return re.findall(r"HTTP/1\.1 (\d.*)\r\n", pipe.written.decode()), pipe.ending
+
+
+@pytest.mark.parametrize(
+    ("data", "answers", "ending"),
+    [
+        (GET, ["200 OK"], ""),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", ["200 OK"], ""),
+        (b"GET /metrics?name[]=a HTTP/1.1\r\n\r\n", ["200 OK"], ""),
+        (b"GET http://a:1/metrics HTTP/1.1\r\n\r\n", ["200 OK"], ""),
+        (b"GET /metrics HTTP/1.0\r\n\r\n", ["200 OK"], "closed"),
+        (b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", ["200 OK"], "closed"),
+        (b"GET / HTTP/1.1\r\n\r\n", ["404 Not Found"], ""),
+        (b"GET /metrics/../../etc/passwd HTTP/1.1\r\n\r\n", ["404 Not Found"], ""),
+        (b"DELETE /secrets HTTP/1.1\r\n\r\n", ["404 Not Found"], ""),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", ["405 Method Not Allowed"], "closed"),
+        (b"PUT /metrics HTTP/1.1\r\n\r\n", ["405 Method Not Allowed"], ""),
+        (b"TRACE /metrics HTTP/1.1\r\n\r\n", ["405 Method Not Allowed"], ""),
+        (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ["200 OK"], "closed"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ["505 HTTP Version Not Supported"], "closed"),
+        (b"GET /metrics\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"GET  /metrics HTTP/1.1\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"GET /metrics HTTP/1.1\r\nbad header\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"GET /metrics HTTP/1.1\r\nA : b\r\n\r\n", ["400 Bad Request"], "closed"),
+        (b"\x00\x00\x00\x0e\x00\x12\x00\x04\x00\x00\x00\x01\x00\x01a", [], ""),
+        (b"GET /metrics HTTP/1.1\r\nA: " + b"x" * 200, ["431 Request Header Fields Too Large"], "closed"),
+        (b"GET /metrics HTTP/1.1\r\nA: " + b"x" * 200 + b"\r\n\r\n", ["431 Request Header Fields Too Large"], "closed"),
+        (GET * 3 + b"GET / HTTP/1.1\r\n\r\n", ["200 OK"] * 3 + ["404 Not Found"], ""),
+    ],
+)  # fmt: skip
+def test_every_request_has_its_answer(data: bytes, answers: list[str], ending: str) -> None:
+    """input:B79: any path and method, bodies, other protocols, a header without end, several requests at once: 404, 405, or cut; never anything else."""
+    assert asyncio.run(told(data)) == (answers, ending)
+
+
+def test_methods_that_are_known_are_told() -> None:
+    """input:B79: RFC 9110: a 405 names them; a HEAD has the length of the body and no body."""
+
+    async def ask() -> tuple[bytes, bytes]:
+        server = served()
+        other, head = connected(server), connected(server)
+        other.protocol.data_received(b"PUT /metrics HTTP/1.1\r\n\r\n")
+        head.protocol.data_received(b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        await rounds()
+        return other.written, head.written
+
+    other, head = asyncio.run(ask())
+    assert b"\r\nAllow: GET, HEAD\r\n" in other
+    assert b"\r\nContent-Length: 4\r\n" in head
+    assert head.endswith(b"\r\n\r\n")
+
+
+def test_who_is_slow_is_cut() -> None:
+    """input:B79: a connection that says nothing, one whose header never ends byte by byte, one that stays silent after an answer, one that does not read."""
+
+    async def ask() -> list[str]:
+        server = served(QUICK._replace(connections=10))
+        silent, dribbling, idle, deaf = (connected(server, limit=10 if each == 3 else 1 << 20) for each in range(4))
+        idle.protocol.data_received(GET)
+        deaf.protocol.data_received(GET)
+        pipes = (silent, dribbling, idle, deaf)
+        for _ in range(1_000):
+            if not dribbling.ending:
+                dribbling.protocol.data_received(b"x" if len(dribbling.protocol._received) < 150 else b"")
+            await asyncio.sleep(0.001)
+            if all(pipe.ending for pipe in pipes):
+                break
+        assert idle.written.startswith(b"HTTP/1.1 200 OK")
+        assert deaf.written.startswith(b"HTTP/1.1 200 OK")
+        return [pipe.ending for pipe in pipes]
+
+    assert asyncio.run(ask()) == ["cut"] * 4
+
+
+def test_nothing_is_answered_while_an_answer_is_not_read() -> None:
+    """input:B79, inv:M1: thousands of requests in one go cost one answer until that is read; then they go on."""
+
+    async def ask() -> tuple[int, int, int]:
+        pipe = connected(served(SLOW._replace(header_bytes=100_000)), limit=10)
+        pipe.protocol.data_received(GET * 1_000)
+        await rounds(50)
+        first = pipe.written.count(b"HTTP/1.1 200 OK")
+        pipe.limit = 1 << 20
+        pipe.protocol.resume_writing()
+        await rounds(50)
+        second = pipe.written.count(b"HTTP/1.1 200 OK")
+        await rounds(3_000)
+        return first, second, pipe.written.count(b"HTTP/1.1 200 OK")
+
+    first, second, third = asyncio.run(ask())
+    assert (first, third) == (1, 1_000)
+    assert 1 < second < 1_000, "one a round: others have their turn"
+
+
+def test_connections_without_end_push_out_the_silent_ones() -> None:
+    """input:B79, inv:M5: whoever connects is let in, and the connection that was silent for longest goes."""
+
+    async def ask() -> list[str]:
+        server = served()
+        scraper = connected(server)
+        crowd = [connected(server) for _ in range(2)]
+        scraper.protocol.data_received(GET)
+        await rounds()
+        crowd += [connected(server) for _ in range(2)]
+        await rounds()
+        return [pipe.ending for pipe in (scraper, *crowd)]
+
+    assert asyncio.run(ask()) == ["", "cut", "cut", "", ""]
+
+
+def test_a_half_closed_connection_is_answered_still() -> None:
+    """input:B79: `printf ... | nc`; one that asked nothing is closed."""
+
+    async def ask() -> tuple[bytes, str, bool, bool]:
+        server = served()
+        asking, mute = connected(server), connected(server)
+        asking.protocol.data_received(GET)
+        stays = asking.protocol.eof_received()
+        goes = mute.protocol.eof_received()
+        await rounds()
+        return asking.written, asking.ending, stays, goes
+
+    written, ending, stays, goes = asyncio.run(ask())
+    assert written.startswith(b"HTTP/1.1 200 OK")
+    assert (ending, stays, goes) == ("closed", True, False)
+
+
+def test_a_metric_that_fails_does_not_stop_anything(caplog: pytest.LogCaptureFixture) -> None:
+    """input:B79, inv:A7: 500 without a word of what went wrong; the log has it."""
+
+    def fail(_: str) -> tuple[bytes, str]:
+        raise RuntimeError("secret")
+
+    async def ask() -> bytes:
+        pipe = connected(served(render=fail))
+        pipe.protocol.data_received(GET * 2)
+        await rounds()
+        return pipe.written
+
+    written = asyncio.run(ask())
+    assert written.count(b"HTTP/1.1 500 Internal Server Error") == 2
+    assert b"secret" not in written
+    assert "metrics cannot be shown" in caplog.text
+
+
+def test_headers_are_read_as_http_has_them() -> None:
+    """input:B79: names in any case, values without blanks around, bytes that are no ASCII."""
+    found = parse_request(b"GET /a?b#c HTTP/1.1\r\nACCEPT:  text/plain \r\nX: \xff\xfe")
+    assert found == Request("GET", "/a", is_kept=True, fields={"accept": "text/plain", "x": "\xff\xfe"})
+    with pytest.raises(BadRequest, match="400"):
+        parse_request(b"GET /a HTTP/1.1\r\n: x")
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/plain;version=0.0.4", False),
+        (
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1",
+            True,
+        ),
+        ("text/plain, Application/OpenMetrics-Text", True),
+        ("application/openmetrics-text; q=0.0", False),
+        ("application/openmetrics-text; version=abc\x00; escaping=\xff", True),
+        ("application/openmetrics-textual", False),
+        ("," * 5_000, False),
+    ],
+)
+def test_openmetrics_is_for_who_asks_for_it(accept: str, wanted: bool) -> None:
+    """input:B79: whatever stands in the header, it decides between two texts and is in no answer."""
+    assert wants_openmetrics(accept) is wanted
