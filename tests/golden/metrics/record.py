@@ -1,11 +1,13 @@
 """Which metrics does Apache Kafka have? `python -m tests.golden.metrics.record`; Java is needed.
 
-Asks a combined node for its beans by Kafka's own JmxTool, and writes the names of those that `headrace` shows too: `bean:attribute`, without values.
+Asks a combined node with one topic for its beans by Kafka's own JmxTool, and writes those of the types that `headrace` shows too: `bean:attribute`, and
+`=value` where that follows from what the node was asked to do, not from time.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -25,6 +27,13 @@ TYPES = (
     "kafka.server:type=broker-metadata-metrics",
     "kafka.server:type=raft-metrics",
 )
+STEADY = re.compile(
+    r"name=\w*(Count|IsrPartitionCount|UnderReplicatedPartitions|ReassigningPartitions|IgnoredStaticVoters|CurrentMetadataVersion|"
+    r"CurrentControllerId|PurgatorySize|NumDelayedOperations|GeneratedBytes|BrokerState|BrokerRegistrationState,broker=1):Value|"
+    r"PerSec:Count|FinalizedLevel,featureName=metadataVersion:Value|"
+    r":(current-(state|leader|vote|epoch)|number-[a-z-]+|uncommitted-voter-change|ignored-static-voters|metadata-\w+-error-count)$"
+)
+TIMELY = ("EventQueueOperationsStartedCount", "yammer-metrics-count")
 FILE = Path(__file__).with_name(f"kafka-{kafka.VERSION}.txt")
 HEAP = "-Xms128m -Xmx384m"
 
@@ -53,9 +62,14 @@ def beans(directory: Path) -> list[str]:
 def main() -> None:
     """Record."""
     with tempfile.TemporaryDirectory() as directory:
-        found = {line.rpartition("=")[0] for line in beans(Path(directory))}
+        found = {line.rpartition("=")[0]: line for line in beans(Path(directory))}
     wanted = sorted(name for name in found if name.startswith(tuple(each + end for each in TYPES for end in ",:")))
-    FILE.write_text("".join(f"{name}\n" for name in wanted))
+    FILE.write_text("".join(f"{found[name] if is_steady(name) else name}\n" for name in wanted))
+
+
+def is_steady(name: str) -> bool:
+    """Whether the value is worth keeping."""
+    return STEADY.search(name) is not None and not any(each in name for each in TIMELY)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.memory_node import MemoryNode
-from tests.support.metrics import families, watched
+from tests.support.metrics import families, shown, watched
 
 GOLDEN = Path(__file__).with_name("kafka-4.3.1.txt")
 MISSING = {
@@ -30,16 +31,17 @@ PROJECT = {
 }
 """What Headrace has and Kafka, or the exporter, has not."""
 TEXTS = {"kafka.server:type=KafkaServer,name=ClusterId:Value"}
-_BEAN = re.compile(r"kafka\.(\w+):type=([^,:]+)(?:,name=([^,:]+))?((?:,[^,:=]+=[^,:]+)*):([^:]+)")
-_LABEL = re.compile(r",([^,=]+)=")
+LINES = GOLDEN.read_text().splitlines()
+_BEAN = re.compile(r"kafka\.(\w+):type=([^,:]+)(?:,name=([^,:]+))?((?:,[^,:=]+=[^,:]+)*):([^:=]+)(?:=(.*))?")
+_LABEL = re.compile(r",([^,=]+)=([^,]+)")
 
 
 def exported(line: str) -> tuple[str, str, frozenset[str]] | None:
     """Name, kind and labels that the JMX exporter's rules for KRaft make of a bean's attribute; None: it shows nothing."""
     found = _BEAN.fullmatch(line)
     assert found is not None, line
-    domain, kind, name, labels, attribute = found.groups()
-    keys = frozenset(_LABEL.findall(labels or ""))
+    domain, kind, name, labels, attribute, _ = found.groups()
+    keys = frozenset(key for key, _ in _LABEL.findall(labels or ""))
     if name is None:
         if attribute == "current-state":
             return _named("gauge", f"kafka_{domain}_{kind}_{attribute}_info", frozenset({"state"}))
@@ -61,7 +63,7 @@ def _named(kind: str, name: str, labels: frozenset[str]) -> tuple[str, str, froz
 
 def test_a_node_shows_what_kafka_shows() -> None:
     """B-M01..B-M08, S4-24, S2-33, S4-56, S4-58..S4-62: names and labels of a combined node are those of Kafka's, but for what is named here with its reason."""
-    kafka = {exported(line) for line in GOLDEN.read_text().splitlines() if line not in TEXTS}
+    kafka = {exported(line) for line in LINES if line not in TEXTS}
     wanted = {(name, labels) for name, _, labels in filter(None, kafka) if name not in MISSING}
     node = MemoryNode()
     service = watched(node)
@@ -78,14 +80,14 @@ def test_a_node_shows_what_kafka_shows() -> None:
 
 def test_what_is_missing_is_missed() -> None:
     """B-M06: every exception is one, so that a list that is too long shows."""
-    kafka = {found[0] for line in GOLDEN.read_text().splitlines() if (found := exported(line)) is not None}
+    kafka = {found[0] for line in LINES if (found := exported(line)) is not None}
     assert set(MISSING) <= kafka
     assert not set(PROJECT) & kafka
 
 
 def test_counters_are_counters() -> None:
     """B-M06: what Kafka counts up is a counter, so that rates can be made of it; what it shows as a value is a gauge, as the exporter has it."""
-    kafka = {found[0]: found[1] for line in GOLDEN.read_text().splitlines() if (found := exported(line)) is not None}
+    kafka = {found[0]: found[1] for line in LINES if (found := exported(line)) is not None}
     node = MemoryNode()
     service = watched(node)
     node.start()
@@ -106,3 +108,29 @@ def test_every_metric_says_what_it_is() -> None:
     all_families = list(service.families())
     assert len({family.name for family in all_families}) == len(all_families)
     assert all(family.about.endswith(".") and "\n" not in family.about for family in all_families)
+
+
+def test_values_are_those_of_a_kafka_that_was_asked_the_same() -> None:
+    """B-M01..B-M06: after one topic of three partitions was made: counts, states and ids are equal, sample by sample."""
+    node = MemoryNode()
+    service = watched(node)
+    node.start()
+    topic = CreatableTopic(name="a", num_partitions=3, replication_factor=1)
+    node.forward(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000), 7)
+    node.settle()
+    ours, kafkas = shown(service), dict(filter(None, map(valued, LINES)))
+    for name in [name for name in kafkas if "delayedOperation" in name]:
+        kafkas[re.sub('"\\w+"', '"All"', name)] = kafkas.pop(name)
+    assert len(kafkas) > 40
+    assert {name: ours[name] for name in kafkas} == kafkas
+
+
+def valued(line: str) -> tuple[str, float] | None:
+    """The sample and its value, as the exporter has it; None where no value was recorded, or it is not shown."""
+    found, what = _BEAN.fullmatch(line), exported(line)
+    if found is None or what is None or what[0] in MISSING or found[6] is None:
+        return None
+    if found[5] == "current-state":
+        return f'{what[0]}{{state="{found[6]}"}}', 1.0
+    labels = ",".join(f'{key}="{value}"' for key, value in _LABEL.findall(found[4] or ""))
+    return what[0] + (f"{{{labels}}}" if labels else ""), float(found[6])
