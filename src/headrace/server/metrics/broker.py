@@ -61,3 +61,10 @@ def flush_family(flushes: Histogram, window: Window) -> Family:
     name = exported_name("kafka.log:LogFlushStats", "LogFlushRateAndTimeMs")
     about = "Milliseconds to sync a log."
     return summary(name, [({}, window.quantiles("log-flush", flushes), (flushes.count, flushes.total))], about)
+
+
+def lag_family(lags: Histogram, window: Window) -> Family:
+    """How busy the node is as a whole: it has one event loop."""
+    name = exported_name("kafka.server:KafkaServer", "EventLoopLagMs")
+    about = "Milliseconds that whatever comes to this node waits until it is looked at."
+    return summary(name, [({}, window.quantiles("loop-lag", lags), (lags.count, lags.total))], about)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.node.machine import NodeMachine
 
 PATH: Final = "/metrics"
+LOOK_S: Final = 0.1
 FRESH_S: Final = 0.05
 """A text that is not older is given again: whoever asks without end costs the node no more than so many scrapes."""
 
@@ -51,7 +52,9 @@ class MetricsService:
         self._forwarded: dict[str, Histogram] = {}
         self._flushes = Histogram(BOUNDS_FINE_MS)
         self._window = Window(stopwatch())
+        self._lags = Histogram(BOUNDS_FINE_MS)
         self._timer: asyncio.TimerHandle | None = None
+        self._lag_timer: asyncio.TimerHandle | None = None
         self._exposition: Exposition | None = None
         self._texts: dict[bool, tuple[float, tuple[bytes, str]]] = {}
         self._http = HttpServer(Responder(PATH, self.render), self._prepare)
@@ -68,6 +71,7 @@ class MetricsService:
             reason = getattr(error, "strerror", None) or error
             raise OperatorError(f"headrace.metrics.listener: cannot listen on {text}: {reason}") from error
         self._sample()
+        self._look_at_loop(asyncio.get_running_loop().time())
         return wanted._replace(port=port)
 
     def watch(self, machine: NodeMachine, disk: NodeDisk) -> None:
@@ -85,8 +89,9 @@ class MetricsService:
 
     async def close(self) -> None:
         """Answer no more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._lag_timer):
+            if timer is not None:
+                timer.cancel()
         await self._http.close()
 
     # --- what is counted here ---
@@ -112,6 +117,13 @@ class MetricsService:
 
         return run
 
+    def _look_at_loop(self, due_s: float) -> None:
+        """How late the event loop comes to what is due: so long does a request wait in its socket (S2-33)."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        self._lags.add(max(0.0, now_s - due_s) * 1_000)
+        self._lag_timer = loop.call_at(now_s + LOOK_S, self._look_at_loop, now_s + LOOK_S)
+
     def _sample(self) -> None:
         """Remember how the counters stand, every half minute."""
         self._timer = asyncio.get_running_loop().call_later(SAMPLE_S, self._sample)
@@ -121,7 +133,7 @@ class MetricsService:
         histograms: dict[str, Histogram] = dict(of_quorum.latency_histograms(statistics))
         histograms["MetadataBatchProcessingTimeUs"] = statistics.batch_times_us
         histograms["MetadataBatchSizes"] = statistics.batch_records
-        histograms["log-flush"] = self._flushes
+        histograms |= {"log-flush": self._flushes, "loop-lag": self._lags}
         counters: dict[str, float] = {
             "appended": statistics.appended,
             "fetched": statistics.fetched,
@@ -164,6 +176,7 @@ class MetricsService:
             yield from of_broker.life_families(machine, machine.broker)
             yield of_controller.latency_family("kafka.server", self._forwarded, window)
         yield of_broker.flush_family(self._flushes, window)
+        yield of_broker.lag_family(self._lags, window)
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """The text for a scraper and its content type; one that was just made is given again."""
