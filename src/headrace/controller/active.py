@@ -185,11 +185,12 @@ class Active:
         """Decide the records: the image and what is derived from it go on, and their offsets are taken. Raises ReplayError."""
         if not records:
             return
-        after = replay_all(self.image, [each.record for each in records])
+        before = self.image
+        after = replay_all(before, [each.record for each in records])
         places = self.derived.replayed(records, after)
         self.next_offset += len(records)
         self.uncommitted.append(Uncommitted(self.next_offset, places))
-        self._around.statistics.unclean_elections += sum(map(_is_unclean, records))
+        self._around.statistics.unclean_elections += sum(_is_unclean(each, before, after) for each in records)
         into += records
 
     def note_write(self, now_ms: int) -> None:
@@ -246,7 +247,16 @@ class Active:
         self.derived.move(places, committed)
 
 
-def _is_unclean(each: VersionedRecord) -> bool:
-    """C11: unclean elections are counted."""
+def _is_unclean(each: VersionedRecord, before: MetadataImage, after: MetadataImage) -> bool:
+    """C11: unclean elections are counted, also those of a partition that has not recovered from the last one."""
     record = each.record
-    return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == LEADER_RECOVERING
+    if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
+        return False
+    old = before.topics.partition_by_id(record.topic_id, record.partition_id)
+    new = after.topics.partition_by_id(record.topic_id, record.partition_id)
+    return (
+        old is not None
+        and new is not None
+        and new.leader_recovery_state == LEADER_RECOVERING
+        and record.leader not in (old.leader, *old.isr, *old.eligible_leader_replicas)
+    )

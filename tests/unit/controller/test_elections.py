@@ -68,6 +68,23 @@ def test_an_unclean_election_is_marked_and_counted() -> None:
     assert elect(bench, UNCLEAN, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
+def test_an_unclean_election_of_a_partition_that_has_not_recovered_is_counted_too() -> None:
+    """inv:C11: in Kafka too each election of a leader that was not in sync counts, whatever the mark says."""
+    bench, epochs = cluster()
+    topic(bench, (1, 2, 3), unclean_leader_election_enable="true")
+    join(bench, 1, epochs, (1,))
+    fence(bench, 1, epochs[1])
+    assert (partition(bench).leader, partition(bench).leader_recovery_state) == (2, LEADER_RECOVERING)
+    fence(bench, 2, epochs[2])
+    assert (partition(bench).leader, partition(bench).leader_recovery_state) == (3, LEADER_RECOVERING)
+    assert bench.machine.statistics.unclean_elections == 2
+    join(bench, 3, epochs, (3,))
+    bench.heartbeat(2, epochs[2])
+    join(bench, 3, epochs, (3, 2))
+    fence(bench, 3, epochs[3])
+    assert (partition(bench).leader, bench.machine.statistics.unclean_elections) == (2, 2)
+
+
 def test_an_election_of_all_tells_only_what_was_needed() -> None:
     """S2-07, KIP-460: topic partitions null; every topic is named."""
     bench, epochs = cluster()
