@@ -78,12 +78,12 @@ class ConfigView:
         """Every key of this broker and what else it was given, or those wanted."""
         own = self.configs.of_broker(self.started_with.node_id)
         names = [name for name, key in KEYS.items() if not key.internal or name in self._static]
-        names += [name for name in {**self._static, **self.configs.of_all_brokers(), **own} if name not in KEYS]
+        names += sorted({name for name in {**self._static, **self.configs.of_all_brokers(), **own} if name not in KEYS})
         return tuple(self._broker_entry(name, is_default=False) for name in names if not wanted or name in wanted)
 
     def all_brokers(self, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
-        """What is set for the whole cluster."""
-        names = self.configs.of_all_brokers()
+        """What is set for the whole cluster, by name: every node answers alike."""
+        names = sorted(self.configs.of_all_brokers())
         return tuple(self._broker_entry(name, is_default=True) for name in names if not wanted or name in wanted)
 
     def _broker_entry(self, name: str, *, is_default: bool) -> DescribeConfigsResourceResult:
