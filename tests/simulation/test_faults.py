@@ -314,6 +314,26 @@ def test_requests_arrive_once_more() -> None:
     assert staged.network.quality.repeat_chance == 0
 
 
+def test_a_leaders_answers_come_when_another_one_is_followed() -> None:
+    """fault:S29, inv:R20: with records, at the end of the follower's log, and too late; afterwards answers come in time again."""
+    limits = Limits(
+        controller_quorum_election_timeout_ms=200,
+        controller_quorum_fetch_timeout_ms=400,
+        controller_quorum_request_timeout_ms=1_600,
+        metadata_max_idle_interval_ms=100,
+    )
+    staged = Staged(limits=limits)
+    leader = staged.leader
+    staged.happen(FaultKind.LATE_ANSWERS, leader, for_ms=1_500)
+    assert set(staged.network.kept) == {(leader, each) for each in staged.nodes}
+    staged.run(1_400)
+    assert staged.seen.leaders[0] != leader
+    assert staged.cluster.markers.counts["late fetch answer of an older epoch dropped"] >= 1
+    staged.run(200)
+    assert staged.network.kept == {}
+    assert staged.seen.deaths == []
+
+
 def test_connections_die_under_their_requests() -> None:
     """fault:S31: both ends notice."""
     staged = Staged()
@@ -428,7 +448,7 @@ def test_faults_that_stop_leave_nothing_behind() -> None:
         )
     staged.cluster.heal()
     staged.run(6_000)
-    assert staged.network.cuts == {}
+    assert (staged.network.cuts, staged.network.kept) == ({}, {})
     assert staged.cluster.has_common_leader()
     for node in staged.nodes.values():
         assert (node.disk.is_full, node.disk.fail_syncs, node.disk.fail_writes) == (False, 0, 0)

@@ -236,7 +236,7 @@ DEFECTS = (
         id="K12",
         what="a follower appends the answer of an older epoch",
         plant=takes_answers_of_older_epochs,
-        faults=_FORKS,
+        faults=frozenset({FaultKind.LATE_ANSWERS}),
         voters=3,
     ),
     Defect(

@@ -82,6 +82,8 @@ class FaultKind(Enum):
     """All nodes of one rack lose power; without racks, one node."""
     CRASH_MOVES = "crash-moves"
     """The active controller dies soon after it began what takes it several steps: a broker comes or goes (S7). Only where a plan asks for it."""
+    LATE_ANSWERS = "late-answers"
+    """What a node answers comes only when the asker follows a later epoch (S29). Only where a plan asks for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,7 @@ class Profile:
         return "quiet" if not kinds else kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds"
 
 
-DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind is not FaultKind.CRASH_MOVES)
+DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in (FaultKind.CRASH_MOVES, FaultKind.LATE_ANSWERS))
 """Those that a profile may hold by chance."""
 
 
@@ -168,7 +170,13 @@ def draw_faults(chance: random.Random, profile: Profile, *, until_ms: int) -> tu
     return tuple(found)
 
 
-_LONG: Final = {FaultKind.HUNT: 20_000, FaultKind.LOOP: 6_000, FaultKind.DRIFT: 8_000, FaultKind.SLOW_NET: 6_000}
+_LONG: Final = {
+    FaultKind.HUNT: 20_000,
+    FaultKind.LOOP: 6_000,
+    FaultKind.DRIFT: 8_000,
+    FaultKind.SLOW_NET: 6_000,
+    FaultKind.LATE_ANSWERS: 3_000,
+}
 _PAIRS: Final = (FaultKind.CUT,)
 _AMOUNTS: Final[dict[FaultKind, tuple[int, ...]]] = {
     FaultKind.CRASH_STEP: (0, 0, 1, 1, 2, 3),

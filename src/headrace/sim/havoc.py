@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.sim.node import SimNode
+    from headrace.sim.observation import NodeView
     from headrace.sim.stage import Stage
 
 
@@ -38,6 +39,8 @@ class Havoc:
         self._destroyed = 0
         self._hunts = 0
         self._moves_to_cut = 0
+        self._late: dict[int, int] = {}
+        """Node whose answers are kept -> the epoch it was in."""
         self._usual = cluster.world.network.quality
 
     def plan(self, faults: Sequence[Fault]) -> None:
@@ -54,6 +57,8 @@ class Havoc:
         self._is_over = True
         self._hunts = self._moves_to_cut = 0
         self._world.network.cuts.clear()
+        for source in list(self._late):
+            self._in_time(source)
         self._world.network.quality = self._usual
         for node in self._cluster.nodes.values():
             node.disk.forget_faults()
@@ -67,7 +72,12 @@ class Havoc:
                 self._cluster.start_later(node, 10)
 
     def after_step(self) -> None:
-        """A hunt kills whoever has just begun to lead; another fault, who is in the middle of a decision of several steps."""
+        """A hunt kills whoever has just begun to lead; another fault, who is in the middle of a decision of several steps.
+
+        Late answers come to whoever has just begun to follow the next leader.
+        """
+        if self._late:
+            self._come_late(self._world.step.node)
         if self._moves_to_cut > 0:
             node = self._world.step.node
             if node.is_up and node.controller is not None and node.controller.statistics.waiting > 0:
@@ -264,6 +274,34 @@ class Havoc:
 
     def _repeat(self, fault: Fault, nodes: list[SimNode]) -> None:
         self._worse(fault.for_ms, repeat_chance=fault.amount / 100)
+
+    def _late_answers(self, fault: Fault, nodes: list[SimNode]) -> None:
+        source = nodes[0]
+        if source.raft is None or source.node_id in self._late:
+            return
+        self._late[source.node_id] = source.raft.epoch
+        for other in self._cluster.nodes:
+            self._world.network.keep_answers(source.node_id, other)
+
+        def over() -> None:
+            if not self._is_over:
+                self._in_time(source.node_id)
+
+        self._later(fault.for_ms, over)
+
+    def _come_late(self, asker: NodeView) -> None:
+        """The asker knows a later leader, and its next answer is under way: now the former leader's come first."""
+        raft = asker.raft
+        if raft is None or raft.leader_id < 0:
+            return
+        for source, epoch in self._late.items():
+            if raft.epoch > epoch:
+                self._world.network.let_go(source, asker.node_id)
+
+    def _in_time(self, source: int) -> None:
+        del self._late[source]
+        for other in self._cluster.nodes:
+            self._world.network.let_go(source, other)
 
     def _reset(self, fault: Fault, nodes: list[SimNode]) -> None:
         self._world.network.reset_some(fault.amount / 100)

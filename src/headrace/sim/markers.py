@@ -30,6 +30,7 @@ REQUIRED: Final[dict[str, int]] = {
     "crash between two effects of one step": 20,
     "all controllers lost power at once": 20,
     "new leader with a lagging high watermark": 20,
+    "late fetch answer of an older epoch dropped": 20,
     # Controller
     "controller failover": 20,
     "controller failover between records of one operation": 20,

@@ -170,6 +170,8 @@ class Network:
         """Api -> the newest version that a controller listener serves."""
         self.cuts: dict[tuple[int, int], int] = {}
         """(from, to) -> how many faults cut this direction."""
+        self.kept: dict[tuple[int, int], list[tuple[Question, Message]]] = {}
+        """(from, to) -> the answers that are kept, while they are to come late."""
         self._links_made = 0
 
     # --- names and cuts ---
@@ -189,6 +191,15 @@ class Network:
             self.cuts[source, target] = left
         else:
             self.cuts.pop((source, target), None)
+
+    def keep_answers(self, source: int, target: int) -> None:
+        """What `source` answers to `target` comes when it is let go, in its order, on connections that live so long. Requests pass."""
+        self.kept.setdefault((source, target), [])
+
+    def let_go(self, source: int, target: int) -> None:
+        """What was kept comes now, and from now on all comes in time."""
+        for question, response in self.kept.pop((source, target), ()):
+            self._schedule.after(0, self._come_back, question, response)
 
     def _number(self) -> int:
         self._links_made += 1
@@ -349,8 +360,12 @@ class Network:
         if link is None or not link.is_open or link.is_stuck or question.is_dead:
             return
         caller = link.caller
-        if (link.target.node_id, caller.node_id) in self.cuts:
+        way = (link.target.node_id, caller.node_id)
+        if way in self.cuts:
             self._schedule.after(_AGAIN_US, self._come_back, question, response)
+            return
+        if way in self.kept:
+            self.kept[way].append((question, response))
             return
         if not caller.is_up or caller.run != link.caller_run:
             link.is_open = False

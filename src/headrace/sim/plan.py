@@ -74,6 +74,8 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
     )
     if voters > 2 and seed % 8 == 5:
         return _with_forks(plan)
+    if voters > 2 and seed % 8 == 1:
+        return _with_late_answers(plan)
     if voters > 1 and seed % 8 == 6:
         return _with_moves_cut_short(plan)
     return _with_sudden_ends(plan) if voters > 2 and seed % 8 == 3 else plan
@@ -136,23 +138,38 @@ def _with_sudden_ends(plan: Plan) -> Plan:
     return replace(plan, limits=limits, faults=tuple(faults), admins=3, scripted_brokers=3, think_ms=20)
 
 
+def _with_late_answers(plan: Plan) -> Plan:
+    """Requests outlive their leaders, whose answers come when those who asked follow the next one, and their logs end where they did."""
+    chance = random.Random(f"late answers {plan.seed}")
+    limits = replace(
+        plan.limits,
+        controller_quorum_election_timeout_ms=200,
+        controller_quorum_election_backoff_max_ms=200,
+        controller_quorum_fetch_timeout_ms=400,
+        controller_quorum_request_timeout_ms=1_600,
+        metadata_max_idle_interval_ms=100,
+    )
+    return _with_more(replace(plan, limits=limits), chance, Profile(every_ms={FaultKind.LATE_ANSWERS: 1_000}))
+
+
+def _with_more(plan: Plan, chance: random.Random, more: Profile) -> Plan:
+    """The same run, with the faults of another profile among its own."""
+    faults = (*plan.faults, *draw_faults(chance, more, until_ms=plan.faults_until_ms))
+    return replace(
+        plan,
+        profile=Profile(every_ms={**plan.profile.every_ms, **more.every_ms}),
+        faults=tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value))),
+    )
+
+
 def _with_moves_cut_short(plan: Plan) -> Plan:
     """Brokers come and go, what that means is decided partition by partition, and controllers die in the middle of it."""
     chance = random.Random(f"moves cut short {plan.seed}")
     limits = replace(
         plan.limits, controller_slice_size=1, broker_session_timeout_ms=1_500, broker_heartbeat_interval_ms=300
     )
-    cuts = Profile(every_ms={FaultKind.CRASH_MOVES: 700})
-    faults = (*plan.faults, *draw_faults(chance, cuts, until_ms=plan.faults_until_ms))
-    return replace(
-        plan,
-        limits=limits,
-        profile=Profile(every_ms={**plan.profile.every_ms, **cuts.every_ms}),
-        faults=tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value))),
-        scripted_brokers=3,
-        think_ms=50,
-        wants_fence=0.3,
-    )
+    eager = replace(plan, limits=limits, scripted_brokers=3, think_ms=50, wants_fence=0.3)
+    return _with_more(eager, chance, Profile(every_ms={FaultKind.CRASH_MOVES: 700}))
 
 
 def _draw_quality(chance: random.Random) -> NetworkQuality:

@@ -130,6 +130,32 @@ def test_what_was_sent_into_a_cut_arrives_when_it_heals() -> None:
     assert bench.run()[1:] == [(2, ANSWER)]
 
 
+def test_an_answer_that_is_kept_comes_when_it_is_let_go() -> None:
+    """fault:S29: on its connection, in order; other nodes' answers, and later ones, come in time."""
+    bench = Bench()
+    bench.network.keep_answers(2, 1)
+    bench.network.keep_answers(2, 3)
+    bench.ask(1)
+    bench.ask(2)
+    assert bench.run(500) == []
+    assert len(bench.two.questions) == 2
+    bench.network.let_go(2, 3)
+    assert bench.run(100) == []
+    bench.network.let_go(2, 1)
+    bench.ask(3)
+    assert bench.run(100) == [(1, ANSWER), (2, ANSWER), (3, ANSWER)]
+
+
+def test_an_answer_that_is_kept_for_too_long_never_comes() -> None:
+    """fault:S29: who asked has given the connection up."""
+    bench = Bench()
+    bench.network.keep_answers(2, 1)
+    bench.ask(1)
+    assert bench.run() == [(1, SendFailure.TIMED_OUT)]
+    bench.network.let_go(2, 1)
+    assert bench.run() == [(1, SendFailure.TIMED_OUT)]
+
+
 def test_a_connection_that_dies_takes_its_questions_with_it() -> None:
     """fault:S31: the outcome is unknown to the asker; the server notices too."""
     bench = Bench()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.core.error_code import ErrorCode
 from headrace.raft.events import RaftResponseArrived, SendRaftRequest
 from headrace.raft.roles import Follower, Leader
 from headrace.records.batch import batch_is_sound, read_header
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
+    from headrace.sim.observation import MachineStep
+
+
+class _Asked(NamedTuple):
+    """A fetch that was sent: in which epoch, where the log ended, and whether the leader was asked, or somebody who may know it."""
+
+    epoch: int
+    offset: int
+    is_of_leader: bool
 
 
 class Replication(Group):
@@ -24,8 +34,8 @@ class Replication(Group):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._fetches: dict[int, dict[int, int]] = {}
-        """Node -> correlation of a fetch that is under way -> the epoch it was sent in."""
+        self._fetches: dict[int, dict[int, _Asked]] = {}
+        """Node -> correlation of a fetch that is under way."""
         self._cut_from: dict[int, int] = {}
         """Node -> where its log ended before it was cut, until it appends again: a leader has it cut before it sends a snapshot."""
 
@@ -36,6 +46,10 @@ class Replication(Group):
     def after_changes(self) -> Mapping[type, Handler]:
         """What is said about the log."""
         return {RequestSent: self._request_sent, LogDurable: self._durable, LogTruncated: self._epochs_follow}
+
+    def machine_events(self) -> Mapping[type, Handler]:
+        """Answers that nothing came of."""
+        return {RaftResponseArrived: self._answer_came}
 
     def machine_effects(self) -> Mapping[type, Handler]:
         """In which epoch a fetch is sent."""
@@ -89,13 +103,7 @@ class Replication(Group):
         newest = max(life.disk.snapshots, default=0)
         if change.to < newest:
             raise self.broken("R11", f"node {life.node_id} truncated to {change.to}, below its snapshot {newest}", life)
-        asked = self._asked_in(life)
-        if asked is not None and asked != life.epoch:
-            raise self.broken(
-                "R20",
-                f"node {life.node_id} asked in epoch {asked} and cut its log by the answer in epoch {life.epoch}",
-                life,
-            )
+        self._judge_epoch(life, "cut its log by")
         self._cut_from[life.node_id] = log.end
         self._mark_divergence(life, change.to)
 
@@ -121,6 +129,7 @@ class Replication(Group):
             raise self.broken(
                 "R11", f"node {life.node_id} began its log anew at {change.start}, below its high watermark", life
             )
+        self._judge_epoch(life, "replaced its log by the snapshot of")
         self.hit("snapshot fetched")
         if max(life.disk.log.end, self._cut_from.pop(life.node_id, 0)) > change.start:
             self.hit("snapshot installed over a longer stale log")
@@ -199,9 +208,40 @@ class Replication(Group):
         assert isinstance(event, RaftResponseArrived)
         if not isinstance(event.response, FetchResponse):
             return None
-        return self._fetches[life.node_id].get(event.correlation)
+        asked = self._fetches[life.node_id].get(event.correlation)
+        return None if asked is None else asked.epoch
+
+    def _judge_epoch(self, life: Life, what: str) -> None:
+        """What a fetch's answer does to the log must be done in the epoch it was asked in (K12)."""
+        asked = self._asked_in(life)
+        if asked is not None and asked != life.epoch:
+            raise self.broken(
+                "R20",
+                f"node {life.node_id} asked in epoch {asked} and {what} the answer in epoch {life.epoch}",
+                life,
+            )
 
     def _fetch_ordered(self, life: Life, effect: SendRaftRequest) -> None:
         if isinstance(effect.request, FetchRequest):
             partition = effect.request.topics[0].partitions[0]
-            self._fetches[life.node_id][effect.correlation] = partition.current_leader_epoch
+            is_of_leader = isinstance(life.role, Follower) and life.role.leader_id == effect.to.node_id
+            asked = _Asked(partition.current_leader_epoch, partition.fetch_offset, is_of_leader)
+            self._fetches[life.node_id][effect.correlation] = asked
+
+    def _answer_came(self, life: Life, step: MachineStep) -> None:
+        """Nothing but its epoch tells that this answer must not be taken: the log ends where it ended, and a leader is followed."""
+        event = step.event
+        assert isinstance(event, RaftResponseArrived)
+        asked = self._fetches[life.node_id].get(event.correlation)
+        if asked is None or asked.epoch >= life.epoch or not isinstance(life.role, Follower):
+            return
+        if asked.is_of_leader and asked.offset == life.disk.log.end and _would_change_the_log(event.response):
+            self.hit("late fetch answer of an older epoch dropped")
+
+
+def _would_change_the_log(response: object) -> bool:
+    """A good answer to a fetch, with batches or with where the log is to be cut."""
+    if not isinstance(response, FetchResponse) or not response.responses or not response.responses[0].partitions:
+        return False
+    partition = response.responses[0].partitions[0]
+    return partition.error_code == ErrorCode.NONE and bool(partition.records or partition.diverging_epoch.epoch >= 0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from headrace.core.error_code import ErrorCode
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination
 from headrace.raft.events import RaftResponseArrived, SendRaftRequest
@@ -36,8 +39,8 @@ def _asks(story: Story, node_id: int, epoch: int, correlation: int = 1) -> None:
     story.step(node_id, machines=[MachineStep("raft", None, [effect])])
 
 
-def _hears(story: Story, node_id: int, *changes: LogAppended, correlation: int = 1) -> None:
-    """An answer comes, and what it brings is appended."""
+def _hears(story: Story, node_id: int, *changes: LogAppended | LogTruncated | LogReset, correlation: int = 1) -> None:
+    """An answer comes, and what it brings is done to the log."""
     event = RaftResponseArrived(correlation=correlation, response=fetch.FetchResponse(), now_ms=0)
     story.step(node_id, *changes, machines=[MachineStep("raft", event, [])])
 
@@ -271,6 +274,27 @@ def test_an_answer_that_was_asked_for_in_an_older_epoch_is_flagged() -> None:
         _hears(story, 2, leader_change(0, 1))
 
 
+@pytest.mark.parametrize("change", [LogTruncated(1), LogReset(3)], ids=["cut", "snapshot"])
+def test_a_log_that_such_an_answer_cuts_or_replaces_is_flagged(change: LogTruncated | LogReset) -> None:
+    """inv:R20, defect:K12."""
+    story = _story()
+    story.start(2, leader_change(0, 1), records_batch(1, 1, SECRET), role=Follower(epoch=1, leader_id=1))
+    _asks(story, 2, 1)
+    story.follow(2, 2, 3)
+    with breaks("R20"):
+        _hears(story, 2, change)
+
+
+def test_a_log_that_an_answer_in_its_epoch_cuts_or_replaces_is_fine() -> None:
+    """inv:R20."""
+    story = _story()
+    story.start(2, leader_change(0, 1), records_batch(1, 1, SECRET), role=Follower(epoch=2, leader_id=1))
+    _asks(story, 2, 2, correlation=1)
+    _hears(story, 2, LogTruncated(1), correlation=1)
+    _asks(story, 2, 2, correlation=2)
+    _hears(story, 2, LogReset(3), correlation=2)
+
+
 def test_a_batch_of_a_newer_epoch_than_was_asked_in_is_flagged() -> None:
     """inv:R20."""
     story = _story()
@@ -343,6 +367,32 @@ def test_each_kind_of_divergence_is_counted() -> None:
     assert counts["follower truncated: other epoch at the same length"] == 1
     assert counts["follower truncated: several epochs apart"] == 2
     assert counts["follower truncated: an empty epoch in between"] >= 1
+
+
+def test_a_late_answer_that_only_its_epoch_betrays_is_counted() -> None:
+    """Section 6, inv:R20, defect:K12: not an error, not one that the log has outgrown, not one of a node that was asked who leads."""
+    records = fetch.PartitionData(records=records_batch(1, 1, SECRET).data)
+    diverging = fetch.PartitionData(diverging_epoch=fetch.EpochEndOffset(epoch=0, end_offset=0))
+    refused = fetch.PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, records=b"x")
+    for part, leader, grown, counted in (
+        (records, 1, False, 1),
+        (diverging, 1, False, 1),
+        (refused, 1, False, 0),
+        (fetch.PartitionData(), 1, False, 0),
+        (records, 1, True, 0),
+        (records, 4, False, 0),
+    ):
+        story = _story()
+        story.start(2, leader_change(0, 1), role=Follower(epoch=1, leader_id=leader))
+        _asks(story, 2, 1)
+        story.follow(2, 2, 3)
+        if grown:
+            _asks(story, 2, 2, correlation=2)
+            _hears(story, 2, leader_change(1, 2), correlation=2)
+        answer = fetch.FetchResponse(responses=(fetch.FetchableTopicResponse(partitions=(part,)),))
+        event = RaftResponseArrived(correlation=1, response=answer, now_ms=0)
+        story.step(2, machines=[MachineStep("raft", event, [])])
+        assert story.markers.counts.get("late fetch answer of an older epoch dropped", 0) == counted
 
 
 def test_a_snapshot_over_a_longer_log_is_counted() -> None:
