@@ -54,8 +54,12 @@ class ClusterCounts:
             for partition in topic.partitions.values():
                 self._count(partition, -1)
         for change in delta.changed_topics.values():
-            self.topics += change.before is None
-            for _, (before, after) in change.partitions.items():
+            if change.before is None:
+                self.topics += 1
+                for partition in change.after.partitions.values():
+                    self._count(partition, 1)
+                continue
+            for before, after in change.partitions.values():
                 if before is not None:
                     self._count(before, -1)
                     self._note_election(before, after)
@@ -117,8 +121,11 @@ class BrokerCounts:
             for partition_id in topic.partitions:
                 self._forget((topic_id, partition_id))
         for topic_id, change in delta.changed_topics.items():
-            partitions = ((partition_id, each.after) for partition_id, each in change.partitions.items())
-            self._look(topic_id, change.after.name, partitions)
+            now = change.after
+            if change.before is None:
+                self._look(topic_id, now.name, now.partitions.items())
+            else:
+                self._look(topic_id, now.name, ((number, now.partitions[number]) for number in change.partitions))
         for topic in self._topics_set_anew(delta):
             self._look(topic.id, topic.name, topic.partitions.items())
 

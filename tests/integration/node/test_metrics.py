@@ -28,6 +28,7 @@ PARTITIONS = "kafka_controller_kafkacontroller_globalpartitioncount"
 QUEUE = "kafka_controller_controllereventmanager_eventqueuesize"
 LAG = "kafka_server_broker_metadata_metrics_last_applied_record_lag_ms"
 SELF_FENCED = "kafka_server_kafkaserver_selffenced"
+DOMAINS = ("server", "controller")
 EPOCH = "kafka_server_raft_metrics_current_epoch"
 UNKNOWN = "kafka_server_raft_metrics_number_unknown_voter_connections"
 
@@ -40,7 +41,7 @@ def state_of(found: dict[str, float]) -> str:
 
 
 def test_exactly_one_controller_is_active_and_a_broker_is_none() -> None:
-    """B-M01, B-M02, S4-14: before and after the active one is killed; all controllers count the same cluster; the broker has no controller's metrics."""
+    """B-M01, B-M02, B-M07, S4-14, S4-58, S4-59: before and after the active one is killed; all controllers count the same cluster; the broker has no controller's metrics."""
     with Cluster(controllers=3, brokers=1).with_metrics() as cluster:
         [broker] = cluster.brokers
         assert create(broker, "a", "b", partitions=3) == [0, 0]
@@ -62,6 +63,9 @@ def test_exactly_one_controller_is_active_and_a_broker_is_none() -> None:
         assert not [name for name in shown if name.startswith("kafka_controller_")]
         assert shown["kafka_server_replicamanager_leadercount"] == 6
         assert {one[EPOCH] for one in found.values()} == {shown[EPOCH]}
+        asked, committed = (f'kafka_{who}_controllerrequestlatency_count{{name="createTopics"}}' for who in DOMAINS)
+        assert (shown[asked], found[leader.node_id][committed]) == (1, 1)
+        assert all(one["kafka_log_logflushstats_logflushrateandtimems_count"] > 0 for one in found.values())
         leader.kill()
         others = [each for each in cluster.controllers if each is not leader]
         until(lambda: [each.metrics()[ACTIVE] for each in others].count(1) == 1)
