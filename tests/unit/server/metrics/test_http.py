@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.server.metrics.exposition import wants_openmetrics
 from headrace.server.metrics.http import (
@@ -271,3 +273,26 @@ def test_headers_are_read_as_http_has_them() -> None:
 def test_openmetrics_is_for_who_asks_for_it(accept: str, wanted: bool) -> None:
     """input:B79: whatever stands in the header, it decides between two texts and is in no answer."""
     assert wants_openmetrics(accept) is wanted
+
+
+@given(
+    st.lists(
+        st.one_of(st.binary(max_size=120), st.sampled_from([GET, b"\r\n\r\n", b"GET ", b" HTTP/1.1\r\n"])), max_size=6
+    )
+)
+def test_any_bytes_are_answered_or_cut(chunks: list[bytes]) -> None:
+    """input:B79: whatever comes, in whatever pieces: answers of HTTP, or none; never an exception, never metrics for what is no GET."""
+
+    async def ask() -> bytes:
+        pipe = connected(served())
+        for chunk in chunks:
+            if not pipe.ending:
+                pipe.protocol.data_received(chunk)
+            await rounds(3)
+        await rounds()
+        return pipe.written
+
+    written = asyncio.run(ask())
+    statuses = re.findall(rb"HTTP/1\.1 (\d+) ", written)
+    assert set(statuses) <= {b"200", b"400", b"404", b"405", b"431", b"505"}
+    assert statuses.count(b"200") <= b"".join(chunks).count(b"/metrics")
