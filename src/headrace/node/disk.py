@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _METADATA = TopicPartition("__cluster_metadata", 0)
 
+Paced = Callable[[Iterable[bytearray]], Iterable[bytearray]]
+"""Gives the same batches, perhaps with rests between them."""
+
 
 class NodeDisk:
     """The directories of one node: locked, checked, opened, closed; the same on a real disk and on a simulated one.
@@ -63,9 +66,14 @@ class NodeDisk:
         clock: Clock,
         host_name: str = "localhost",
         stopwatch: Callable[[], float] | None = None,
+        pace: Paced = iter,
     ) -> None:
-        """`host_name` is what others call this machine: it stands for an empty host. `stopwatch` is for the controller's statistics."""
+        """`host_name` is what others call this machine: it stands for an empty host. `stopwatch` is for the controller's statistics.
+
+        What a thread writes piece by piece goes through `pace`, which may let it rest in between.
+        """
         self.host_name = host_name
+        self._pace = pace
         self._stopwatch = stopwatch
         self._config = config
         self.clock = clock
@@ -276,7 +284,7 @@ class NodeDisk:
         assert snapshots is not None, "open_metadata comes first"
 
         def run() -> None:
-            self.snapshot_bytes = snapshots.write(job.snapshot_id, job.batches())
+            self.snapshot_bytes = snapshots.write(job.snapshot_id, self._pace(job.batches()))
             self.snapshot_ms = self.clock.now_ms()
 
         return run

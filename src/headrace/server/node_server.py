@@ -31,6 +31,7 @@ from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
+from headrace.server.pacing import Pace
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 from headrace.storage.os_files import OsFiles
 from headrace.wire.schema import Message
@@ -70,8 +71,14 @@ class NodeServer:
         self._rng = random.SystemRandom()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
         self._files = OsFiles()
+        self._pace = Pace()
         self._disk = NodeDisk(
-            config, files=self._files, clock=self._clock, host_name=socket.gethostname(), stopwatch=time.perf_counter
+            config,
+            files=self._files,
+            clock=self._clock,
+            host_name=socket.gethostname(),
+            stopwatch=time.perf_counter,
+            pace=self._pace,
         )
         self._journal: JournalFile | None = None
         self._metrics: MetricsService | None = None
@@ -437,7 +444,8 @@ class NodeServer:
             self._closing = asyncio.get_running_loop().create_task(self._close_everything(is_clean=is_clean))
 
     async def _jobs_done(self) -> None:
-        """Let running work end, within bounds: what is cut short is done again after the next start."""
+        """Let running work end, without rests and within bounds: what is cut short is done again after the next start."""
+        self._pace.hurry()
         pending = [task for task in self._jobs if task is not asyncio.current_task()]
         if pending:
             await asyncio.wait(pending, timeout=_JOBS_TIMEOUT_S)
