@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headrace.core.values import quick_value
 
 ANONYMOUS = "User:ANONYMOUS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RequestContext:
     """What a handler may know about a request beside its body.
 

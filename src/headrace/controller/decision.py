@@ -9,7 +9,7 @@ from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid, random_uuid
-from headrace.metadata.shared_values import quick_value
+from headrace.core.values import quick_value
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.values import quick_value
+
 if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
     from headrace.metadata.delta import MetadataDelta
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     Response = Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RequestCause:
     """Who asks: for messages, auditing and the version of the answer."""
 
@@ -57,7 +59,7 @@ class LeadershipEnded:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RecordsCommitted:
     """Every record below `upto` is committed; `image` is what became visible of them, and `delta` how it differs from the one before.
 
@@ -79,7 +81,7 @@ class OffsetsTaken:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RequestArrived:
     """A request for the active controller. `deadline_ms` (monotonic): past it, it is refused with REQUEST_TIMED_OUT (B-C27).
 
@@ -147,7 +149,7 @@ class AppendRecords:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Answer:
     """The answer to a `RequestArrived`; everything it tells is committed."""
 

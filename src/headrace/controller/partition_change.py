@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.controller.eligibility import Eligible
 from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
+from headrace.core.values import quick_value
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
 from headrace.metadata.replay import NO_LEADER_CHANGE, NO_RECOVERY_STATE_CHANGE
-from headrace.metadata.shared_values import quick_value
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import bumps_leader_epoch_on_isr_shrink, has_directory_assignment, partition_version
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.core.values import quick_value
 from headrace.metadata.image import ConfigResource, MetadataImage, PartitionRegistration, TopicImage
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class NewPartitions(Mapping[int, PartitionDelta]):
         return len(self._partitions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class TopicDelta:
     """One topic that is new or has changed partitions; `before` is None when the topic is new."""
 
@@ -81,7 +82,7 @@ class LocalChanges:
     removed: tuple[LocalPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class MetadataDelta:
     """From `previous` to `image`: which parts were touched. Order within each mapping is that of the records."""
 

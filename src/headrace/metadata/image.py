@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from immutables import Map
 
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.metadata.shared_values import quick_value
+from headrace.core.values import quick_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class TopicImage:
     partitions: Map[int, PartitionRegistration] = field(default_factory=Map)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class TopicsImage:
     """All topics, by name and by id; both maps always hold the same topics."""
 
@@ -106,7 +106,7 @@ class TopicsImage:
         return None if found is None else found.partitions.get(partition)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class BrokerRegistration:
     """A broker that registered. `broker_epoch` is the offset of its RegisterBrokerRecord."""
 
@@ -132,7 +132,7 @@ class BrokerRegistration:
         return next((each for each in self.end_points if each.name == listener), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class ControllerRegistration:
     """A controller that registered (RegisterControllerRecord, KIP-919)."""
 
@@ -143,7 +143,7 @@ class ControllerRegistration:
     features: Map[str, FeatureRange] = field(default_factory=Map)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class ClusterImage:
     """The registered brokers and controllers by id, fenced ones included."""
 
@@ -158,7 +158,7 @@ class ClusterImage:
                 yield broker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class FeaturesImage:
     """The finalized level of each feature; a feature that is not there has level 0."""
 
@@ -174,7 +174,7 @@ class FeaturesImage:
         return self.levels.get(name, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class ConfigsImage:
     """The dynamic settings. A resource without settings is not in the map."""
 
@@ -250,7 +250,7 @@ QuotaEntity = tuple[QuotaEntityPart, ...]
 """The parts sorted by type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class MetadataProvenance:
     """Up to where the image knows the log: the last offset contained, its epoch and its append time; -1 before the first."""
 
@@ -259,7 +259,7 @@ class MetadataProvenance:
     last_contained_log_time_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class MetadataImage:
     """Everything the metadata log says as of `provenance.last_contained_offset`."""
 

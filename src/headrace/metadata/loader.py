@@ -7,11 +7,11 @@ with AbortTransaction, not at all (KIP-868, C4). A record that is unknown or mak
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from headrace.core.errors import DecodeError
+from headrace.core.values import changed
 from headrace.metadata.compare import compare_images
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, MetadataProvenance
 from headrace.metadata.replay import ReplayError, replay, replay_all
@@ -93,7 +93,7 @@ class MetadataLoader:
         self._check()
         for batch in batches:
             self._load_batch(batch)
-            self._pending = replace(
+            self._pending = changed(
                 self._pending,
                 provenance=MetadataProvenance(
                     last_contained_offset=batch.last_offset,
@@ -122,7 +122,7 @@ class MetadataLoader:
             decoded = [self._decoded(data, f"record {first + n} {what}") for n, data in enumerate(part)]
             self._replay_run(decoded, lambda n, first=first: f"record {first + n} {what}")  # type: ignore[misc]
             first += len(part)
-        self._pending = replace(self._pending, provenance=provenance)
+        self._pending = changed(self._pending, provenance=provenance)
         delta = compare_images(self._published, self._pending)
         self._check_levels(delta)
         self.image = self._published = self._pending
@@ -181,7 +181,7 @@ class MetadataLoader:
                 last_contained_epoch=batch.epoch,
                 last_contained_log_time_ms=batch.timestamp,
             )
-            self.image = replace(self._pending, provenance=provenance)
+            self.image = changed(self._pending, provenance=provenance)
         self._in_transaction = True
         self._touched_in_transaction = Touched()
 

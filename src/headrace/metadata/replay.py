@@ -6,12 +6,12 @@ a record that does not fit the image (C18: the node stops; nothing is skipped). 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from immutables import Map
 
 from headrace.core.ids import MIGRATING_DIRECTORY
+from headrace.core.values import changed
 from headrace.metadata.image import (
     RESOURCE_TOPIC,
     AccessControlEntry,
@@ -92,9 +92,9 @@ def replay_all(image: MetadataImage, records: Iterable[Message]) -> MetadataImag
             run.add(kind, record)
             continue
         if run is not None:
-            image, run = replace(image, topics=run.finish()), None
+            image, run = changed(image, topics=run.finish()), None
         image = replay(image, record)
-    return image if run is None else replace(image, topics=run.finish())
+    return image if run is None else changed(image, topics=run.finish())
 
 
 # Brokers and controllers
@@ -102,7 +102,7 @@ def replay_all(image: MetadataImage, records: Iterable[Message]) -> MetadataImag
 
 def _with_broker(image: MetadataImage, broker: BrokerRegistration) -> MetadataImage:
     brokers = image.cluster.brokers.set(broker.broker_id, broker)
-    return replace(image, cluster=replace(image.cluster, brokers=brokers))
+    return changed(image, cluster=changed(image.cluster, brokers=brokers))
 
 
 def _registered(cluster: ClusterImage, broker_id: int, broker_epoch: int) -> BrokerRegistration:
@@ -139,15 +139,15 @@ def _register_broker(image: MetadataImage, record: RegisterBrokerRecord) -> Meta
 def _unregister_broker(image: MetadataImage, record: UnregisterBrokerRecord) -> MetadataImage:
     broker = _registered(image.cluster, record.broker_id, record.broker_epoch)
     brokers = image.cluster.brokers.delete(broker.broker_id)
-    return replace(image, cluster=replace(image.cluster, brokers=brokers))
+    return changed(image, cluster=changed(image.cluster, brokers=brokers))
 
 
 def _fence_broker(image: MetadataImage, record: FenceBrokerRecord) -> MetadataImage:
-    return _with_broker(image, replace(_registered(image.cluster, record.id, record.epoch), fenced=True))
+    return _with_broker(image, changed(_registered(image.cluster, record.id, record.epoch), fenced=True))
 
 
 def _unfence_broker(image: MetadataImage, record: UnfenceBrokerRecord) -> MetadataImage:
-    return _with_broker(image, replace(_registered(image.cluster, record.id, record.epoch), fenced=False))
+    return _with_broker(image, changed(_registered(image.cluster, record.id, record.epoch), fenced=False))
 
 
 def _change_registration(image: MetadataImage, record: BrokerRegistrationChangeRecord) -> MetadataImage:
@@ -160,7 +160,7 @@ def _change_registration(image: MetadataImage, record: BrokerRegistrationChangeR
         )
     return _with_broker(
         image,
-        replace(
+        changed(
             broker,
             fenced=broker.fenced if record.fenced == 0 else record.fenced == 1,
             in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
@@ -183,7 +183,7 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
         features=Map({f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in record.features}),
     )
     controllers = image.cluster.controllers.set(controller.controller_id, controller)
-    return replace(image, cluster=replace(image.cluster, controllers=controllers))
+    return changed(image, cluster=changed(image.cluster, controllers=controllers))
 
 
 # Topics and partitions
@@ -256,14 +256,14 @@ class _TopicsRun:
 def _replay_topic(image: MetadataImage, record: Message) -> MetadataImage:
     run = _TopicsRun(image.topics)
     run.add(record.SCHEMA.api_key, record)
-    return replace(image, topics=run.finish())
+    return changed(image, topics=run.finish())
 
 
 def _with_topic(image: MetadataImage, topic: TopicImage) -> MetadataImage:
     topics = TopicsImage(
         by_name=image.topics.by_name.set(topic.name, topic), by_id=image.topics.by_id.set(topic.id, topic)
     )
-    return replace(image, topics=topics)
+    return changed(image, topics=topics)
 
 
 def _new_partition(record: PartitionRecord) -> PartitionRegistration:
@@ -329,7 +329,7 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> MetadataIm
     resource = ConfigResource(RESOURCE_TOPIC, topic.name)
     if resource in configs.by_resource:
         configs = ConfigsImage(by_resource=configs.by_resource.delete(resource))
-    return replace(image, topics=topics, configs=configs)
+    return changed(image, topics=topics, configs=configs)
 
 
 def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> MetadataImage:
@@ -342,13 +342,13 @@ def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> MetadataImage:
         for partition_id in sorted(topic.partitions):
             before = topic.partitions[partition_id]
             if before.eligible_leader_replicas or before.last_known_elr:
-                after = replace(
+                after = changed(
                     before,
                     eligible_leader_replicas=(),
                     last_known_elr=(),
                     partition_epoch=before.partition_epoch + 1,
                 )
-                topic = replace(topic, partitions=topic.partitions.set(partition_id, after))
+                topic = changed(topic, partitions=topic.partitions.set(partition_id, after))
         image = _with_topic(image, topic)
     return image
 
@@ -368,7 +368,7 @@ def _set_config(image: MetadataImage, record: ConfigRecord) -> MetadataImage:
         by_resource = by_resource.set(resource, settings)
     elif resource in by_resource:
         by_resource = by_resource.delete(resource)
-    return replace(image, configs=ConfigsImage(by_resource=by_resource))
+    return changed(image, configs=ConfigsImage(by_resource=by_resource))
 
 
 def _set_feature_level(image: MetadataImage, record: FeatureLevelRecord) -> MetadataImage:
@@ -377,13 +377,13 @@ def _set_feature_level(image: MetadataImage, record: FeatureLevelRecord) -> Meta
         levels = levels.set(record.name, record.feature_level)
     elif record.name in levels:
         levels = levels.delete(record.name)
-    return replace(image, features=FeaturesImage(levels=levels))
+    return changed(image, features=FeaturesImage(levels=levels))
 
 
 def _set_producer_ids(image: MetadataImage, record: ProducerIdsRecord) -> MetadataImage:
     if record.next_producer_id < image.next_producer_id:
         raise ReplayError(f"next producer id {record.next_producer_id} is below {image.next_producer_id}")
-    return replace(image, next_producer_id=record.next_producer_id)
+    return changed(image, next_producer_id=record.next_producer_id)
 
 
 def _set_client_quota(image: MetadataImage, record: ClientQuotaRecord) -> MetadataImage:
@@ -396,8 +396,8 @@ def _set_client_quota(image: MetadataImage, record: ClientQuotaRecord) -> Metada
     else:
         raise ReplayError(f"quota {record.key} of {entity} cannot be removed: it is not set")
     if quotas:
-        return replace(image, client_quotas=image.client_quotas.set(entity, quotas))
-    return replace(image, client_quotas=image.client_quotas.delete(entity))
+        return changed(image, client_quotas=image.client_quotas.set(entity, quotas))
+    return changed(image, client_quotas=image.client_quotas.delete(entity))
 
 
 # Security
@@ -414,13 +414,13 @@ def _add_acl(image: MetadataImage, record: AccessControlEntryRecord) -> Metadata
         operation=record.operation,
         permission_type=record.permission_type,
     )
-    return replace(image, acls=image.acls.set(acl.id, acl))
+    return changed(image, acls=image.acls.set(acl.id, acl))
 
 
 def _remove_acl(image: MetadataImage, record: RemoveAccessControlEntryRecord) -> MetadataImage:
     if record.id not in image.acls:
         raise ReplayError(f"cannot remove the unknown ACL {record.id}")
-    return replace(image, acls=image.acls.delete(record.id))
+    return changed(image, acls=image.acls.delete(record.id))
 
 
 def _set_scram(image: MetadataImage, record: UserScramCredentialRecord) -> MetadataImage:
@@ -432,14 +432,14 @@ def _set_scram(image: MetadataImage, record: UserScramCredentialRecord) -> Metad
         server_key=bytes(record.server_key),
         iterations=record.iterations,
     )
-    return replace(image, scram=image.scram.set((record.name, record.mechanism), credential))
+    return changed(image, scram=image.scram.set((record.name, record.mechanism), credential))
 
 
 def _remove_scram(image: MetadataImage, record: RemoveUserScramCredentialRecord) -> MetadataImage:
     key = (record.name, record.mechanism)
     if key not in image.scram:
         raise ReplayError(f"cannot remove the unknown SCRAM credential of {record.name}, mechanism {record.mechanism}")
-    return replace(image, scram=image.scram.delete(key))
+    return changed(image, scram=image.scram.delete(key))
 
 
 def _set_token(image: MetadataImage, record: DelegationTokenRecord) -> MetadataImage:
@@ -452,13 +452,13 @@ def _set_token(image: MetadataImage, record: DelegationTokenRecord) -> MetadataI
         max_timestamp=record.max_timestamp,
         expiration_timestamp=record.expiration_timestamp,
     )
-    return replace(image, delegation_tokens=image.delegation_tokens.set(token.token_id, token))
+    return changed(image, delegation_tokens=image.delegation_tokens.set(token.token_id, token))
 
 
 def _remove_token(image: MetadataImage, record: RemoveDelegationTokenRecord) -> MetadataImage:
     if record.token_id not in image.delegation_tokens:
         raise ReplayError(f"cannot remove the unknown delegation token {record.token_id}")
-    return replace(image, delegation_tokens=image.delegation_tokens.delete(record.token_id))
+    return changed(image, delegation_tokens=image.delegation_tokens.delete(record.token_id))
 
 
 def _nothing(image: MetadataImage, _record: Message) -> MetadataImage:

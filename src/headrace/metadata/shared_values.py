@@ -1,15 +1,12 @@
 """How do a million partitions fit in memory?
 
-Most of them have one of few replica lists, and an ISR equal to it, so equal tuples are kept once. And the class of a partition is made
-without the cost of `frozen`: an `__init__` that goes through `object.__setattr__` takes three times as long.
+Most of them have one of few replica lists, and an ISR equal to it, so equal tuples are kept once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, dataclass_transform
+from typing import Any, Final, TypeVar
 
-T = TypeVar("T")
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 MAX_SHARED: Final = 131_072
@@ -27,9 +24,3 @@ def shared(value: TupleT) -> TupleT:
         _shared.clear()
     _shared[value] = value
     return value
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def quick_value(cls: type[T]) -> type[T]:
-    """A dataclass with slots that is immutable to the type checker only."""
-    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)

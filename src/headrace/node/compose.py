@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import random_uuid
+from headrace.core.values import quick_value
 from headrace.node.directories import refuse_unsupported_features
 from headrace.node.lifecycle import BrokerIdentity, RecoverLogs
 from headrace.node.machine import NodeEffect, NodeMachine
@@ -51,7 +52,7 @@ class Lane(Enum):
     LOGS = "logs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class DiskJob:
     """Work for the disk: `run` in a thread (it blocks), then `finish` where the machine runs.
 

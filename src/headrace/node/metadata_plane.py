@@ -33,6 +33,7 @@ from headrace.controller.events import (
 from headrace.controller.events import OffsetsTaken as ControllerOffsetsTaken
 from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import quick_value
 from headrace.metadata.image import MetadataProvenance
 from headrace.metadata.snapshot import snapshot_content
 from headrace.node.witness import QuorumWitness
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from headrace.raft.voters import VoterSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Publish:
     """Committed metadata changed: hand the delta to the publishers, in their fixed order."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
 from headrace.core.peers import Destination, SendFailure
+from headrace.core.values import quick_value
 from headrace.wire.schema import Message
 
 
@@ -28,7 +28,7 @@ class Purpose(Enum):
     """Questions of the quorum to an address that may stand for several nodes: the connection ends with the answer (S4-01, S4-17)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class SendRequest:
     """Send a request on this node's connection to `to` for `purpose`, connecting first when there is none.
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.peers import Destination as Destination
 from headrace.core.peers import SendFailure as SendFailure
+from headrace.core.values import quick_value
 
 if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
@@ -120,7 +121,7 @@ class QuorumStateStored:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class LogFlushed:
     """Everything below `upto` of the metadata log is on disk (exclusive)."""
 
@@ -142,7 +143,7 @@ class RecordsOffered:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RaftRequestArrived:
     """A peer, an observer or a tool asks; exactly one `AnswerRaftRequest` with the same `token` follows, now or later.
 
@@ -156,7 +157,7 @@ class RaftRequestArrived:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class RaftResponseArrived:
     """The answer to `SendRaftRequest` with this `correlation`. An answer that came too late may be fed: it changes nothing."""
 
@@ -267,7 +268,7 @@ class FlushLog:
     """Flush the metadata log off the loop, then feed `LogFlushed`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class HighWatermarkAdvanced:
     """Records below `to` are committed: give them to the metadata loader."""
 
@@ -315,7 +316,7 @@ class LeaderChanged:
     end_points: tuple[VoterEndPoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class AnswerRaftRequest:
     """The answer to a `RaftRequestArrived`."""
 
@@ -323,7 +324,7 @@ class AnswerRaftRequest:
     response: RaftResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class SendRaftRequest:
     """Send `request` in the highest version that both ends know; fields that a version lacks are left out when it allows that."""
 

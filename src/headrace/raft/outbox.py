@@ -6,11 +6,11 @@ At most one request of a purpose to a peer at a time. A peer that does not answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.core.peers import Destination, SendFailure
+from headrace.core.values import quick_value
 from headrace.raft.events import SendRaftRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Purpose(Enum):
     JOIN = "join"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Flight:
     """A request on its way: sent in `epoch` to `to`; `position` is where a fetch of log or snapshot began."""
 

@@ -6,12 +6,12 @@ that wait for records, for the high watermark (KIP-1166), or for their time to r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import quick_value
 from headrace.log.ports import OutOfRange
 from headrace.raft import serving
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived
@@ -35,7 +35,7 @@ MAX_WAITING_FETCHES = 10_000
 """More fetches than this do not wait: they are answered empty at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class _WaitingFetch:
     event: RaftRequestArrived
     request: FetchRequest

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import quick_value
 from headrace.raft.replicas import ReplicaProgress
 from headrace.raft.replication import Diverging, NeedsSnapshot, Position
 from headrace.raft.roles import Leader, Role
@@ -26,7 +27,7 @@ METADATA_TOPIC = "__cluster_metadata"
 NO_SNAPSHOT = OffsetAndEpoch(-1, -1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class LeaderHint:
     """Who leads, told in every answer; `leader_id` -1 = unknown. `end_point` is that of the asker's listener."""
 
@@ -116,7 +117,7 @@ def end_epoch_answer(error: ErrorCode, hint: LeaderHint, *, version: int) -> end
     return end_quorum_epoch.EndQuorumEpochResponse(topics=(topic,), node_endpoints=nodes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class FetchOutcome:
     """What a fetch of the metadata log is answered with. Offsets -1 = unknown."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.values import quick_value
 from headrace.wire.codec import decode, encode
 from headrace.wire.raft_records.kraft_version_record import KRaftVersionRecord
 from headrace.wire.raft_records.voters_record import Endpoint, KRaftVersionFeature, VotersRecord
@@ -28,7 +29,7 @@ class VoterEndPoint(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Voter:
     """One voter. `directory_id` is the zero uuid for a static voter: any directory of that node counts."""
 

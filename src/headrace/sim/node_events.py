@@ -5,26 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.values import quick_value
+
 if TYPE_CHECKING:
     from headrace.core.peers import SendFailure
     from headrace.node.machine import NodeEffect
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class DiskDone:
     """Work for the disk is done, or failed: the event of a step."""
 
     effect: NodeEffect
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class TimePassed:
     """A deadline of the node has come: the event of a step."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Unheard:
     """A request has no answer: the event of a step."""
 

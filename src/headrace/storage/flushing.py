@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import DiskFull, File, Files
+from headrace.core.values import quick_value
 from headrace.storage.checkpoints import write_epochs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class ToSync:
     """What one flush makes durable, in this order: `logs`, files by name, the directories' names, the epoch table.
 

@@ -22,6 +22,7 @@ from headrace.controller.events import (
     TimeAdvanced,
 )
 from headrace.core.error_code import ErrorCode
+from headrace.core.values import quick_value
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.replay import ReplayError, replay_all
 from headrace.raft.roles import Leader
@@ -84,7 +85,7 @@ class Reign:
     """By token."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class Decided:
     """One event of an active controller and what it led to. `base_offset` is that of the first of `records`."""
 
