@@ -85,6 +85,8 @@ class Images(Group):
         super().__init__(scene)
         self._seen: dict[int, tuple[Life, int]] = {}
         self._broken_lives: set[tuple[int, int]] = set()
+        self._rebuilt = 0
+        """So many committed batches were replayed from nothing, and found to mean what was seen."""
 
     def before_changes(self) -> Mapping[type, Handler]:
         """C18: a loader that failed takes nothing more."""
@@ -158,9 +160,12 @@ class Images(Group):
     def at_end(self, cluster: ClusterView) -> None:
         """The whole log once more, from nothing, in one go."""
         self.now_and_then(cluster)
+        replayed = self.ghost.committed.replayed
+        if len(replayed) == self._rebuilt:
+            return
         loader = MetadataLoader()
         try:
-            loader.load_batches([each.batch for each in self.ghost.committed.replayed])
+            loader.load_batches([each.batch for each in replayed])
         except MetadataFault as fault:
             raise self.broken("C18", f"the committed log cannot be replayed: {fault}") from fault
         truth = self.ghost.committed.image_at(self.ghost.committed.end)
@@ -168,3 +173,4 @@ class Images(Group):
             where = images_differ(loader.image, truth)
             if where:
                 raise self.broken("C2", f"a rebuild from nothing has other {where}")
+        self._rebuilt = len(replayed)

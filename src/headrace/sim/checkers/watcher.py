@@ -46,14 +46,14 @@ class Watcher:
         self.scene = Scene()
         self.ghost = self.scene.ghost
         self.groups = [make(self.scene) for make in groups]
-        self._before: defaultdict[type, list[Handler]] = defaultdict(list)
-        self._after: defaultdict[type, list[Handler]] = defaultdict(list)
+        before: defaultdict[type, list[Handler]] = defaultdict(list)
+        after: defaultdict[type, list[Handler]] = defaultdict(list)
         self._machine: defaultdict[type, list[Handler]] = defaultdict(list)
         self._effect: defaultdict[type, list[Handler]] = defaultdict(list)
         for group in self.groups:
             for table, wanted in (
-                (self._before, group.before_changes()),
-                (self._after, group.after_changes()),
+                (before, group.before_changes()),
+                (after, group.after_changes()),
                 (self._machine, group.machine_events()),
                 (self._effect, group.machine_effects()),
             ):
@@ -62,7 +62,7 @@ class Watcher:
         self._role = _overriding(self.groups, "role_changed")
         self._high_watermark = _overriding(self.groups, "high_watermark_changed")
         self._committed = _overriding(self.groups, "committed")
-        self._take: dict[type, Handler] = {
+        take: dict[type, Handler] = {
             LogReset: self._log_reset,
             LogAppended: self._log_appended,
             LogTruncated: self._log_truncated,
@@ -76,6 +76,11 @@ class Watcher:
             LeadershipTaken: self._leadership_taken,
             LeadershipGone: self._leadership_gone,
         }
+        self._heard: dict[type, tuple[Handler, ...]] = {
+            kind: (*before.get(kind, ()), *((take[kind],) if kind in take else ()), *after.get(kind, ()))
+            for kind in {**before, **take, **after}
+        }
+        """Who hears of a change: those that compare, the ghost, those that judge."""
 
     # --- the checker's face ---
 
@@ -185,13 +190,7 @@ class Watcher:
 
     def _changes(self, life: Life, changes: Sequence[object]) -> None:
         for change in changes:
-            kind = type(change)
-            for handler in self._before.get(kind, ()):
-                handler(life, change)
-            take = self._take.get(kind)
-            if take is not None:
-                take(life, change)
-            for handler in self._after.get(kind, ()):
+            for handler in self._heard.get(type(change), ()):
                 handler(life, change)
 
     def _tell_committed(self) -> None:
