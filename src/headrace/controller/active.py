@@ -140,8 +140,11 @@ class Active:
         """When time must be told next."""
         if self.moves:
             return self.continue_at_ms
-        deadlines = (self.heartbeats.next_expiry_ms(), self.no_op_at_ms, self.balance_at_ms, self.unclean_at_ms)
-        return min((each for each in deadlines if each is not None), default=None)
+        due = self.heartbeats.next_expiry_ms()
+        for at_ms in (self.no_op_at_ms, self.balance_at_ms, self.unclean_at_ms):
+            if at_ms is not None and (due is None or at_ms < due):
+                due = at_ms
+        return due
 
     def situation(self, cause: RequestCause, now_ms: int) -> Situation:
         """What a decision may look at now."""

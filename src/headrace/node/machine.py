@@ -348,7 +348,9 @@ class NodeMachine:
         """When `tick` has something to do; None when nothing waits for time. For drivers that need not tick steadily."""
         due = self._plane.next_deadline_ms()
         for part in self._timed:
-            due = sooner(due, part())
+            at_ms = part()
+            if at_ms is not None and (due is None or at_ms < due):
+                due = at_ms
         return due if self.broker is None else sooner(due, self._shrink_at_ms)
 
     # --- routing ---

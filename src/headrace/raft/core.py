@@ -64,6 +64,7 @@ class RaftCore:
         self.wake_ms: int | None = None
         self._leader_found: Destination | None = None
         self._leader_found_for: Role | None = None
+        self._hint: tuple[Role, str, LeaderHint] | None = None
         self._stored = state
         self._stores_begun = 0
         self._stores_done = 0
@@ -155,6 +156,12 @@ class RaftCore:
 
     def hint(self, listener: str) -> LeaderHint:
         """Who leads, and where the asker's listener finds it."""
+        known = self._hint
+        if known is None or known[0] is not self.role or known[1] != listener:
+            known = self._hint = (self.role, listener, self._find_hint(listener))
+        return known[2]
+
+    def _find_hint(self, listener: str) -> LeaderHint:
         end_point = next((each for each in self.leader_end_points if each.name == listener), None)
         if end_point is None and not isinstance(self.role, Leader):
             end_point = find_end_point(self.leader_end_points, self.config.listener)

@@ -12,6 +12,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from headrace.core.errors import StorageFault
@@ -30,7 +31,7 @@ class Op(NamedTuple):
     data: bytes = b""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Node:
     """A file (with `data`) or a directory (with `entries`)."""
 
@@ -38,6 +39,12 @@ class Node:
     is_directory: bool
     data: bytearray = field(default_factory=bytearray)
     entries: dict[str, Node] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=4_096)
+def _parts(path: str) -> tuple[str, ...]:
+    """The names on the way to a file or directory."""
+    return tuple(part for part in path.split("/") if part)
 
 
 class LossyFile:
@@ -61,8 +68,9 @@ class LossyFile:
 
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """Write all of `data`."""
-        self._files.note(Op("write", self._node.number, offset=offset, data=bytes(data)))
-        write_at(self._node.data, bytes(data), offset)
+        written = bytes(data)
+        self._files.note(Op("write", self._node.number, "", 0, "", offset, written))
+        write_at(self._node.data, written, offset)
 
     def truncate(self, size: int, /) -> None:
         """Make the file `size` bytes long."""
@@ -103,10 +111,8 @@ class LossyFiles:
 
     def _find(self, path: str) -> Node | None:
         node = self.root
-        for part in path.strip("/").split("/"):
-            if not part:
-                continue
-            found = node.entries.get(part) if node.is_directory else None
+        for part in _parts(path):
+            found = node.entries.get(part)
             if found is None:
                 return None
             node = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from headrace.sim.plan import LEVELS, Plan
 from headrace.sim.report import last_steps, step_at_hand
 
 STEPS_SHOWN: Final = 200
+_NEW_OBJECTS: Final = 50_000
+"""The garbage collector looks after so many: what a run makes lives on, or is gone without it."""
 
 
 def run(key: RunKey, *, plan: Plan | None = None, is_full_trace: bool = False) -> RunResult:
@@ -31,6 +34,8 @@ def run(key: RunKey, *, plan: Plan | None = None, is_full_trace: bool = False) -
 def judged_run(key: RunKey, cluster: SimCluster, go: Callable[[], None]) -> RunResult:
     """Run a cluster and say how it went. Whatever a node's code raises is a failure too: no input may do that."""
     failure: Failure | None = None
+    usual = gc.get_threshold()
+    gc.set_threshold(max(usual[0], _NEW_OBJECTS), *usual[1:])
     try:
         go()
     except InvariantBroken as broken:
@@ -39,6 +44,8 @@ def judged_run(key: RunKey, cluster: SimCluster, go: Callable[[], None]) -> RunR
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}:{place.lineno} in {place.name})"
         failure = _failure(key, cluster, ("exception", text), (cluster.world.step.node.node_id,))
+    finally:
+        gc.set_threshold(*usual)
     return RunResult(
         key=key,
         steps=cluster.world.steps,

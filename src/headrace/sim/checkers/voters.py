@@ -125,6 +125,8 @@ class _Watch:
     heard: dict[tuple[int, Uuid], int] = field(default_factory=dict)
     voters: frozenset[tuple[int, Uuid]] | None = None
     """Those that counted when it was last looked at."""
+    in_force: VoterSet | None = None
+    """What named them."""
     overdue_since_ms: int | None = None
 
 
@@ -206,13 +208,15 @@ class CheckQuorum(Group):
 
     def _heard_ms(self, life: Life, watch: _Watch, term: Term, now_ms: int) -> int:
         """Since when a majority of the voters is unheard: the time at which the slowest member of the best majority spoke."""
-        voters = life.disk.log.voters.voters
+        in_force = life.disk.log.voters
+        voters = in_force.voters
         if not voters:
             return now_ms
-        self._note_voters(watch, frozenset((each.voter_id, each.directory_id) for each in voters), now_ms)
-        times = sorted(
-            (self._last(life, watch, each.voter_id, each.directory_id, now_ms) for each in voters), reverse=True
-        )
+        if watch.in_force is not in_force:
+            watch.in_force = in_force
+            self._note_voters(watch, frozenset((each.voter_id, each.directory_id) for each in voters), now_ms)
+        times = [self._last(life, watch, each.voter_id, each.directory_id, now_ms) for each in voters]
+        times.sort(reverse=True)
         return times[majority_of(len(times)) - 1]
 
     def _note_voters(self, watch: _Watch, voters: frozenset[tuple[int, Uuid]], now_ms: int) -> None:
@@ -224,9 +228,12 @@ class CheckQuorum(Group):
     def _last(self, life: Life, watch: _Watch, voter_id: int, directory_id: Uuid, now_ms: int) -> int:
         if voter_id == life.node_id and directory_id in (ZERO_UUID, life.disk.key[1]):
             return now_ms
-        times = [
-            at
-            for key, at in watch.heard.items()
-            if key[0] == voter_id and (ZERO_UUID in (key[1], directory_id) or key[1] == directory_id)
-        ]
-        return max(times, default=watch.since_ms)
+        last: int | None = None
+        for (asker_id, its_directory), at in watch.heard.items():
+            if (
+                asker_id == voter_id
+                and (last is None or at > last)
+                and (its_directory == directory_id or ZERO_UUID in (its_directory, directory_id))
+            ):
+                last = at
+        return watch.since_ms if last is None else last
