@@ -10,11 +10,16 @@ from typing import NamedTuple
 from headrace.sim.checkers import all_checkers
 from headrace.sim.cluster import SimCluster
 from headrace.sim.observation import InvariantBroken
-from headrace.sim.plan import Plan, draw_cluster_plan, draw_quorum_plan
-from tools.mutants import controller_defects, disk_defects, raft_defects
+from headrace.sim.plan import Plan, draw_plan
+from tools.mutants import controller_defects, disk_defects, partition_defects, raft_defects
 from tools.mutants.planting import Defect, planted
 
-DEFECTS: tuple[Defect, ...] = (*raft_defects.DEFECTS, *controller_defects.DEFECTS, *disk_defects.DEFECTS)
+DEFECTS: tuple[Defect, ...] = (
+    *raft_defects.DEFECTS,
+    *controller_defects.DEFECTS,
+    *disk_defects.DEFECTS,
+    *partition_defects.DEFECTS,
+)
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 
 
@@ -32,7 +37,7 @@ class Found(NamedTuple):
 
 def plan_of(seed: int, level: str) -> Plan:
     """The very run that `headrace sim --level LEVEL --seed SEED` makes."""
-    return draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
+    return draw_plan(level, seed, {})
 
 
 def run(seed: int, level: str, defect: Defect | None, *, max_steps: int | None = None) -> Found | None:

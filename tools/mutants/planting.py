@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from headrace.sim.faults import FaultKind
     from headrace.sim.plan import Plan
+
+
+ABSENT: Final = object()
+"""Stands for what was not there before."""
 
 
 class Planting:
@@ -27,6 +31,12 @@ class Planting:
         setattr(owner, name, value)
         return honest
 
+    def add(self, owner: type, name: str, value: Any) -> None:
+        """Put `value` where `owner` has nothing by this name."""
+        assert name not in vars(owner), f"{owner.__name__}.{name} is there"
+        self.replaced.append((owner, name, ABSENT))
+        setattr(owner, name, value)
+
     def replace_everywhere(self, honest: Callable[..., Any], value: Callable[..., Any], *modules: Any) -> None:
         """Put `value` in the place of a function in each of the modules that use it by its name."""
         for module in modules:
@@ -36,7 +46,10 @@ class Planting:
         """As it was."""
         while self.replaced:
             owner, name, honest = self.replaced.pop()
-            setattr(owner, name, honest)
+            if honest is ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, honest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
-    help="quorum: controllers and scripted clients; cluster: whole brokers too. Default: cluster with --brokers, else quorum.",
+    help="quorum: controllers and scripted clients; cluster: whole brokers too; partitions: replicas that move, elections and reads as well. "
+    "Default: cluster with --brokers, else quorum.",
 )
 @click.option("--controllers", type=click.IntRange(1, 9), metavar="N", help="Nodes with the controller role.")
 @click.option("--voters", type=click.IntRange(1, 9), metavar="N", help="How many of them are voters at first.")

@@ -2,7 +2,7 @@
 
     build      nodes with formatted disks, clients, the list of faults, checkers
     break      until `faults_until_ms`: faults happen, clients call
-    heal       faults stop, everything restarts, clients go on and then rest; checks of liveness
+    heal       faults stop, everything restarts, clients go on and then rest, those last that lead partitions; checks of liveness
     judge      what must be true at the end
 
 One seed decides all of it. `SimCluster` implements `observation.ClusterView`.
@@ -16,13 +16,15 @@ from headrace.core.ids import Uuid
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
 from headrace.core.node_config import NodeConfig
 from headrace.raft.roles import Leader
-from headrace.sim.clients import LONGEST_CALL_MS, Admin, Client, Operator, ScriptedBroker
+from headrace.sim.administrators import Admin, Operator
+from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
 from headrace.sim.havoc import Havoc
 from headrace.sim.looking_on import DATA
 from headrace.sim.node import SimNode
 from headrace.sim.observation import Checker, Crash, InvariantBroken
+from headrace.sim.scripted_broker import LeadingBroker, ScriptedBroker
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT, NEWEST_VERSIONS
 from headrace.sim.trace import Trace
 from headrace.sim.world import World
@@ -55,6 +57,7 @@ class SimCluster:
         self.world.network.versions.update(plan.versions)
         self.is_healing = False
         self.clients_rest = False
+        self.admins_rest = False
         self.think_ms = plan.think_ms
         self.voter_change_ms = 2_000
         self.fewest_voters = min(plan.voters, 3)
@@ -172,11 +175,12 @@ class SimCluster:
             clients.append(Operator(self, -100))
         if plan.changes_voters and plan.seed % 2:
             clients.append(Operator(self, -101))
+        make_broker = LeadingBroker if plan.has_leaders else ScriptedBroker
         for number in range(plan.scripted_brokers):
             broker_id = FIRST_BROKER_ID + 100 + number
             rack = self.rack_of(broker_id)
             clients.append(
-                ScriptedBroker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
+                make_broker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
             )
         return clients
 
@@ -188,6 +192,8 @@ class SimCluster:
         self.run_until(self.plan.faults_until_ms)
         self.heal()
         self._run_until_true(self.has_common_leader, self.plan.heal_ms)
+        if self.plan.has_leaders:
+            self._settle()
         self.rest()
         self._run_until_true(self._is_judged_well, self.settle_ms)
         self.judge()
@@ -241,12 +247,7 @@ class SimCluster:
         )
 
     def _is_judged_well(self) -> bool:
-        try:
-            for checker in self._checkers:
-                checker.at_end(self)
-        except InvariantBroken:
-            return False
-        return True
+        return _holds([checker.at_end for checker in self._checkers], self)
 
     def heal(self) -> None:
         """Faults stop; everything restarts."""
@@ -256,6 +257,18 @@ class SimCluster:
     def rest(self) -> None:
         """Clients make no more calls."""
         self.clients_rest = True
+
+    def _settle(self) -> None:
+        """Administrators rest, and brokers bring to its end what was begun. Raises InvariantBroken when that takes too long."""
+        self.admins_rest = True
+        self._run_until_true(self._is_settled, self.settle_ms + 4 * self.broker_session_timeout_ms)
+        for checker in self._checkers:
+            checker.settled(self)
+
+    def _is_settled(self) -> bool:
+        if any(client.is_waiting for client in self.clients if client.is_at_rest):
+            return False
+        return _holds([checker.settled for checker in self._checkers], self)
 
     def judge_safety(self) -> None:
         """The costly checks of what must hold at any time."""
@@ -313,3 +326,13 @@ class SimCluster:
         if self.broken is None:
             self.broken = broken
             self.world.is_over = True
+
+
+def _holds(checks: Sequence[Callable[[SimCluster], None]], cluster: SimCluster) -> bool:
+    """Nothing that one of these checks looks at is broken."""
+    try:
+        for check in checks:
+            check(cluster)
+    except InvariantBroken:
+        return False
+    return True

@@ -40,6 +40,19 @@ REQUIRED: Final[dict[str, int]] = {
     "broker unfenced": 20,
     "unclean registration left an isr": 20,
     "request refused: older broker epoch": 20,
+    # What is asked of partitions
+    "reassignment begun": 100,
+    "reassignment changed": 50,
+    "reassignment completed": 50,
+    "reassignment completed at once": 20,
+    "reassignment cancelled": 50,
+    "preferred election on request": 20,
+    "unclean election on request": 5,
+    "unclean leader election": 50,
+    "partition recovered after an unclean election": 50,
+    "read of a broker": 100,
+    "read of a controller": 200,
+    "read after an acknowledged change": 200,
 }
 """Marker -> how often a CI run (`make sim`) must reach it."""
 

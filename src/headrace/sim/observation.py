@@ -403,5 +403,8 @@ class Checker(Protocol):
     def now_and_then(self, cluster: ClusterView) -> None:
         """Every 1,000 steps and at the end: the costly checks (frequency k)."""
 
+    def settled(self, cluster: ClusterView) -> None:
+        """After healing, while whoever leads partitions still works, and nobody else asks for anything: what must have come to its end."""
+
     def at_end(self, cluster: ClusterView) -> None:
         """After healing: the checks of liveness (frequency e)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +18,8 @@ class Plan:
     """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
 
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
-    the heartbeats of these ask to be fenced.
+    the heartbeats of these ask to be fenced. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
+    for elections (`elects`), and read what became of it (`reads`).
     """
 
     seed: int
@@ -38,7 +39,15 @@ class Plan:
     heal_ms: int = 20_000
     think_ms: int = 200
     wants_fence: float = 0.01
+    moves_replicas: bool = False
+    elects: bool = False
+    reads: bool = False
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def has_leaders(self) -> bool:
+        """Scripted brokers lead their partitions: replicas that come get in sync, lost leaders are replaced and recover."""
+        return self.scripted_brokers > 0 and not self.brokers and (self.moves_replicas or self.elects)
 
     def with_limits(self, limits: Limits) -> Plan:
         """The same run within other limits."""
@@ -200,19 +209,21 @@ def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
     return replace(plan, faults=tuple(faults))
 
 
-LEVELS: Final = ("quorum", "cluster")
-"""`quorum`: controllers and scripted clients only; `cluster`: whole brokers too."""
+LEVELS: Final = ("quorum", "cluster", "partitions")
+"""`quorum`: controllers and scripted clients only; `cluster`: whole brokers too; `partitions`: either, with more asked of partitions."""
 
 _SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "racks")
 
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
-    plan = draw_quorum_plan(seed) if level == "quorum" else draw_cluster_plan(seed)
+    plan = _DRAWN[level](seed)
     sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
     if "controllers" in sizes:
         sizes.setdefault("voters", sizes["controllers"])
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
+    if plan.brokers and plan.moves_replicas:  # what moves to whole brokers would never get in sync
+        plan = replace(plan, moves_replicas=False)
     if "seconds" in options:
         plan = replace(plan, faults_until_ms=1_000 * int(str(options["seconds"])))
     if "faults" in options or "seconds" in options or "every_ms" in options:
@@ -264,3 +275,41 @@ def draw_cluster_plan(seed: int, *, length_ms: int = 15_000) -> Plan:
         heal_ms=10 * limits.controller_quorum_election_timeout_ms + 2 * limits.broker_session_timeout_ms,
         think_ms=chance.choice((50, 200, 400)),
     )
+
+
+def draw_partitions_plan(seed: int) -> Plan:
+    """A run in which replicas move, leaders are lost for good, and what became of it is read: by turns, and all three together.
+
+    Every fourth has whole brokers, whose replicas never get in sync (records are not simulated): there nothing moves. In the others the
+    quorum keeps up with what is written, and is never silent for as long as a follower waits: so brokers can bring to its end what was begun.
+    """
+    chance = random.Random(f"partitions plan {seed}")
+    turn = seed % 4
+    if turn == 0:
+        return replace(draw_cluster_plan(seed, length_ms=6_000), elects=True, reads=True, think_ms=20)
+    plan = draw_quorum_plan(seed)
+    session_ms = chance.choice((1_500, 3_000))
+    limits = replace(
+        plan.limits,
+        broker_session_timeout_ms=session_ms,
+        broker_heartbeat_interval_ms=session_ms // 10,
+        controller_quorum_fetch_max_bytes=max(8_192, plan.limits.controller_quorum_fetch_max_bytes),
+        metadata_max_idle_interval_ms=100,
+    )
+    return replace(
+        plan,
+        limits=limits,
+        scripted_brokers=chance.choice((3, 4, 5)),
+        admins=chance.choice((2, 3)),
+        think_ms=chance.choice((20, 50, 100)),
+        moves_replicas=turn != 2,
+        elects=turn != 1,
+        reads=turn != 2,
+    )
+
+
+_DRAWN: Final[dict[str, Callable[[int], Plan]]] = {
+    "quorum": draw_quorum_plan,
+    "cluster": draw_cluster_plan,
+    "partitions": draw_partitions_plan,
+}

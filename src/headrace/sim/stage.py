@@ -23,6 +23,7 @@ class Stage(Protocol):
     controllers: list[SimNode]
     is_healing: bool
     clients_rest: bool
+    admins_rest: bool
     think_ms: int
     voter_change_ms: int
     fewest_voters: int

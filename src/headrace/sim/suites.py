@@ -37,9 +37,16 @@ class Suite:
 
 
 SUITES: Final = {
-    "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80)), least_steps=2_000_000),
-    "deep": Suite(parts=(Part("quorum", 10_000, seconds=2), Part("cluster", 300, seconds=3)), least_steps=20_000_000),
-    "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6)), needs_markers=False),
+    "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80), Part("partitions", 48)), least_steps=2_000_000),
+    "deep": Suite(
+        parts=(
+            Part("quorum", 10_000, seconds=2),
+            Part("cluster", 300, seconds=3),
+            Part("partitions", 300, seconds=3),
+        ),
+        least_steps=20_000_000,
+    ),
+    "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6), Part("partitions", 4)), needs_markers=False),
 }
 """`ci` is `make sim`, `deep` is `make sim-deep`."""
 

@@ -29,6 +29,9 @@ class Appearances:
     def now_and_then(self, cluster: ClusterView) -> None:
         """Nothing to judge."""
 
+    def settled(self, cluster: ClusterView) -> None:
+        """Nothing to judge."""
+
     def at_end(self, cluster: ClusterView) -> None:
         """Nothing to judge."""
 

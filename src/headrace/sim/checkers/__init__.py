@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from headrace.sim.checkers.commitment import Commitment
 from headrace.sim.checkers.deciding import Deciding
-from headrace.sim.checkers.decisions import Elections as DecidedElections
 from headrace.sim.checkers.decisions import FencedIsOut, IsrChanges, OldEpochs, Placement
+from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
 from headrace.sim.checkers.history import History
 from headrace.sim.checkers.images import Images
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.partitions import CommittedState
+from headrace.sim.checkers.reads import Reads
+from headrace.sim.checkers.reassignments import Reassignments
 from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.sim.checkers.group import Group, Scene
     from headrace.sim.observation import Checker
 
-JUDGES = (FencedIsOut, OldEpochs, IsrChanges, DecidedElections, Placement, Sessions)
+JUDGES = (FencedIsOut, OldEpochs, IsrChanges, ElectedLeaders, Placement, Sessions)
 """Those that look at single decisions of a controller."""
 
 GROUPS: Sequence[Callable[[Scene], Group]] = (
@@ -42,6 +44,8 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     CommittedState,
     partial(Deciding, judges=JUDGES),
     History,
+    Reads,
+    Reassignments,
     Liveness,
 )
 """In the order in which they hear of a step."""

@@ -94,6 +94,15 @@ class CommittedPrefix:
         index = self.index_ending_at(end)
         return None if index is None else self.replayed[index].image
 
+    def images_since(self, end: int) -> Iterator[MetadataImage]:
+        """The visible image at `end`, and each one after it."""
+        image = self.image_at(end)
+        if image is not None:
+            yield image
+        for replayed in self.between(end, self.end):
+            if replayed.delta is not None:
+                yield replayed.image
+
     def between(self, start: int, end: int) -> Iterator[Replayed]:
         """The batches that end in (start, end]."""
         low = bisect_left(self.log.ends, start + 1)

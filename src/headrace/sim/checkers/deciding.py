@@ -115,6 +115,9 @@ class Judge:
     def decided(self, decided: Decided) -> None:
         """It took one event."""
 
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """Every 1,000 steps and at the end."""
+
     def answered(self, reign: Reign, request: Any, answer: Answer, now_ms: int) -> None:
         """An answer to what it was asked leaves, and its records are committed."""
 
@@ -297,6 +300,11 @@ class Deciding(Group):
                     "C4", f"the first records of a {what} are visible, those from {end} to {stop} are not"
                 )
         self._split = [each for each in self._split if each[1] > end]
+
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """What a judge counts."""
+        for judge in self._judges:
+            judge.now_and_then(cluster)
 
     # RL2
 

@@ -1,4 +1,4 @@
-"""Is each decision about brokers and partitions one that may be taken?  C7 C8 C9 C10 C11 C14 C15 C16 C19"""
+"""Is each decision about brokers and partitions one that may be taken?  C7 C8 C9 C19"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.controller.events import RequestArrived
 from headrace.core.error_code import ErrorCode
-from headrace.metadata.image import LEADER_RECOVERED, NO_LEADER, RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.metadata.image import NO_LEADER
 from headrace.sim.checkers.deciding import Decided, Judge
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -14,7 +14,6 @@ from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.partition_record import PartitionRecord
-from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
 from headrace.wire.metadata_records.topic_record import TopicRecord
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, PartitionRegistration
-
-_UNCLEAN = "unclean.leader.election.enable"
 
 
 def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration | None, PartitionRegistration | None]]:
@@ -161,56 +158,6 @@ def _unfit_member(image: MetadataImage, asked: Any, before: PartitionRegistratio
         if broker_id not in before.replicas:
             return f"with {broker_id}, which is no replica"
     return ""
-
-
-class Elections(Judge):
-    """C10, C11: who becomes leader without loss, and what an unclean election leaves."""
-
-    def decided(self, decided: Decided) -> None:
-        """New leaders, and brokers that registered anew."""
-        for topic_id, number, before, after in touched(decided):
-            if before is None or after is None or after.leader in (NO_LEADER, before.leader):
-                continue
-            if after.leader not in before.isr and after.leader not in before.eligible_leader_replicas:
-                self._unclean(decided, topic_id, number, before, after)
-        for record in decided.records:
-            if isinstance(record, RegisterBrokerRecord):
-                self._registered(decided, record)
-
-    def _unclean(
-        self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
-    ) -> None:
-        image = decided.before
-        topic = image.topics.by_id[topic_id]
-        places = ((RESOURCE_TOPIC, topic.name), (RESOURCE_BROKER, str(after.leader)), (RESOURCE_BROKER, ""))
-        values = [image.configs.of(*place).get(_UNCLEAN) for place in places]
-        if next((value for value in values if value is not None), "false") != "true":
-            raise self.group.broken(
-                "C11", f"{topic.name}-{number} got the leader {after.leader} from outside of {before.isr}", decided.life
-            )
-        if after.leader_recovery_state == LEADER_RECOVERED:
-            raise self.group.broken("C11", f"{topic.name}-{number} lost records and is not marked", decided.life)
-        self.group.hit("unclean leader election")
-
-    def _registered(self, decided: Decided, record: RegisterBrokerRecord) -> None:
-        old = decided.before.cluster.brokers.get(record.broker_id)
-        if old is None or old.incarnation_id == record.incarnation_id:
-            return
-        for topic in decided.after.topics.by_id.values():
-            for number, partition in topic.partitions.items():
-                others = len(partition.isr) > 1 or partition.leader != NO_LEADER
-                if record.broker_id in partition.isr and others:
-                    raise self.group.broken(
-                        "C10",
-                        f"broker {record.broker_id} registered anew and is in the isr of {topic.name}-{number}",
-                        decided.life,
-                    )
-                if record.broker_id in partition.eligible_leader_replicas:
-                    raise self.group.broken(
-                        "C10",
-                        f"broker {record.broker_id} registered anew and may lead {topic.name}-{number}",
-                        decided.life,
-                    )
 
 
 class Placement(Judge):

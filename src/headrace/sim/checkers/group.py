@@ -80,6 +80,9 @@ class Group:
     def now_and_then(self, cluster: ClusterView) -> None:
         """Every 1,000 steps and at the end."""
 
+    def settled(self, cluster: ClusterView) -> None:
+        """After healing, while partitions are still led and nobody asks for anything new."""
+
     def at_end(self, cluster: ClusterView) -> None:
         """After healing."""
 

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.metadata.image import RESOURCE_TOPIC, MetadataImage
+from headrace.metadata.image import NO_LEADER, RESOURCE_TOPIC, MetadataImage
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import CallEnded, CallStarted, Outcome, ResponseSent
+from headrace.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest
 from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from headrace.metadata.image import PartitionRegistration
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView
@@ -48,6 +51,14 @@ class History(Group):
         """Ids of topics that somebody was or may have been told to be gone, or asked to delete."""
         self._names_asked_gone: set[str] = set()
         self._unmade: dict[Uuid, int] = {}
+        self._judges: dict[type, Callable[[CallEnded, int, Any, Any], None]] = {
+            CreateTopicsRequest: self._creations,
+            DeleteTopicsRequest: self._deletions_told,
+            IncrementalAlterConfigsRequest: self._alterations,
+            CreatePartitionsRequest: self._growths,
+            AlterPartitionReassignmentsRequest: self._moves,
+            ElectLeadersRequest: self._elections,
+        }
 
     def after_changes(self) -> Mapping[type, Handler]:
         """What a node says about topics is what it shows."""
@@ -77,21 +88,35 @@ class History(Group):
     def _judge(self, event: CallEnded, begun: int) -> None:
         request: Any = event.request
         response: Any = event.response
-        if getattr(request, "validate_only", False):
-            return
-        match request:
-            case CreateTopicsRequest():
-                for result in response.topics:
-                    self._create(event, begun, result)
-            case DeleteTopicsRequest():
-                for result in response.responses:
-                    self._delete(event, begun, result)
-            case IncrementalAlterConfigsRequest():
-                self._each_ok(request.resources, response.responses, lambda asked: self._alter(event, begun, asked))
-            case CreatePartitionsRequest():
-                self._each_ok(request.topics, response.results, lambda asked: self._grow(event, begun, asked))
-            case _:
-                pass
+        judge = self._judges.get(type(request))
+        if judge is not None and not getattr(request, "validate_only", False):
+            judge(event, begun, request, response)
+
+    def _creations(self, event: CallEnded, begun: int, _request: Any, response: Any) -> None:
+        for result in response.topics:
+            self._create(event, begun, result)
+
+    def _deletions_told(self, event: CallEnded, begun: int, _request: Any, response: Any) -> None:
+        for result in response.responses:
+            self._delete(event, begun, result)
+
+    def _alterations(self, event: CallEnded, begun: int, request: Any, response: Any) -> None:
+        self._each_ok(request.resources, response.responses, lambda asked: self._alter(event, begun, asked))
+
+    def _growths(self, event: CallEnded, begun: int, request: Any, response: Any) -> None:
+        self._each_ok(request.topics, response.results, lambda asked: self._grow(event, begun, asked))
+
+    def _moves(self, event: CallEnded, begun: int, request: Any, response: Any) -> None:
+        for topic, told in zip(request.topics, response.responses, strict=False):
+            for asked, result in zip(topic.partitions, told.partitions, strict=False):
+                self._move(event, begun, (topic.name, asked), result.error_code)
+
+    def _elections(self, event: CallEnded, begun: int, request: Any, response: Any) -> None:
+        is_preferred = request.election_type == 0
+        for each in response.replica_election_results:
+            for result in each.partition_result:
+                if result.error_code == ErrorCode.NONE:
+                    self._elect(event, begun, (each.topic, result.partition_id), is_preferred=is_preferred)
 
     def _each_ok(self, asked: Sequence[Any], results: Sequence[Any], judge: Callable[[Any], None]) -> None:
         for each, result in zip(asked, results, strict=False):
@@ -154,6 +179,38 @@ class History(Group):
         if not self._ever(begun, has_grown):
             raise self._wrong(event, f"{asked.count} partitions of {asked.name} were acknowledged and never were there")
 
+    def _move(self, event: CallEnded, begun: int, what: tuple[str, Any], error: int) -> None:
+        name, asked = what
+
+        def holds(image: MetadataImage) -> bool:
+            partition = _partition(image, name, asked.partition_index)
+            if partition is None:
+                return False
+            if asked.replicas is None:
+                return not partition.adding_replicas and not partition.removing_replicas
+            removing = partition.removing_replicas
+            target = tuple(each for each in partition.replicas if each not in removing)
+            return target == tuple(asked.replicas)
+
+        is_said = error == ErrorCode.NONE or (error == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and asked.replicas is None)
+        if is_said and not self._ever(begun, holds):
+            raise self._wrong(event, f"{name}-{asked.partition_index} was said to go to {asked.replicas} and never did")
+
+    def _elect(self, event: CallEnded, begun: int, place: tuple[str, int], *, is_preferred: bool) -> None:
+        def holds(image: MetadataImage) -> bool:
+            """As in Kafka a preferred election is done, too, when it ended a reassignment or gave a partition any leader."""
+            partition = _partition(image, *place)
+            if partition is None:
+                return False
+            if is_preferred:
+                is_moving = bool(partition.adding_replicas or partition.removing_replicas)
+                return is_moving or partition.leader in (NO_LEADER, partition.replicas[0])
+            return partition.leader != NO_LEADER
+
+        if not self._ever(begun, holds):
+            raise self._wrong(event, f"{place[0]}-{place[1]} was said to have a new leader and had none")
+        self.hit(f"{'preferred' if is_preferred else 'unclean'} election on request")
+
     def _wrong(self, event: CallEnded, message: str) -> Exception:
         return self.broken("H13", f"call {event.call_id}: {message}")
 
@@ -165,10 +222,7 @@ class History(Group):
         return image if image is not None else MetadataImage()
 
     def _images(self, begun: int) -> Iterator[MetadataImage]:
-        yield self._image_at_or_before(begun)
-        for replayed in self.ghost.committed.between(begun, self.ghost.committed.end):
-            if replayed.delta is not None:
-                yield replayed.image
+        return self.ghost.committed.images_since(begun)
 
     def _ever(self, begun: int, holds: Callable[[MetadataImage], bool]) -> bool:
         return any(holds(image) for image in self._images(begun))
@@ -203,6 +257,11 @@ class History(Group):
         for topic_id, call_id in self._unmade.items():
             if topic_id in image.topics.by_id:
                 raise self.broken("PR3", f"a topic whose end was acknowledged to call {call_id} is there again")
+
+
+def _partition(image: MetadataImage, name: str, number: int) -> PartitionRegistration | None:
+    topic = image.topics.by_name.get(name)
+    return None if topic is None else topic.partitions.get(number)
 
 
 def _says(key: tuple[int, str], name: str, wanted: str | None) -> Callable[[MetadataImage], bool]:

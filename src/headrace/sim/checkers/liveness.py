@@ -1,9 +1,10 @@
-"""After the faults have stopped: is there a leader, are all answered, are all together?  RL1 RL2 RL3 CL1 CL2 CL3"""
+"""After the faults have stopped: is there a leader, are all answered, are all together?  RL1 RL2 RL3 CL1 CL2 CL3 C11"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.metadata.image import LEADER_RECOVERED
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import CallEnded, CallStarted
 
@@ -49,6 +50,15 @@ class Liveness(Group):
         if image is not None and any(node.image is not None and node.controller is None for node in nodes):
             self._leaders(image)
             self._reassignments(image)
+
+    def settled(self, cluster: ClusterView) -> None:
+        """CL2, CL3, C11: brokers that lead have brought every partition to where it is to be."""
+        image = self.ghost.committed.image_at(self.ghost.committed.end)
+        if image is None:
+            raise self.broken("RL1", "what is committed last is no whole batch")
+        self._leaders(image)
+        self._reassignments(image)
+        self._recovered(image)
 
     def _one_leader(self, nodes: list[NodeView]) -> NodeView:
         """RL1."""
@@ -108,6 +118,13 @@ class Liveness(Group):
                     if (broker := image.cluster.brokers.get(each)) is not None
                 ):
                     raise self.broken("CL2", f"{topic.name}-{number} has no leader: {partition}")
+
+    def _recovered(self, image: MetadataImage) -> None:
+        """C11: whoever leads after an unclean election says when it is over it."""
+        for topic in image.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                if partition.leader >= 0 and partition.leader_recovery_state != LEADER_RECOVERED:
+                    raise self.broken("C11", f"{topic.name}-{number} is still marked: {partition}")
 
     def _reassignments(self, image: MetadataImage) -> None:
         """CL3."""

@@ -119,6 +119,11 @@ class Watcher:
         for group in self.groups:
             group.now_and_then(cluster)
 
+    def settled(self, cluster: ClusterView) -> None:
+        """After healing, while partitions are still led."""
+        for group in self.groups:
+            group.settled(cluster)
+
     def at_end(self, cluster: ClusterView) -> None:
         """After healing."""
         for group in self.groups:

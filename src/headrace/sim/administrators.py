@@ -1,0 +1,175 @@
+"""What do administrators and operators ask of the cluster while it is being broken?
+
+`Admin` makes and removes topics and settings and asks about the quorum; where the run's plan says so it moves replicas, elects leaders and
+reads too (`partition_requests`). `Operator` changes the voters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.sim.clients import LONGEST_CALL_MS, Client
+from headrace.sim.formatting import CLUSTER_ID
+from headrace.sim.observation import Outcome
+from headrace.sim.partition_requests import Asks
+from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT
+from headrace.wire.messages import (
+    add_raft_voter,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    incremental_alter_configs,
+)
+from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+if TYPE_CHECKING:
+    from headrace.core.ids import Uuid
+    from headrace.metadata.image import MetadataImage
+    from headrace.sim.node import SimNode
+    from headrace.sim.stage import Stage
+    from headrace.wire.schema import Message
+
+
+_ASKS_OF_PARTITIONS = 0.7
+"""The share of an administrator's calls that are about replicas, leaders or reads, where the plan has any of these."""
+
+
+class Admin(Client):
+    """Topics, partitions and settings, now and then a look at the quorum."""
+
+    def __init__(self, cluster: Stage, client_id: int) -> None:
+        super().__init__(cluster, client_id)
+        self._asks = Asks(cluster.plan, self.chance)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Administrators rest first: what they began must come to its end."""
+        return self.cluster.clients_rest or self.cluster.admins_rest
+
+    def act(self) -> None:
+        """One of the things that an administrator does."""
+        images = self.images()
+        if self._asks.has_any and images and self.chance.random() < _ASKS_OF_PARTITIONS:
+            self._ask_of_partitions(images)
+        else:
+            self.ask_controller(self._request_by_chance())
+
+    def _ask_of_partitions(self, images: list[MetadataImage]) -> None:
+        """A read goes to any node that serves it, everything else to the controller."""
+        request = self._asks.request(self.chance.choice(images))
+        brokers = [node for node in self.cluster.nodes.values() if not node.is_controller]
+        if self._asks.is_for_brokers(request):
+            self.ask(self.chance.choice(brokers), request, BROKER_PORT, timeout_ms=3_000)
+        elif self._asks.is_for_all(request):
+            node = self.chance.choice(list(self.cluster.nodes.values()))
+            self.ask(node, request, CONTROLLER_PORT if node.is_controller else BROKER_PORT, timeout_ms=3_000)
+        else:
+            self.ask_controller(request)
+
+    def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
+        """After a moment, the next."""
+        self.begin(self.chance.randrange(0, self.cluster.think_ms))
+
+    def _request_by_chance(self) -> Message:
+        chance = self.chance
+        drawn = chance.randrange(0, 10)
+        name = f"topic-{chance.randrange(0, 8)}"
+        if drawn < 3:
+            return self._create(name)
+        if drawn < 5:
+            return delete_topics.DeleteTopicsRequest(
+                topics=(delete_topics.DeleteTopicState(name=name),), timeout_ms=2_000
+            )
+        if drawn < 6:
+            more = create_partitions.CreatePartitionsTopic(name=name, count=chance.randrange(2, 6), assignments=None)
+            return create_partitions.CreatePartitionsRequest(topics=(more,), timeout_ms=2_000)
+        if drawn < 9:
+            return self._configure(name)
+        asked = describe_quorum.RequestPartitionData(partition_index=0)
+        topic = describe_quorum.RequestTopicData(topic_name="__cluster_metadata", partitions=(asked,))
+        return describe_quorum.DescribeQuorumRequest(topics=(topic,))
+
+    def _create(self, name: str) -> Message:
+        chance = self.chance
+        topics = [
+            create_topics.CreatableTopic(
+                name=name if number == 0 else f"{name}-{number}",
+                num_partitions=chance.randrange(1, 4),
+                replication_factor=chance.randrange(1, 4),
+            )
+            for number in range(chance.choice((1, 1, 1, 2, 3)))
+        ]
+        return create_topics.CreateTopicsRequest(topics=tuple(topics), timeout_ms=2_000)
+
+    def _configure(self, name: str) -> Message:
+        chance = self.chance
+        value = str(1_000 + chance.randrange(0, 1_000_000))
+        change = incremental_alter_configs.AlterableConfig(
+            name=chance.choice(("retention.ms", "flush.ms", "segment.ms")), config_operation=0, value=value
+        )
+        of_topic = incremental_alter_configs.AlterConfigsResource(
+            resource_type=2, resource_name=name, configs=(change,)
+        )
+        if chance.random() < 0.5:
+            return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(of_topic,))
+        for_all = incremental_alter_configs.AlterableConfig(
+            name=chance.choice(("log.retention.ms", "log.flush.interval.ms")), config_operation=0, value=value
+        )
+        of_brokers = incremental_alter_configs.AlterConfigsResource(
+            resource_type=4, resource_name="", configs=(for_all,)
+        )
+        return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(of_brokers,))
+
+
+class Operator(Client):
+    """Adds and removes voters of a dynamic quorum, and puts a replaced disk in its old one's place."""
+
+    def act(self) -> None:
+        """One change of the voters, when there is one to make."""
+        request = self._change()
+        if request is None:
+            self.begin(500)
+        else:
+            self.ask_controller(request, timeout_ms=LONGEST_CALL_MS)
+
+    def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
+        """After a while, or at once, the next."""
+        if outcome is Outcome.OK:
+            marker = "voter added" if isinstance(request, add_raft_voter.AddRaftVoterRequest) else "voter removed"
+            self.cluster.markers.hit(marker)
+        self.begin(0 if self.chance.random() < 0.2 else self.chance.randrange(50, self.cluster.voter_change_ms))
+
+    def _change(self) -> Message | None:
+        cluster, chance = self.cluster, self.chance
+        leader = cluster.leader()
+        if leader is None or leader.raft is None:
+            return None
+        voters = leader.raft.voters
+        for voter in voters.voters:
+            if voter.directory_id != cluster.nodes[voter.voter_id].directory_id:
+                return self._remove(voter.voter_id, voter.directory_id)
+        outside = [one for one in cluster.controllers if one.node_id not in voters.ids and one.is_up]
+        few = len(voters.ids) < cluster.fewest_voters
+        if cluster.is_healing and not few:
+            return None
+        if outside and (few or chance.random() < 0.5):
+            return self._add(chance.choice(outside))
+        if len(voters.ids) > cluster.fewest_voters:
+            voter = chance.choice(voters.voters)
+            return self._remove(voter.voter_id, voter.directory_id)
+        return None
+
+    def _remove(self, voter_id: int, directory_id: Uuid) -> Message:
+        return RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=voter_id, voter_directory_id=directory_id)
+
+    def _add(self, node: SimNode) -> Message:
+        listener = add_raft_voter.Listener(name="CONTROLLER", host=f"n{node.node_id}", port=CONTROLLER_PORT)
+        return add_raft_voter.AddRaftVoterRequest(
+            cluster_id=CLUSTER_ID,
+            timeout_ms=5_000,
+            voter_id=node.node_id,
+            voter_directory_id=node.directory_id,
+            listeners=(listener,),
+            ack_when_committed=self.chance.random() < 0.8,
+        )

@@ -1,0 +1,168 @@
+"""Who becomes leader without loss, and what does an election with loss leave behind?  C10 C11"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.controller.events import RequestArrived
+from headrace.metadata.image import (
+    LEADER_RECOVERED,
+    LEADER_RECOVERING,
+    NO_LEADER,
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+)
+from headrace.metadata.replay import merge
+from headrace.sim.checkers.deciding import Decided, Judge
+from headrace.wire.messages.alter_partition import AlterPartitionRequest
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
+from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.core.ids import Uuid
+    from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.observation import ClusterView
+
+_KEY: Final = "unclean.leader.election.enable"
+_UNCLEAN: Final = 1
+"""The election type of a request that asks for an unclean one."""
+
+
+class ElectedLeaders(Judge):
+    """C10, C11: clean leaders where there can be one; unclean ones where they may be, counted, and marked until recovered."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__(group)
+        self._unclean: dict[int, tuple[Life, int]] = {}
+        """Node -> how many unclean elections its process decided."""
+
+    def decided(self, decided: Decided) -> None:
+        """New leaders, marks that go, and brokers that registered anew."""
+        for topic_id, number, before, after in _changes(decided):
+            if before.leader_recovery_state == LEADER_RECOVERING and after.leader_recovery_state == LEADER_RECOVERED:
+                self._recovered(decided, topic_id, number, before)
+            if _is_from_outside(decided, topic_id, number, before, after):
+                self._elected_unclean(decided, topic_id, number, before, after)
+        for record in decided.records:
+            if isinstance(record, RegisterBrokerRecord):
+                self._registered(decided, record)
+
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """C11: the controllers' own count."""
+        for node_id, (life, count) in self._unclean.items():
+            node = cluster.nodes[node_id]
+            if not node.is_up or node.run != life.run or node.controller is None:
+                continue
+            counted = node.controller.statistics.unclean_elections
+            if counted != count:
+                raise self.group.broken(
+                    "C11", f"controller {node_id} held {count} unclean elections and counted {counted}", life
+                )
+
+    def _elected_unclean(
+        self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
+    ) -> None:
+        name = decided.before.topics.by_id[topic_id].name
+        if not _is_asked_for(decided, name, number) and not _is_allowed(
+            decided.before, name, controller_id=decided.life.node_id
+        ):
+            raise self.group.broken(
+                "C11", f"{name}-{number} got the leader {after.leader} from outside of {before.isr}", decided.life
+            )
+        if after.leader_recovery_state == LEADER_RECOVERED:
+            raise self.group.broken("C11", f"{name}-{number} lost records and is not marked", decided.life)
+        self.group.hit("unclean leader election")
+        life, count = self._unclean.get(decided.life.node_id, (decided.life, 0))
+        self._unclean[decided.life.node_id] = (decided.life, count + 1 if life is decided.life else 1)
+
+    def _recovered(self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration) -> None:
+        """Only the leader knows that it has recovered."""
+        event = decided.event
+        request = event.request if isinstance(event, RequestArrived) else None
+        is_told = (
+            isinstance(request, AlterPartitionRequest)
+            and request.broker_id == before.leader
+            and any(
+                asked.partition_index == number and asked.leader_recovery_state == LEADER_RECOVERED
+                for topic in request.topics
+                if topic.topic_id == topic_id
+                for asked in topic.partitions
+            )
+        )
+        if not is_told:
+            raise self.group.broken(
+                "C11", f"partition {number} of {topic_id} lost its mark, and its leader did not say so", decided.life
+            )
+        self.group.hit("partition recovered after an unclean election")
+
+    def _registered(self, decided: Decided, record: RegisterBrokerRecord) -> None:
+        old = decided.before.cluster.brokers.get(record.broker_id)
+        if old is None or old.incarnation_id == record.incarnation_id:
+            return
+        for topic in decided.after.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                others = len(partition.isr) > 1 or partition.leader != NO_LEADER
+                if record.broker_id in partition.isr and others:
+                    raise self.group.broken(
+                        "C10",
+                        f"broker {record.broker_id} registered anew and is in the isr of {topic.name}-{number}",
+                        decided.life,
+                    )
+                if record.broker_id in partition.eligible_leader_replicas:
+                    raise self.group.broken(
+                        "C10",
+                        f"broker {record.broker_id} registered anew and may lead {topic.name}-{number}",
+                        decided.life,
+                    )
+
+
+def _changes(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration, PartitionRegistration]]:
+    """(topic id, partition, before, after) of each record: when several brokers are fenced at once a partition may change again and again."""
+    known: dict[tuple[Uuid, int], PartitionRegistration] = {}
+    for record in decided.records:
+        if isinstance(record, PartitionChangeRecord):
+            place = (record.topic_id, record.partition_id)
+            before = known.get(place) or decided.before.topics.partition_by_id(*place)
+            if before is not None:
+                after = known[place] = merge(before, record)
+                yield (*place, before, after)
+
+
+def _is_from_outside(
+    decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
+) -> bool:
+    """The partition has a new leader that was not in sync and was not let in by its leader with the same change (S2-08)."""
+    leader = after.leader
+    if leader in (NO_LEADER, before.leader) or leader in before.isr or leader in before.eligible_leader_replicas:
+        return False
+    event = decided.event
+    if not isinstance(event, RequestArrived) or not isinstance(event.request, AlterPartitionRequest):
+        return True
+    return not any(
+        leader in asked.new_isr or any(each.broker_id == leader for each in asked.new_isr_with_epochs)
+        for topic in event.request.topics
+        if topic.topic_id == topic_id
+        for asked in topic.partitions
+        if asked.partition_index == number
+    )
+
+
+def _is_allowed(image: MetadataImage, topic: str, *, controller_id: int) -> bool:
+    """The topic's setting, else the controller's own, else that for all brokers; no run's file allows it."""
+    places = ((RESOURCE_TOPIC, topic), (RESOURCE_BROKER, str(controller_id)), (RESOURCE_BROKER, ""))
+    values = [image.configs.of(*place).get(_KEY) for place in places]
+    return next((value for value in values if value is not None), "false") == "true"
+
+
+def _is_asked_for(decided: Decided, topic: str, number: int) -> bool:
+    """Somebody asks for this very loss (KIP-460)."""
+    event = decided.event
+    request = event.request if isinstance(event, RequestArrived) else None
+    if not isinstance(request, ElectLeadersRequest) or request.election_type != _UNCLEAN:
+        return False
+    asked = request.topic_partitions
+    return asked is None or any(each.topic == topic and number in each.partitions for each in asked)
