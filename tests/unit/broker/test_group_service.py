@@ -24,6 +24,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.node_config import NodeConfig
+from headrace.core.values import changed
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration, TopicImage, TopicsImage
 from headrace.records.batch import iter_batches, set_offset_and_epoch
 from headrace.records.record import NewRecord, all_records, build_batch
@@ -57,7 +58,7 @@ class MemoryLogs:
         partition = PartitionRegistration(replicas=(1,), isr=(1,), leader=1)
         topic = TopicImage(name=OFFSETS_TOPIC, id=TOPIC_ID, partitions=Map({0: partition}))
         topics = TopicsImage(by_name=Map({OFFSETS_TOPIC: topic}), by_id=Map({TOPIC_ID: topic}))
-        return MetadataImage(**{**{f: getattr(EMPTY_IMAGE, f) for f in EMPTY_IMAGE.__slots__}, "topics": topics})
+        return changed(EMPTY_IMAGE, topics=topics)
 
     def now_ms(self) -> int:
         return self.clock_ms
