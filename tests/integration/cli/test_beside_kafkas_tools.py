@@ -54,7 +54,7 @@ def epochs_gone(text: str) -> object:
 def cluster(shared_kafka: kafka.Kafka) -> str:
     """A Kafka with a topic of three partitions, a topic with settings, records, and a group that has read some."""
     server = ["--bootstrap-server", shared_kafka.bootstrap]
-    for topic, *more in (("beside.a", "--partitions", "3"), ("beside.b", "--config", "retention.ms=100000")):
+    for topic, *more in (("beside.a", "--partitions", "3"), ("beside.b", "--config", "retention.ms=100000000")):
         assert headrace("topics", *server, "--create", "--topic", topic, *more).code == 0
     lines = "".join(f"k{number}\tv{number}\n" for number in range(20))
     done = headrace(
