@@ -151,10 +151,11 @@ class Commitment(Group):
     def now_and_then(self, cluster: ClusterView) -> None:
         """Every committed record is on the disks of a majority of the voters, but for those that faults destroyed.
 
-        The voters are those that the committed prefix sets, or those that the leader's log sets: with them it may have been committed.
+        The voters are those that the committed prefix sets, those that were counted when it was committed, or those that the leader's log sets.
         """
         prefix, term = self.ghost.committed, self.ghost.term
-        sets = [prefix.log.voters, *([] if term is None else [term.life.disk.log.voters])]
+        leaders = None if term is None else term.life.disk.log.voters
+        sets = [each for each in (prefix.log.voters, prefix.counted, leaders) if each is not None]
         if prefix.end == 0 or any(self._is_held(voters) for voters in sets):
             return
         holders = sorted(disk.key[0] for disk in self.ghost.disks.values() if self._holds(disk))

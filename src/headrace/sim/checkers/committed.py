@@ -54,10 +54,12 @@ def committed_batch(batch: LogAppended) -> CommittedBatch:
 class CommittedPrefix:
     """The true committed prefix, from offset 0 on, and the image after each of its batches."""
 
-    __slots__ = ("_loader", "batches", "log", "replayed")
+    __slots__ = ("_loader", "batches", "counted", "log", "replayed")
 
     def __init__(self) -> None:
         self.log = GhostLog()
+        self.counted: VoterSet | None = None
+        """The voters of whom a majority made the last batch committed: those of the leader's log, which it may not have committed (KIP-853)."""
         self.batches: list[LogAppended] = []
         self.replayed: list[Replayed] = []
         self._loader = MetadataLoader()

@@ -219,6 +219,7 @@ class Ghost:
                     nodes=(disk.key[0],),
                 )
             self.newly.append(self.committed.extend(batch))
+            self.committed.counted = disk.log.voters
 
 
 def _count_above(ends: list[int], to: int) -> int:

@@ -303,6 +303,26 @@ def test_a_committed_record_that_only_a_minority_holds_is_flagged() -> None:
         story.watcher.now_and_then(story.cluster)
 
 
+def test_voters_that_a_dead_leader_had_not_committed_may_have_committed_it() -> None:
+    """inv:R18: of four voters one is being removed, so two of three were enough; then all die, and no log that lives names the three."""
+    story = Story(Commitment, voters=voter_set(1, 2, 3, 4, kraft_version=1), up=(1, 2, 3, 4))
+    story.lead(1, 1)
+    for node_id in (2, 3, 4):
+        story.follow(node_id, 1, 1)
+    story.commit(1, leader_change(0, 1), followers=(2, 3, 4))
+    batch = records_batch(1, 1, NO_OP)
+    story.step(1, batch)
+    story.step(1, voters_batch(2, 1, voter_set(1, 2, 3, kraft_version=1)))
+    story.step(1, LogDurable(3))
+    story.replicate(2, batch)
+    story.step(1, high_watermark=2)
+    story.crash(1)
+    story.watcher.now_and_then(story.cluster)
+    story.step(2, LogTruncated(1))
+    with breaks("R18"):
+        story.watcher.now_and_then(story.cluster)
+
+
 def test_disks_that_faults_destroyed_are_not_counted_against_it() -> None:
     """inv:R18."""
     story = _story()
