@@ -60,6 +60,14 @@ def test_power_cuts_of_all_controllers_lose_nothing_acknowledged(seed: int) -> N
     assert result.markers["all controllers lost power at once"] >= 25
 
 
+@pytest.mark.parametrize("seed", [136_003, 137_855])
+def test_a_quorum_that_shrinks_is_judged_by_what_it_can_bear(seed: int) -> None:
+    """inv:R18 inv:RL4: a leader dies with a change of voters that only it knows; of the last two voters none loses its disk for good."""
+    result = run(RunKey(level="quorum", seed=seed, options={"seconds": 2}))
+    assert result.failure is None
+    assert result.markers["voter removed"] > 0
+
+
 def test_a_run_can_be_quiet() -> None:
     """Some runs hold no fault at all: then a call fails only for what it asks."""
     result = run(RunKey(level="quorum", seed=9, options={"controllers": 3, "faults": "none", "seconds": 5}))

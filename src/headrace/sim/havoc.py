@@ -366,7 +366,8 @@ class Havoc:
             for voter in voters.voters
             if cluster.nodes[voter.voter_id].directory_id == voter.directory_id and voter.voter_id not in self._tampered
         ]
-        return self._destroyed < (cluster.plan.voters - 1) // 2 and len(whole) == len(voters.voters)
+        has_more = self._destroyed < (cluster.plan.voters - 1) // 2 and len(voters.voters) > 2
+        return has_more and len(whole) == len(voters.voters)
 
     def _rot(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]
