@@ -9,7 +9,7 @@ from headrace.controller.events import Answer, AppendRecords, LeadershipGained, 
 from headrace.core.ids import Uuid
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.replay import replay_all
-from headrace.sim.observation import LogDurable, MachineStep
+from headrace.sim.observation import CallEnded, CallStarted, LogDurable, MachineStep, Outcome
 from headrace.wire.metadata_records.frame import encode_record
 from headrace.wire.metadata_records.partition_record import PartitionRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
@@ -100,3 +100,21 @@ class Reigning(Story):
             self.step(1, batch)
             self.step(1, LogDurable(batch.next_offset))
             self.replicate(2, batch)
+
+
+class Calling(Reigning):
+    """With one client, whose calls go to node 1."""
+
+    def __init__(self, *groups: Any, image: MetadataImage = EMPTY_IMAGE) -> None:
+        super().__init__(*groups, image=image)
+        self.calls = 0
+
+    def begin(self, request: object) -> int:
+        """A call begins; its number."""
+        self.calls += 1
+        self.called(CallStarted(call_id=self.calls, client_id=1, request=request, api_version=0))
+        return self.calls
+
+    def end(self, call_id: int, request: object, response: object | None, outcome: Outcome = Outcome.OK) -> None:
+        """The call ends."""
+        self.called(CallEnded(call_id=call_id, client_id=1, request=request, response=response, outcome=outcome))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headrace.controller.decision import Situation, batches
 from headrace.controller.eligibility import NOBODY
 from headrace.controller.events import AppendRecords
+from headrace.controller.partition_change import is_unclean_leader
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.metadata.image import LEADER_RECOVERING
 from headrace.metadata.replay import replay_all
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -257,9 +257,4 @@ def _is_unclean(each: VersionedRecord, before: MetadataImage, after: MetadataIma
         return False
     old = before.topics.partition_by_id(record.topic_id, record.partition_id)
     new = after.topics.partition_by_id(record.topic_id, record.partition_id)
-    return (
-        old is not None
-        and new is not None
-        and new.leader_recovery_state == LEADER_RECOVERING
-        and record.leader not in (old.leader, *old.isr, *old.eligible_leader_replicas)
-    )
+    return old is not None and new is not None and is_unclean_leader(record.leader, old, new)

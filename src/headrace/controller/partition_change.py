@@ -206,3 +206,12 @@ def default_directory(cluster: ClusterImage, broker_id: int) -> Uuid:
         return MIGRATING_DIRECTORY
     usable = [each for each in broker.log_dirs if each not in (broker.cordoned_log_dirs or ())]
     return usable[0] if len(usable) == 1 else UNASSIGNED_DIRECTORY
+
+
+def is_unclean_leader(leader: int, before: PartitionRegistration, after: PartitionRegistration) -> bool:
+    """C11: whether records may be lost because it leads: it was neither in sync nor an eligible leader replica (KIP-966), and the change marks it."""
+    return after.leader_recovery_state == LEADER_RECOVERING and leader not in (
+        before.leader,
+        *before.isr,
+        *before.eligible_leader_replicas,
+    )

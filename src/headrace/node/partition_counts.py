@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER, RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.controller.partition_change import is_unclean_leader
+from headrace.metadata.image import NO_LEADER, RESOURCE_BROKER, RESOURCE_TOPIC
 from headrace.replication.isr import effective_min_isr
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class ClusterCounts:
             return
         if leader in before.eligible_leader_replicas:
             self.elr_elections += 1
-        elif after.leader_recovery_state == LEADER_RECOVERING:
+        elif is_unclean_leader(leader, before, after):
             self.unclean_elections += 1
 
     def _count_broker(self, broker: BrokerRegistration | None, by: int) -> None:

@@ -164,7 +164,17 @@ class QuorumStatistics:
             self.applies.add(took * 1_000)
             self._apply_began = None
 
+    @property
+    def latencies(self) -> dict[str, RecentHistogram]:
+        """Those of raft-metrics, by name."""
+        return {
+            "commit-latency": self.commits,
+            "election-latency": self.elections,
+            "raft-flush-latency": self.flushes,
+            "raft-apply-latency": self.applies,
+        }
+
     def turn(self) -> None:
         """A new window begins for the highest values."""
-        for each in (self.commits, self.elections, self.flushes, self.applies):
+        for each in self.latencies.values():
             each.turn()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.ids import ZERO_UUID
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.node.disk import NodeDisk
     from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane
-    from headrace.node.quorum_statistics import QuorumStatistics, RecentHistogram
+    from headrace.node.quorum_statistics import QuorumStatistics
     from headrace.raft.machine import RaftNode
     from headrace.server.metrics.window import Window
 
@@ -114,27 +114,21 @@ def _vote(raft: RaftNode) -> Iterator[Family]:
     )
 
 
+_LATENCIES: Final = {
+    "commit-latency": "from the append by this leader until a majority has it",
+    "election-latency": "from the first question for votes until somebody leads",
+    "raft-flush-latency": "to sync the metadata log",
+    "raft-apply-latency": "from the news of a commit until this node works by it",
+}
+
+
 def _latencies(statistics: QuorumStatistics, window: Window) -> Iterator[Family]:
-    for name, histogram, what in (
-        ("commit-latency", statistics.commits, "from the append by this leader until a majority has it"),
-        ("election-latency", statistics.elections, "from the first question for votes until somebody leads"),
-        ("raft-flush-latency", statistics.flushes, "to sync the metadata log"),
-        ("raft-apply-latency", statistics.applies, "from the news of a commit until this node works by it"),
-    ):
+    for name, histogram in statistics.latencies.items():
+        what = _LATENCIES[name]
         average = window.average(name, histogram)
         highest = histogram.recent_highest if window.has_happened(name, histogram) else math.nan
         yield gauge(RAFT, f"{name}-avg", average, f"Milliseconds {what}: the average of the last minute.")
         yield gauge(RAFT, f"{name}-max", highest, f"Milliseconds {what}: the longest of the last minute.")
-
-
-def latency_histograms(statistics: QuorumStatistics) -> Mapping[str, RecentHistogram]:
-    """What the window must remember for `raft_families`, by the names that are used here."""
-    return {
-        "commit-latency": statistics.commits,
-        "election-latency": statistics.elections,
-        "raft-flush-latency": statistics.flushes,
-        "raft-apply-latency": statistics.applies,
-    }
 
 
 def loader_families(

@@ -130,7 +130,7 @@ class MetricsService:
         statistics, machine, disk = self._statistics, self._machine, self._disk
         if statistics is None or machine is None or disk is None:
             return
-        histograms: dict[str, Histogram] = dict(of_quorum.latency_histograms(statistics))
+        histograms: dict[str, Histogram] = dict(statistics.latencies)
         histograms["MetadataBatchProcessingTimeUs"] = statistics.batch_times_us
         histograms["MetadataBatchSizes"] = statistics.batch_records
         histograms |= {"log-flush": self._flushes, "loop-lag": self._lags}
@@ -191,8 +191,7 @@ class MetricsService:
         return text
 
     def _prepare(self) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        return asyncio.ensure_future(self._load(loop))
+        return asyncio.ensure_future(self._load())
 
-    async def _load(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._exposition = await loop.run_in_executor(None, load_exposition)
+    async def _load(self) -> None:
+        self._exposition = await asyncio.get_running_loop().run_in_executor(None, load_exposition)

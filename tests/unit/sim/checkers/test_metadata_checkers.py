@@ -17,7 +17,7 @@ from headrace.sim.checkers.images import Images, images_differ
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.partitions import CommittedState, epochs_fault, shape_fault
 from headrace.sim.checkers.settings_model import SettingsModel
-from headrace.sim.observation import BatchApplied, CallEnded, CallStarted, ImagePublished, Outcome, ResponseSent
+from headrace.sim.observation import BatchApplied, CallStarted, ImagePublished, Outcome, ResponseSent
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -58,7 +58,7 @@ from headrace.wire.metadata_records.topic_record import TopicRecord
 from headrace.wire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from headrace.wire.schema import Message
 from tests.support.histories import breaks
-from tests.support.made_up_metadata import TOPIC, Reigning, framed, image_of, partition, registered
+from tests.support.made_up_metadata import TOPIC, Calling, Reigning, framed, image_of, partition, registered
 
 OTHER = Uuid(b"other-topic-----")
 
@@ -335,22 +335,11 @@ def _unmade(error: int = 0, topic_id: Uuid = TOPIC) -> DeleteTopicsResponse:
 DELETE = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),))
 
 
-class Calling(Reigning):
+class MakingTopics(Calling):
     """With one client."""
 
     def __init__(self) -> None:
         super().__init__(History)
-        self.calls = 0
-
-    def begin(self, request: object) -> int:
-        """A call begins; its number."""
-        self.calls += 1
-        self.called(CallStarted(call_id=self.calls, client_id=1, request=request, api_version=0))
-        return self.calls
-
-    def end(self, call_id: int, request: object, response: object | None, outcome: Outcome = Outcome.OK) -> None:
-        """The call ends."""
-        self.called(CallEnded(call_id=call_id, client_id=1, request=request, response=response, outcome=outcome))
 
     def make(self) -> None:
         """Topic `t` is made and acknowledged."""
@@ -361,7 +350,7 @@ class Calling(Reigning):
 
 def test_an_acknowledged_topic_that_is_not_committed_is_flagged() -> None:
     """inv:H13, inv:PR3."""
-    calling = Calling()
+    calling = MakingTopics()
     call = calling.begin(_create())
     with breaks("H13"):
         calling.end(call, _create(), _made())
@@ -369,7 +358,7 @@ def test_an_acknowledged_topic_that_is_not_committed_is_flagged() -> None:
 
 def test_an_acknowledged_topic_that_was_there_before_is_flagged() -> None:
     """inv:H13: the call changed nothing and says that it did."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     call = calling.begin(_create())
     with breaks("H13"):
@@ -378,7 +367,7 @@ def test_an_acknowledged_topic_that_was_there_before_is_flagged() -> None:
 
 def test_an_unknown_outcome_may_be_either() -> None:
     """inv:H13: made or not, both are fine."""
-    calling = Calling()
+    calling = MakingTopics()
     for writes in (False, True):
         call = calling.begin(_create())
         if writes:
@@ -389,7 +378,7 @@ def test_an_unknown_outcome_may_be_either() -> None:
 
 def test_a_topic_that_is_said_to_exist_and_does_not_is_flagged() -> None:
     """inv:H13: a stale refusal."""
-    calling = Calling()
+    calling = MakingTopics()
     call = calling.begin(_create())
     with breaks("H13"):
         calling.end(call, _create(), _made(error=36), Outcome.FAILED)
@@ -397,7 +386,7 @@ def test_a_topic_that_is_said_to_exist_and_does_not_is_flagged() -> None:
 
 def test_a_topic_that_existed_at_some_moment_of_the_call_may_be_said_to_exist() -> None:
     """inv:H13: it was deleted before the answer came."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     call = calling.begin(_create())
     calling.write([RemoveTopicRecord(topic_id=TOPIC)])
@@ -406,7 +395,7 @@ def test_a_topic_that_existed_at_some_moment_of_the_call_may_be_said_to_exist() 
 
 def test_a_topic_that_is_said_to_be_unknown_and_is_there_all_the_time_is_flagged() -> None:
     """inv:H13."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     call = calling.begin(DELETE)
     with breaks("H13"):
@@ -415,7 +404,7 @@ def test_a_topic_that_is_said_to_be_unknown_and_is_there_all_the_time_is_flagged
 
 def test_a_deletion_that_two_calls_are_told_is_flagged() -> None:
     """inv:H13: one of them must have found it gone."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     one, two = calling.begin(DELETE), calling.begin(DELETE)
     calling.write([RemoveTopicRecord(topic_id=TOPIC)])
@@ -430,7 +419,7 @@ def test_a_setting_that_is_acknowledged_and_never_was_is_flagged() -> None:
         resources=(AlterConfigsResource(resource_type=4, configs=(AlterableConfig(name="a", value="2"),)),)
     )
     response = IncrementalAlterConfigsResponse(responses=(AlterConfigsResourceResponse(resource_type=4),))
-    calling = Calling()
+    calling = MakingTopics()
     call = calling.begin(request)
     calling.write([_setting("2")], [_setting("3")])
     calling.end(call, request, response)
@@ -443,7 +432,7 @@ def test_partitions_that_are_acknowledged_and_never_were_are_flagged() -> None:
     """inv:H13."""
     request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t", count=2),))
     response = CreatePartitionsResponse(results=(CreatePartitionsTopicResult(name="t"),))
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     call = calling.begin(request)
     with breaks("H13"):
@@ -452,7 +441,7 @@ def test_partitions_that_are_acknowledged_and_never_were_are_flagged() -> None:
 
 def test_a_node_that_tells_what_its_metadata_does_not_say_is_flagged() -> None:
     """inv:H13: a read at a broker is what its image says."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     image = image_of(_created())
     told = MetadataResponse(topics=(MetadataResponseTopic(name="t", topic_id=TOPIC),))
@@ -464,7 +453,7 @@ def test_a_node_that_tells_what_its_metadata_does_not_say_is_flagged() -> None:
 
 def test_an_acknowledged_topic_that_is_gone_at_the_end_is_flagged() -> None:
     """inv:PR3: nobody asked for it."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     calling.write([RemoveTopicRecord(topic_id=TOPIC)])
     with breaks("PR3"):
@@ -473,7 +462,7 @@ def test_an_acknowledged_topic_that_is_gone_at_the_end_is_flagged() -> None:
 
 def test_an_acknowledged_topic_that_somebody_may_have_deleted_may_be_gone() -> None:
     """inv:PR3: the outcome of the deletion is unknown."""
-    calling = Calling()
+    calling = MakingTopics()
     calling.make()
     call = calling.begin(DELETE)
     calling.write([RemoveTopicRecord(topic_id=TOPIC)])

@@ -19,7 +19,7 @@ from headrace.sim.checkers.history import History
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.reads import Reads
 from headrace.sim.checkers.reassignments import Reassignments
-from headrace.sim.observation import CallEnded, CallStarted, Outcome
+from headrace.sim.observation import Outcome
 from headrace.wire.messages import alter_partition_reassignments as moves
 from headrace.wire.messages import describe_configs, describe_topic_partitions, elect_leaders, metadata
 from headrace.wire.messages import list_partition_reassignments as listing
@@ -36,7 +36,7 @@ from headrace.wire.metadata_records.remove_topic_record import RemoveTopicRecord
 from headrace.wire.metadata_records.topic_record import TopicRecord
 from headrace.wire.schema import Message
 from tests.support.histories import breaks
-from tests.support.made_up_metadata import TOPIC, Reigning, image_of, partition, registered, usual_records
+from tests.support.made_up_metadata import TOPIC, Calling, Reigning, image_of, partition, registered, usual_records
 
 
 def _change(**fields: Any) -> PartitionChangeRecord:
@@ -48,12 +48,11 @@ def _asked(replicas: tuple[int, ...] | None) -> moves.AlterPartitionReassignment
     return moves.AlterPartitionReassignmentsRequest(topics=(moves.ReassignableTopic(name="t", partitions=(asked,)),))
 
 
-class Calling(Reigning):
+class OneTopic(Calling):
     """One client; topic `t` with partition 0 on brokers 1 and 2, written and committed."""
 
     def __init__(self, *groups: Any) -> None:
         super().__init__(*groups)
-        self.calls = 0
         self.write([TopicRecord(name="t", topic_id=TOPIC), partition(replicas=(1, 2))])
         self.catch_up(1)
 
@@ -61,16 +60,6 @@ class Calling(Reigning):
         """The node's readers get everything that is committed."""
         image = self.ghost.committed.image_at(self.ghost.committed.end)
         self.node(node_id).image = EMPTY_IMAGE if image is None else image
-
-    def begin(self, request: object) -> int:
-        """A call begins, at node 1; its number."""
-        self.calls += 1
-        self.called(CallStarted(call_id=self.calls, client_id=1, request=request, api_version=0))
-        return self.calls
-
-    def end(self, call_id: int, request: object, response: object | None, outcome: Outcome = Outcome.OK) -> None:
-        """The call ends."""
-        self.called(CallEnded(call_id=call_id, client_id=1, request=request, response=response, outcome=outcome))
 
     def asks(self, replicas: tuple[int, ...] | None) -> None:
         """Somebody asks for a move, and is answered whatever."""
@@ -80,9 +69,9 @@ class Calling(Reigning):
 # Where moves lead, CL3
 
 
-def _moving() -> Calling:
+def _moving() -> OneTopic:
     """It moves from (1, 2) to (3,)."""
-    calling = Calling(Reassignments)
+    calling = OneTopic(Reassignments)
     calling.asks((3,))
     calling.write([_change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1, 2))])
     return calling
@@ -163,8 +152,8 @@ def test_a_former_target_stays_while_nobody_else_is_in_sync() -> None:
 def test_replicas_that_change_without_a_move_are_flagged() -> None:
     """inv:CL3: other replicas at once, which nobody asked for; the same thing asked for is fine."""
     with breaks("CL3"):
-        Calling(Reassignments).write([_change(replicas=(2, 1))])
-    calling = Calling(Reassignments)
+        OneTopic(Reassignments).write([_change(replicas=(2, 1))])
+    calling = OneTopic(Reassignments)
     calling.asks((2, 1))
     calling.write([_change(replicas=(2, 1))])
     assert calling.markers.counts["reassignment completed at once"] == 1
@@ -305,7 +294,7 @@ def _moved(error: int = 0) -> moves.AlterPartitionReassignmentsResponse:
 @pytest.mark.parametrize(("replicas", "error"), [((3,), 0), (None, 85)])
 def test_an_acknowledged_move_that_never_was_is_flagged(replicas: tuple[int, ...] | None, error: int) -> None:
     """inv:H13: a new target; and that there was nothing to cancel (85), where a move went on all the time."""
-    calling = Calling(History)
+    calling = OneTopic(History)
     if replicas is None:
         calling.write([_change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1, 2))])
     call = calling.begin(_asked(replicas))
@@ -315,7 +304,7 @@ def test_an_acknowledged_move_that_never_was_is_flagged(replicas: tuple[int, ...
 
 def test_an_acknowledged_move_that_was_there_is_fine() -> None:
     """inv:H13: it may have ended since."""
-    calling = Calling(History)
+    calling = OneTopic(History)
     call = calling.begin(_asked((3,)))
     calling.write([_change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1, 2))])
     calling.write([_end((3,), isr=(3,), leader=3)])
@@ -325,7 +314,7 @@ def test_an_acknowledged_move_that_was_there_is_fine() -> None:
 @pytest.mark.parametrize(("kind", "leader", "is_wrong"), [(0, 2, True), (0, 1, False), (1, -1, True), (1, 2, False)])
 def test_an_acknowledged_election_gave_a_leader(kind: int, leader: int, *, is_wrong: bool) -> None:
     """inv:H13: the preferred one, or any."""
-    calling = Calling(History)
+    calling = OneTopic(History)
     calling.write([_change(leader=leader)])
     request = _elects(kind, topic_partitions=None)
     told = elect_leaders.ReplicaElectionResult(
@@ -400,7 +389,7 @@ def test_a_read_that_is_older_than_its_node_was_is_flagged(
     request_: Message, record: Message, older: Message, newer: Message
 ) -> None:
     """inv:H13: the node's metadata has passed the change; before that, and while it changes, both are fine."""
-    calling = Calling(Reads)
+    calling = OneTopic(Reads)
     calling.end(calling.begin(request_), request_, older)
     call = calling.begin(request_)
     other = calling.begin(request_)
@@ -417,7 +406,7 @@ def test_a_read_that_is_older_than_its_node_was_is_flagged(
 
 def test_a_read_after_an_acknowledged_end_of_a_topic_is_flagged_when_it_shows_it() -> None:
     """inv:H13: and counted when it does not."""
-    calling = Calling(Reads)
+    calling = OneTopic(Reads)
     call = calling.begin(DELETE)
     calling.write([RemoveTopicRecord(topic_id=TOPIC)])
     calling.end(call, DELETE, DeleteTopicsResponse())
@@ -445,7 +434,7 @@ def test_a_read_after_an_acknowledged_end_of_a_topic_is_flagged_when_it_shows_it
 )
 def test_a_read_of_what_never_was_is_flagged(request_: Message, response: Message) -> None:
     """inv:H13."""
-    calling = Calling(Reads)
+    calling = OneTopic(Reads)
     call = calling.begin(request_)
     with breaks("H13"):
         calling.end(call, request_, response)
@@ -453,7 +442,7 @@ def test_a_read_of_what_never_was_is_flagged(request_: Message, response: Messag
 
 def test_what_a_node_knew_before_it_started_anew_is_not_held_against_it() -> None:
     """inv:H13: the promise is that of one process; a read that was never answered says nothing."""
-    calling = Calling(Reads)
+    calling = OneTopic(Reads)
     old: MetadataImage = calling.node(1).image
     calling.write([SHRUNK])
     calling.catch_up(1)
