@@ -12,6 +12,8 @@ from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 SLOW_FLUSH_MS = 500
 REFUSING_MS = 2_500
 """A refusal is tried again at once; older ones were followed by none."""
+STARTING_MS = 1_000
+"""A node that came up less long before may not have listened yet."""
 LOW_DISK_BYTES = 1 << 20
 CLOCK_OFF_MS = 5_000
 FAR_BEHIND_RECORDS = 100
@@ -78,7 +80,7 @@ def cut_links(facts: Facts) -> Iterator[Cause]:
     for view in facts.views.values():
         for peer_id in facts.voter_ids:
             link = facts.link(view.node_id, peer_id)
-            if peer_id == view.node_id or link is None or not _is_cut(link):
+            if peer_id == view.node_id or link is None or not _is_cut(link, facts.views.get(peer_id)):
                 continue
             back = facts.link(peer_id, view.node_id)
             if not _lives(facts, peer_id, apart_from=view.node_id):
@@ -93,11 +95,13 @@ def cut_links(facts: Facts) -> Iterator[Cause]:
             yield _cut(facts, kind, asker, peer)
 
 
-def _is_cut(link: NodeLink) -> bool:
-    """Silence, or refusals that go on: one refusal is also what a node gets whose peer comes up later than itself."""
+def _is_cut(link: NodeLink, peer: NodeView | None) -> bool:
+    """Silence or refusals that go on, of a peer that was up by then: before, no node listened at the other end."""
+    if not is_failing(link) or (peer is not None and link.failed_age_ms > peer.uptime_ms - STARTING_MS):
+        return False
     if link.failure == "REFUSED":
-        return is_failing(link) and link.failed_age_ms <= REFUSING_MS
-    return is_failing(link) and link.failure in ("TIMED_OUT", "DISCONNECTED")
+        return link.failed_age_ms <= REFUSING_MS
+    return link.failure in ("TIMED_OUT", "DISCONNECTED")
 
 
 def _lives(facts: Facts, node_id: int, *, apart_from: int) -> bool:

@@ -81,6 +81,7 @@ def view(node_id: int, **facts: Any) -> NodeView:
         "disk_free_bytes": 1 << 34,
         "disk_total_bytes": 1 << 35,
         "wall_clock_ms": 1_000_000,
+        "uptime_ms": 600_000,
         "epoch_history": (EpochStart(epoch=5, start_offset=0), EpochStart(epoch=7, start_offset=60)),
         "batches": tuple(
             BatchDigest(base_offset=offset, last_offset=offset, epoch=7, crc=offset * 31) for offset in range(90, 100)
@@ -157,6 +158,19 @@ def test_old_failures_say_nothing_of_now() -> None:
     """S4-36: voters that have no reason to ask one another do not; what failed at the start is over."""
     old = link(3, answered_age_ms=-1, failed_age_ms=60_000, failing_for_ms=60_500, failure="REFUSED")
     assert diagnose(seen([view(1), view(2, links=(link(1), old)), view(3)])).state is State.HEALTHY
+
+
+@pytest.mark.parametrize("failure", ["REFUSED", "TIMED_OUT", "DISCONNECTED"])
+def test_a_failure_from_before_a_node_came_up_is_no_cut(failure: str) -> None:
+    """S4-36: an observer asks the voters in turn until one leads; those that came up later than itself it asks no more."""
+    refused = tuple(
+        link(peer, answered_age_ms=-1, failed_age_ms=900, failing_for_ms=1_900, failure=failure) for peer in (2, 3)
+    )
+    observer = view(101, process_roles="broker", links=(link(1), *refused))
+    just_up = [view(2, uptime_ms=1_800), view(3, uptime_ms=1_000)]
+    assert diagnose(seen([view(1), *just_up, observer])).state is State.HEALTHY
+    found = diagnose(seen([view(1), view(2, uptime_ms=1_900), just_up[1], observer]))
+    assert first(found) == (State.DEGRADED, CauseKind.ONE_WAY_CUT, (101, 2))
 
 
 def test_a_link_cut_one_way() -> None:
