@@ -9,7 +9,7 @@ CHANGES ?= 40
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,13 +35,16 @@ check: setup ## format, lint, types, import contracts, size limits, fast tests; 
 check-static: setup ## the part of check that runs no test
 	@$(PY) tools/check.py --static
 
-test: setup ## everything, in one pytest run, two files at a time
-	$(PYTEST) -n 2 --dist loadfile
+test: setup peers ## everything, in one pytest run, three files at a time
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 demo: setup ## 336,776 flights through a node and Spark into tables and a plot
 	$(PY) -m headrace demo flights
 
-integration: setup ## real sockets, files, and other makers' clients
+peers: setup ## Apache Kafka, to test beside it; without java and mvn nothing
+	@$(PY) -m tests.peers.class_archive
+
+integration: setup peers ## real sockets, files, and other makers' clients
 	$(PYTEST) tests/integration tests/crash
 
 spark: setup ## the data source and the pipelines on a local Spark

@@ -98,7 +98,7 @@ def measure(name: str, event: str, rounds: int) -> list[float]:
     kafkas = CONTROLLERS if name == "kafka" else ()
     settings = {"controller.quorum.fetch.timeout.ms": str(FETCH_TIMEOUT_MS)}
     found: list[float] = []
-    with MixedCluster(kafkas=kafkas, controllers=len(CONTROLLERS), properties=settings) as cluster:
+    with MixedCluster(kafkas=kafkas, quick=False, controllers=len(CONTROLLERS), properties=settings) as cluster:
         with Clients(cluster) as clients:
             for _ in range(rounds):
                 leader = cluster.leader()

@@ -18,10 +18,13 @@ settings.load_profile("any machine")
 
 NEEDS = {"java": ("java and mvn", kafka.is_available), "kcat": ("kcat", lambda: shutil.which("kcat") is not None)}
 MUST_NOT_SKIP = os.environ.get("HEADRACE_NO_SKIP") == "1"
+WAITING = {"integration", "spark", "crash", "fuzz", "simulation"}
+"""Directories of tests that start processes and wait for them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name what cannot run here; with HEADRACE_NO_SKIP=1 a missing program ends the run instead."""
+    """Name what cannot run here; with HEADRACE_NO_SKIP=1 a missing program ends the run instead. Put the long ones first."""
+    items.sort(key=_turn)
     for marker, (programs, is_there) in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         if not marked or is_there():
@@ -32,8 +35,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs {programs}"))
 
 
+def _turn(item: pytest.Item) -> int:
+    """Short tests come last: of several workers none is left alone with a long one at the end."""
+    if item.get_closest_marker("slow") is not None:
+        return 0
+    return 1 if WAITING & set(item.path.relative_to(item.config.rootpath).parts[1:2]) else 2
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A skip is a failure where skips are forbidden."""
+    """What tests measured is shown; a skip is a failure where skips are forbidden."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")
     if MUST_NOT_SKIP and terminalreporter.stats.get("skipped"):
         terminalreporter.write_line("ERROR: tests were skipped, and HEADRACE_NO_SKIP=1 forbids it", red=True)
 

@@ -93,7 +93,6 @@ def read_all(bootstrap: str, topic: str) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     """S1, E1, D5, B-P04: kill -9 at random moments under idempotent load, with restarts on the same directory."""

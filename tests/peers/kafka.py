@@ -29,6 +29,10 @@ from pathlib import Path
 VERSION = os.environ.get("KAFKA_VERSION", "4.3.1")
 CACHE = Path(os.environ.get("HEADRACE_PEERS", Path.home() / ".cache" / "headrace-peers"))
 HOME = CACHE / f"kafka-{VERSION}"
+ARCHIVE = HOME / "classes.jsa"
+"""Made by class_archive.py, used where a JVM's start counts."""
+QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For programs that end soon."""
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # What a Kafka needs at format to share a directory or a cluster with a node that has not built these features.
 PLAIN_FEATURES = (
@@ -90,15 +94,21 @@ def install() -> Path:
     return HOME
 
 
-def java_command(main: str, *arguments: str, heap: Sequence[str] = ("-Xms64m", "-Xmx256m")) -> list[str]:
-    """The command line that runs one class of Kafka's with a short start-up."""
+def java_command(
+    main: str, *arguments: str, heap: Sequence[str] = ("-Xms64m", "-Xmx256m"), quick: bool = True
+) -> list[str]:
+    """The command line that runs one class of Kafka's: with a short start-up, or with the JVM as Kafka's own scripts set it."""
     home = install()
     options = os.environ.get("KAFKA_HEAP_OPTS", "").split() or list(heap)
-    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    if not quick:
+        options.append("-XX:+UseG1GC")
+    else:
+        options += QUICK_JVM
+        if ARCHIVE.exists():  # if it suits this JVM; else nothing is said of it
+            options += [f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable"]
     return [
         "java",
         *options,
-        *quick,
         f"-Dlog4j2.configurationFile={home / 'log4j2.yaml'}",
         "-cp",
         f"{home}/libs/*",
@@ -187,10 +197,7 @@ class Kafka:
     def start(self, timeout_s: float = 60) -> Kafka:
         """Format if needed, start, and wait until the client listener answers."""
         self.format()
-        command = java_command("kafka.Kafka", str(self.config), heap=self.heap)
-        if not self.quick:
-            command = [each for each in command if each not in ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")]
-            command.insert(1, "-XX:+UseG1GC")
+        command = java_command("kafka.Kafka", str(self.config), heap=self.heap, quick=self.quick)
         with (self.directory / "kafka.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + timeout_s
@@ -265,9 +272,8 @@ def main(arguments: Sequence[str]) -> int:
         case ["single", directory, port, *pairs]:
             kafka = Kafka(Path(directory), int(port), dict(each.split("=", 1) for each in pairs), quick=False)
             kafka.format()
-            return subprocess.run(
-                java_command("kafka.Kafka", str(kafka.config), heap=("-Xms512m", "-Xmx1g")), check=False
-            ).returncode
+            command = java_command("kafka.Kafka", str(kafka.config), heap=("-Xms512m", "-Xmx1g"), quick=False)
+            return subprocess.run(command, check=False).returncode
         case ["definitions", directory]:
             sys.stdout.write(f"{definitions(Path(directory))}\n")
         case _:

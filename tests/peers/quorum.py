@@ -19,6 +19,8 @@ class KafkaMember(Member):
     """A node of Apache Kafka as a child process. Its metadata log says on INFO what it decides."""
 
     log_level = "info"
+    quick = True
+    """Whether its JVM is set for a short start-up, not as Kafka's own scripts set it."""
 
     def settings(self, quorum: Mapping[str, str]) -> dict[str, str]:
         """Kafka's own defaults for a cluster with few brokers, and this node's lines."""
@@ -42,7 +44,7 @@ class KafkaMember(Member):
 
     def command(self) -> Sequence[str]:
         """The JVM's."""
-        return kafka.java_command("kafka.Kafka", str(self.config), heap=HEAP)
+        return kafka.java_command("kafka.Kafka", str(self.config), heap=HEAP, quick=self.quick)
 
     def environment(self) -> dict[str, str] | None:
         """With the wanted log level; without a heap meant for others."""
@@ -54,10 +56,11 @@ class KafkaMember(Member):
 
 
 class MixedCluster(Cluster):
-    """A cluster in which the nodes with the ids `kafkas` are Apache Kafka's, the others ours."""
+    """A cluster in which the nodes with the ids `kafkas` are Apache Kafka's, `quick` to start or as its own scripts run them; the others are ours."""
 
-    def __init__(self, *, kafkas: Collection[int] = (), **settings: Any) -> None:
+    def __init__(self, *, kafkas: Collection[int] = (), quick: bool = True, **settings: Any) -> None:
         self._kafkas = frozenset(kafkas)
+        self._quick = quick
         super().__init__(**settings)
 
     def is_kafka(self, node_id: int) -> bool:
@@ -66,5 +69,8 @@ class MixedCluster(Cluster):
 
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
         """The node of an id."""
-        kind = KafkaMember if node_id in self._kafkas else Member
-        return kind(node_id=node_id, roles=roles, directory=directory)
+        if node_id not in self._kafkas:
+            return Member(node_id=node_id, roles=roles, directory=directory)
+        member = KafkaMember(node_id=node_id, roles=roles, directory=directory)
+        member.quick = self._quick
+        return member

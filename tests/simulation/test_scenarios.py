@@ -72,7 +72,7 @@ def test_a_cut_off_leader_is_replaced_and_comes_back_as_a_follower(headrace_simu
 
 
 def test_the_same_seed_gives_the_same_simulated_minutes() -> None:
-    """Section 3 of the contract: time, chance and order follow from the seed."""
+    """One seed, one run: time, chance and order follow from the seed."""
 
     def digest(seed: int) -> str:
         with Simulation(controllers=3, brokers=2, seed=seed) as cluster:

@@ -37,7 +37,7 @@ class Suite:
 
 
 SUITES: Final = {
-    "ci": Suite(parts=(Part("quorum", 440), Part("cluster", 80), Part("partitions", 48)), least_steps=2_000_000),
+    "ci": Suite(parts=(Part("quorum", 400), Part("cluster", 60), Part("partitions", 40)), least_steps=2_000_000),
     "deep": Suite(
         parts=(
             Part("quorum", 10_000, seconds=2),
