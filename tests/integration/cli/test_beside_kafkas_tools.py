@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,9 +51,16 @@ def epochs_gone(text: str) -> object:
 
 
 @pytest.fixture(scope="module")
-def cluster(shared_kafka: kafka.Kafka) -> str:
+def kafka_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Kafka]:
+    """A Kafka for this module only: whole lists are compared, and groups of other tests may end between two of them."""
+    with kafka.Kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_alone: kafka.Kafka) -> str:
     """A Kafka with a topic of three partitions, a topic with settings, records, and a group that has read some."""
-    server = ["--bootstrap-server", shared_kafka.bootstrap]
+    server = ["--bootstrap-server", kafka_alone.bootstrap]
     for topic, *more in (("beside.a", "--partitions", "3"), ("beside.b", "--config", "retention.ms=100000000")):
         assert headrace("topics", *server, "--create", "--topic", topic, *more).code == 0
     lines = "".join(f"k{number}\tv{number}\n" for number in range(20))
@@ -81,7 +88,7 @@ def cluster(shared_kafka: kafka.Kafka) -> str:
         "7",
     )
     assert read.code == 0, read
-    return shared_kafka.bootstrap
+    return kafka_alone.bootstrap
 
 
 def both(cluster: str, tool: str, *arguments: str, stdin: str | None = None) -> tuple[tuple[int, str], tuple[int, str]]:
@@ -176,9 +183,9 @@ def test_what_kafka_refuses_is_refused_with_the_same_words(
     assert len(ours.err.splitlines()) == 1
 
 
-def test_s1_75_the_cluster_names_itself_to_both(shared_kafka: kafka.Kafka) -> None:
+def test_s1_75_the_cluster_names_itself_to_both(kafka_alone: kafka.Kafka) -> None:
     """S1-74, S1-75, B-T05: `cluster-id` and its alias, through broker and controller, as kafka-cluster."""
-    broker, controller = shared_kafka.bootstrap, f"127.0.0.1:{shared_kafka.controller_port}"
+    broker, controller = kafka_alone.bootstrap, f"127.0.0.1:{kafka_alone.controller_port}"
     theirs = kafka.run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", broker).stdout
     for word, option, target in (
         ("cluster-id", "-b", broker),
@@ -191,14 +198,14 @@ def test_s1_75_the_cluster_names_itself_to_both(shared_kafka: kafka.Kafka) -> No
         assert headrace("cluster", "list-endpoints", option, target).out == listed
 
 
-def test_s1_76_a_broker_that_does_not_exist_cannot_leave(shared_kafka: kafka.Kafka) -> None:
+def test_s1_76_a_broker_that_does_not_exist_cannot_leave(kafka_alone: kafka.Kafka) -> None:
     """S1-69, S1-76: the message names the broker; exit code 1."""
     for word in ("unregister", "decommission"):
-        done = headrace("cluster", word, "-b", shared_kafka.bootstrap, "-i", "77")
+        done = headrace("cluster", word, "-b", kafka_alone.bootstrap, "-i", "77")
         assert (done.code, len(done.err.splitlines())) == (1, 1)
         assert "Broker 77" in done.err
         assert "not currently registered" in done.err
-    needs_id = headrace("cluster", "unregister", "-b", shared_kafka.bootstrap)
+    needs_id = headrace("cluster", "unregister", "-b", kafka_alone.bootstrap)
     assert (needs_id.code, "--id" in needs_id.err) == (1, True)
 
 
