@@ -147,7 +147,7 @@ class ControllerBench:
 
     def commit(self) -> list[ControllerEffect]:
         """Everything appended so far is committed."""
-        delta = self.loader.load_batches(self._unwritten)
+        delta = self.loader.load_batches(self._unwritten, self.machine.decided)
         self.log += self.pending
         self.pending = []
         self._unwritten = []

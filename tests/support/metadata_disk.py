@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.image import MetadataImage, MetadataProvenance
 from headrace.metadata.loader import MetadataLoader
-from headrace.raft.replication import RaftBatch
 from headrace.raft.snapshots import read_snapshot
 from headrace.records.batch import iter_batches
 from headrace.records.record import read_all_records
+from headrace.sim.checkers.committed import CommittedBatch
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,18 @@ def read_disk(directory: Path) -> MetadataDisk:
     return MetadataDisk(directory, snapshots, batches, end)
 
 
+def batches_in(data: bytes) -> Iterator[CommittedBatch]:
+    """The batches of a log file, or of a part of one, as the loader takes them."""
+    for header, records in read_all_records(data):
+        yield CommittedBatch(
+            header.base_offset,
+            header.last_offset,
+            header.leader_epoch,
+            header.max_timestamp,
+            () if header.is_control else tuple(record.value or b"" for record in records),
+        )
+
+
 def image_of(disk: MetadataDisk, upto: int) -> MetadataImage:
     """Newest snapshot and log, replayed below `upto`."""
     loader = MetadataLoader()
@@ -68,18 +81,8 @@ def image_of(disk: MetadataDisk, upto: int) -> MetadataImage:
         )
         loader.load_snapshot(content.records, provenance)
         start = newest.offset
-    loader.load_batches(
-        RaftBatch(
-            header.base_offset,
-            header.last_offset,
-            header.leader_epoch,
-            header.max_timestamp,
-            () if header.is_control else tuple(record.value or b"" for record in records),
-        )
-        for base, data in sorted(disk.batches.items())
-        for header, records in read_all_records(data)
-        if start <= base < upto
-    )
+    batches = [each for base, data in sorted(disk.batches.items()) if start <= base < upto for each in batches_in(data)]
+    loader.load_batches(batches)
     return loader.image
 
 

@@ -31,7 +31,7 @@ def image_in(path: str) -> MetadataImage:
     data = _map(path)
     loader = MetadataLoader(is_any_level_read=True)
     try:
-        loader.load_batches(batches(data))
+        loader.load_batches(list(batches(data)))
     except (MetadataFault, PeerError) as error:
         raise OperatorError(f"{path}: {error}") from None
     return loader.image

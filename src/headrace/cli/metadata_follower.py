@@ -52,7 +52,7 @@ class QuorumFollower:
         if not headers:
             return False
         try:
-            self._loader.load_batches(each for each in batches(part.records) if each.base_offset >= self._offset)
+            self._loader.load_batches([each for each in batches(part.records) if each.base_offset >= self._offset])
         except MetadataFault as fault:
             raise OperatorError(f"the metadata log of the quorum: {fault}") from None
         self._offset, self._epoch = headers[-1].next_offset, headers[-1].leader_epoch

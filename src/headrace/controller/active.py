@@ -15,6 +15,7 @@ from headrace.controller.events import AppendRecords
 from headrace.controller.partition_change import is_unclean_leader
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.metadata.loader import Decided
 from headrace.metadata.replay import replay_all
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -57,9 +58,9 @@ class Waiting(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """What was decided up to an offset and is not visible yet."""
+    """What was decided and is not visible yet, and the places that it touched."""
 
-    end_offset: int
+    decided: Decided
     places: Places
 
 
@@ -188,11 +189,12 @@ class Active:
         """Decide the records: the image and what is derived from it go on, and their offsets are taken. Raises ReplayError."""
         if not records:
             return
-        before = self.image
-        after = replay_all(before, [each.record for each in records])
+        before, messages, base_offset = self.image, [each.record for each in records], self.next_offset
+        after = replay_all(before, messages)
         places = self.derived.replayed(records, after)
         self.next_offset += len(records)
-        self.uncommitted.append(Uncommitted(self.next_offset, places))
+        decided = Decided(base_offset, self.next_offset, self.epoch, messages, before, after)
+        self.uncommitted.append(Uncommitted(decided, places))
         self._around.statistics.unclean_elections += sum(_is_unclean(each, before, after) for each in records)
         into += records
 
@@ -235,7 +237,7 @@ class Active:
         When it shows everything that was decided, it takes the place of our own copy: the same content once in memory.
         """
         end = image.provenance.last_contained_offset + 1
-        while self.uncommitted and self.uncommitted[0].end_offset <= end:
+        while self.uncommitted and self.uncommitted[0].decided.end_offset <= end:
             self.uncommitted.popleft()
         if end == self.next_offset and not self.uncommitted:
             self.derived.image = image

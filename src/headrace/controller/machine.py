@@ -52,11 +52,12 @@ from headrace.wire.metadata_records.end_transaction_record import EndTransaction
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from headrace.controller.decision import Moves, Situation
     from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
+    from headrace.metadata.loader import Decided
     from headrace.wire.messages.update_features import UpdateFeaturesRequest
     from headrace.wire.schema import Message
 
@@ -102,6 +103,11 @@ class ControllerMachine:
     def image(self) -> MetadataImage:
         """What is decided, committed or not; the empty image on a standby. For decisions and tests only (C3)."""
         return EMPTY_IMAGE if self._active is None else self._active.image
+
+    @property
+    def decided(self) -> Iterator[Decided]:
+        """What was decided and is not visible yet, in order: the loader takes it over when it is committed. None on a standby."""
+        return iter(()) if self._active is None else (each.decided for each in self._active.uncommitted)
 
     @property
     def queue_size(self) -> int:

@@ -8,7 +8,7 @@ with AbortTransaction, not at all (KIP-868, C4). A record that is unknown or mak
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from headrace.core.errors import DecodeError
 from headrace.core.values import changed
@@ -57,6 +57,21 @@ class CommittedBatch(Protocol):
         """The framed records."""
 
 
+class Decided(NamedTuple):
+    """Records that this node's own controller replayed when it decided them, and what came of it.
+
+    They lead from `before` to `after`, have the offsets from `base_offset` up to `end_offset` (exclusive), and were offered to the log as
+    one batch of `epoch` or several.
+    """
+
+    base_offset: int
+    end_offset: int
+    epoch: int
+    records: Sequence[Message]
+    before: MetadataImage
+    after: MetadataImage
+
+
 class MetadataFault(Exception):
     """The metadata log holds what this node cannot understand: it must stop (an active controller) or stop publishing."""
 
@@ -76,6 +91,8 @@ class MetadataLoader:
         """What became visible since the last delta."""
         self._touched_in_transaction = Touched()
         self._published = image
+        self._decided_image: MetadataImage | None = None
+        """What was decided last and taken over: `_pending` has the same content."""
         self._fault: MetadataFault | None = None
 
     @property
@@ -88,11 +105,19 @@ class MetadataLoader:
         """The first offset that was not fed yet."""
         return self._pending.provenance.last_contained_offset + 1
 
-    def load_batches(self, batches: Iterable[CommittedBatch]) -> MetadataDelta | None:
-        """Replay committed batches in order; None when nothing became visible. Raises MetadataFault, from then on always."""
+    def load_batches(self, batches: Sequence[CommittedBatch], decided: Iterable[Decided] = ()) -> MetadataDelta | None:
+        """Replay committed batches in order; None when nothing became visible. Raises MetadataFault, from then on always.
+
+        What was `decided` here, in order, is taken over where the batches hold it whole, and neither read nor replayed a second time.
+        """
         self._check()
-        for batch in batches:
-            self._load_batch(batch)
+        ours = iter(decided)
+        own = next(ours, None)
+        for number, batch in enumerate(batches):
+            while own is not None and own.end_offset <= batch.base_offset:
+                own = next(ours, None)
+            if own is None or not self._takes_over(own, batches, number):
+                self._load_batch(batch)
             self._pending = changed(
                 self._pending,
                 provenance=MetadataProvenance(
@@ -115,6 +140,7 @@ class MetadataLoader:
         """Replace everything by a snapshot's content; the delta tells what that changed (B-S09). Raises MetadataFault."""
         self._check()
         self._pending = EMPTY_IMAGE
+        self._decided_image = None
         self._in_transaction = False
         source, first = iter(records), 0
         what = f"of the snapshot that ends at {provenance.last_contained_offset + 1}"
@@ -137,11 +163,28 @@ class MetadataLoader:
         if reason is not None:
             self._fail(reason)
 
+    def _takes_over(self, own: Decided, batches: Sequence[CommittedBatch], number: int) -> bool:
+        """Whether this batch needs no replay: it begins what was decided on just this image, or goes on with it."""
+        start = batches[number].base_offset
+        if start != own.base_offset:
+            return start > own.base_offset and self._decided_image is own.after
+        if self._in_transaction or (own.before is not self._pending and own.before is not self._decided_image):
+            return False
+        if not _is_whole(own, batches, number) or any(record.SCHEMA.api_key in _BOUNDS for record in own.records):
+            return False
+        for record in own.records:
+            self._touched.note(record, self._pending)
+        self._pending = self._decided_image = own.after
+        return True
+
     def _load_batch(self, batch: CommittedBatch) -> None:
         """The records of a batch: runs between the bounds of transactions."""
         run: list[Message] = []
         offset = batch.base_offset
-        for data in batch.records:
+        records = batch.records
+        if records:
+            self._decided_image = None
+        for data in records:
             record = self._decoded(data, f"the record at offset {offset}")
             kind = record.SCHEMA.api_key
             if kind in _BOUNDS:
@@ -213,3 +256,14 @@ class MetadataLoader:
     def _check(self) -> None:
         if self._fault is not None:
             raise self._fault
+
+
+def _is_whole(own: Decided, batches: Sequence[CommittedBatch], first: int) -> bool:
+    """Whether the batches from number `first` on are just what was decided: one node leads an epoch, so epoch and offset tell (R1)."""
+    for number in range(first, len(batches)):
+        batch = batches[number]
+        if batch.epoch != own.epoch or batch.last_offset >= own.end_offset:
+            return False
+        if batch.last_offset + 1 == own.end_offset:
+            return True
+    return False

@@ -353,12 +353,12 @@ class MetadataPlane:
 
     def _load_committed(self, to: int) -> None:
         batches = list(self.raft.read_committed(self.loader.next_offset, to))
-        self._bytes_since_snapshot += sum(len(record) + 10 for batch in batches for record in batch.records)
+        self._bytes_since_snapshot += sum(batch.size for batch in batches)
         statistics = self.statistics
         began = 0.0 if statistics is None else statistics.loading()
-        delta = self.loader.load_batches(batches)
+        delta = self.loader.load_batches(batches, () if self.controller is None else self.controller.decided)
         if statistics is not None:
-            statistics.loaded(began, [len(batch.records) for batch in batches], is_visible=delta is not None)
+            statistics.loaded(began, [batch.count for batch in batches], is_visible=delta is not None)
         if delta is not None:
             self._out.append(Publish(delta=delta))
         if self.controller is not None and batches:

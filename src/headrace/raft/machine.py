@@ -45,7 +45,7 @@ from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.joining import Joining
 from headrace.raft.leading import Leading
 from headrace.raft.outbox import Purpose
-from headrace.raft.replication import RaftBatch, SnapshotsPort, read_batches
+from headrace.raft.replication import LoggedBatch, SnapshotsPort, read_batches
 from headrace.raft.requests import RequestDesk
 from headrace.raft.roles import Candidate, Follower, Leader, Resigned, Role, Unattached
 from headrace.raft.snapshot_download import SnapshotDownload
@@ -187,7 +187,7 @@ class RaftNode:
         """The voters that records below `end_offset` name: what a snapshot that ends there must say (KIP-853)."""
         return self._core.history.at(end_offset)
 
-    def read_committed(self, start: int, end: int) -> Iterator[RaftBatch]:
+    def read_committed(self, start: int, end: int) -> Iterator[LoggedBatch]:
         """The batches in [start, end) of the log, `end` at most the high watermark. Raises StorageFault (B-S11)."""
         return read_batches(self._core.log, start, min(end, self._core.log.high_watermark))
 

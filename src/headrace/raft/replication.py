@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.ports import BytesLike
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
+from headrace.records.batch import BatchHeader, crc_is_right, iter_batches
 from headrace.records.control import ControlType, control_key
-from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
+from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, iter_records
 from headrace.wire.codec import encode
 from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 from headrace.wire.raft_records.leader_change_message import Voter as LeaderChangeVoter
@@ -18,14 +21,57 @@ from headrace.wire.raft_records.leader_change_message import Voter as LeaderChan
 _READ_CHUNK_BYTES = 1_048_576
 
 
-class RaftBatch(NamedTuple):
-    """A batch of the metadata log: `records` are framed metadata records, none for a control batch. `timestamp` is ms."""
+class LoggedBatch:
+    """A batch of the metadata log. Its records are read when they are asked for: the node that wrote them knows them already."""
 
-    base_offset: int
-    last_offset: int
-    epoch: int
-    timestamp: int
-    records: tuple[bytes, ...]
+    __slots__ = ("_data", "_directory", "_header", "_position")
+
+    def __init__(self, header: BatchHeader, data: BytesLike, position: int, directory: str) -> None:
+        """The whole batch is in `data` at `position`; `directory` is named in faults."""
+        self._header = header
+        self._data = data
+        self._position = position
+        self._directory = directory
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record."""
+        return self._header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record (inclusive)."""
+        return self._header.last_offset
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch it was written in."""
+        return self._header.leader_epoch
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, by the leader's clock: ms since 1970."""
+        return self._header.max_timestamp
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        return self._header.size
+
+    @property
+    def count(self) -> int:
+        """How many `records` there are."""
+        return 0 if self._header.is_control else self._header.record_count
+
+    @property
+    def records(self) -> tuple[bytes, ...]:
+        """The framed metadata records, none for a control batch. Raises StorageFault for damage (B-S11)."""
+        if self._header.is_control:
+            return ()
+        try:
+            return tuple(record.value or b"" for record in iter_records(self._data, self._position))
+        except PeerError as error:
+            raise _damaged(self._directory, self._header.base_offset, error) from error
 
 
 class SnapshotsPort(Protocol):
@@ -67,7 +113,7 @@ class SnapshotsPort(Protocol):
         """Remove the part, if there is one."""
 
 
-def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[RaftBatch]:
+def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[LoggedBatch]:
     """The batches of the log in [start, end), both batch boundaries. Raises StorageFault for damage (B-S11)."""
     offset = start
     while offset < end:
@@ -79,20 +125,21 @@ def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[RaftBa
             )
         before = offset
         try:
-            for header, records in read_all_records(data):
+            for position, header in iter_batches(data):
                 if header.base_offset < offset:
                     continue
+                if not crc_is_right(data, header, position):
+                    raise PeerError(ErrorCode.CORRUPT_MESSAGE, "a wrong CRC")
                 offset = header.next_offset
-                values = () if header.is_control else tuple(record.value or b"" for record in records)
-                yield RaftBatch(
-                    header.base_offset, header.last_offset, header.leader_epoch, header.max_timestamp, values
-                )
+                yield LoggedBatch(header, data, position, log.directory)
         except PeerError as error:
-            raise StorageFault(
-                f"the metadata log is damaged behind offset {offset}: {error.message}", directory=log.directory
-            ) from error
+            raise _damaged(log.directory, offset, error) from error
         if offset == before:
             raise StorageFault(f"the metadata log has no batch at offset {offset}", directory=log.directory)
+
+
+def _damaged(directory: str, offset: int, error: PeerError) -> StorageFault:
+    return StorageFault(f"the metadata log is damaged behind offset {offset}: {error.message}", directory=directory)
 
 
 def record_batch(records: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:

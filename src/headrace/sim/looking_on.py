@@ -74,11 +74,10 @@ def look_on(step: Step, plane: MetadataPlane, *, on_leadership_lost: Callable[[]
     loader = plane.loader
     load_batches, load_snapshot = loader.load_batches, loader.load_snapshot
 
-    def batches_loaded(batches: Any) -> Any:
-        known = list(batches)
-        for each in known:
-            step.changes.append(BatchApplied(each.base_offset, each.last_offset + 1, each.epoch, tuple(each.records)))
-        return load_batches(known)
+    def batches_loaded(batches: Any, decided: Any = ()) -> Any:
+        for each in batches:
+            step.changes.append(BatchApplied(each.base_offset, each.last_offset + 1, each.epoch, each.records))
+        return load_batches(batches, decided)
 
     def snapshot_loaded(records: Any, provenance: Any) -> Any:
         end = OffsetAndEpoch(provenance.last_contained_offset + 1, provenance.last_contained_epoch)

@@ -14,31 +14,22 @@ from headrace.metadata.image import MetadataImage, MetadataProvenance
 from headrace.metadata.loader import MetadataLoader
 from headrace.metadata.snapshot import snapshot_content
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
-from headrace.raft.replication import RaftBatch
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot, read_snapshot
 from headrace.raft.voters import decode_voters, encode_voters
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import read_all_records
+from headrace.sim.checkers.committed import CommittedBatch
 from headrace.storage.meta_properties import MetaProperties, meta_properties_text, parse_meta_properties
 from headrace.wire.metadata_records.frame import decode_record_with_version, encode_record
+from tests.support.metadata_disk import batches_in
 
 HERE = Path(__file__).parent
 SNAPSHOT_END = 51
 
 
-def batches(path: Path, upto: int = 2**62) -> list[RaftBatch]:
+def batches(path: Path, upto: int = 2**62) -> list[CommittedBatch]:
     """The batches of a log file below an offset."""
-    return [
-        RaftBatch(
-            header.base_offset,
-            header.last_offset,
-            header.leader_epoch,
-            header.max_timestamp,
-            () if header.is_control else tuple(record.value or b"" for record in records),
-        )
-        for header, records in read_all_records(path.read_bytes())
-        if header.base_offset < upto
-    ]
+    return [each for each in batches_in(path.read_bytes()) if each.base_offset < upto]
 
 
 def image_of_log(upto: int) -> MetadataImage:

@@ -9,7 +9,8 @@ import pytest
 from headrace.core.ids import Uuid
 from headrace.metadata.delta import PartitionDelta
 from headrace.metadata.image import ConfigResource, MetadataProvenance
-from headrace.metadata.loader import MetadataFault, MetadataLoader
+from headrace.metadata.loader import Decided, MetadataFault, MetadataLoader
+from headrace.metadata.replay import replay_all
 from headrace.metadata.snapshot import VersionedRecord, snapshot_content
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -17,6 +18,7 @@ from headrace.wire.metadata_records.broker_registration_change_record import Bro
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
+from headrace.wire.metadata_records.frame import decode_record
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.partition_record import PartitionRecord
@@ -259,3 +261,88 @@ def test_a_snapshot_with_a_bad_record_is_refused() -> None:
     """B-C20."""
     with pytest.raises(MetadataFault, match="record 0 of the snapshot that ends at 10"):
         MetadataLoader().load_snapshot([b"\x01\x63\x00\x00"], MetadataProvenance(last_contained_offset=9))
+
+
+def decided(feed: Feed, *batches: Batch) -> Decided:
+    """What this node's controller made of the records of these batches, on the image that it has."""
+    records = [decode_record(data) for each in batches for data in each.records]
+    before = feed.loader.image
+    return Decided(
+        batches[0].base_offset,
+        batches[-1].last_offset + 1,
+        batches[0].epoch,
+        records,
+        before,
+        replay_all(before, records),
+    )
+
+
+def topic_in_two_batches(feed: Feed) -> list[Batch]:
+    return [feed.batch(TopicRecord(name="t", topic_id=T1)), feed.batch(partition(T1))]
+
+
+def test_what_was_decided_here_is_taken_over() -> None:
+    """C2: the image is that of the records; what comes next may build on it."""
+    feed = Feed()
+    feed.loader.load_batches([feed.batch(NoOpRecord())])
+    batches = topic_in_two_batches(feed)
+    first = decided(feed, *batches)
+    change = feed.batch(PartitionChangeRecord(partition_id=0, topic_id=T1, leader=2))
+    records = [decode_record(data) for data in change.records]
+    after = replay_all(first.after, records)
+    second = Decided(change.base_offset, change.last_offset + 1, 1, records, first.after, after)
+    delta = feed.loader.load_batches([*batches, change], [first, second])
+    assert delta is not None
+    assert delta.changed_topics[T1].partitions[0].after.leader == 2
+    assert feed.loader.image.topics is after.topics
+    assert feed.loader.image.provenance.last_contained_offset == change.last_offset
+    replayed = MetadataLoader()
+    replayed.load_batches([Batch(0, 0, 1, 100, (VersionedRecord(NoOpRecord(), 0).encode(),)), *batches, change])
+    assert feed.loader.image == replayed.image
+
+
+def test_only_what_is_in_the_log_whole_and_of_this_epoch_is_taken_over() -> None:
+    """R1, C4: the records of another leader at the same offset, half an operation, or one decided on another image are replayed."""
+    for spoil in ("epoch", "half", "base", "longer"):
+        feed = Feed()
+        feed.loader.load_batches([feed.batch(NoOpRecord())])
+        batches = topic_in_two_batches(feed)
+        wrong = replay_all(feed.loader.image, [TopicRecord(name="never", topic_id=T2)])
+        own = decided(feed, *batches)._replace(after=wrong)
+        if spoil == "epoch":
+            own = own._replace(epoch=2)
+        elif spoil == "base":
+            own = own._replace(before=wrong)
+        elif spoil == "longer":
+            own = own._replace(end_offset=own.end_offset + 1)
+        for part in [batches[:1], batches[1:]] if spoil == "half" else [batches]:
+            feed.loader.load_batches(part, [own])
+        assert set(feed.loader.image.topics.by_name) == {"t"}, spoil
+        assert set(feed.loader.image.topics.by_id[T1].partitions) == {0}, spoil
+
+
+def test_a_replayed_batch_ends_what_may_be_built_on() -> None:
+    """C2: an operation that was decided before records of somebody else came in between does not fit any more."""
+    feed = Feed()
+    first = feed.batch(TopicRecord(name="t", topic_id=T1))
+    own = decided(feed, first)
+    foreign, change = feed.batch(TopicRecord(name="u", topic_id=T2)), feed.batch(partition(T1))
+    records = [decode_record(data) for data in change.records]
+    late = Decided(change.base_offset, change.last_offset + 1, 1, records, own.after, replay_all(own.after, records))
+    feed.loader.load_batches([first, foreign, change], [own, late])
+    assert set(feed.loader.image.topics.by_name) == {"t", "u"}
+    assert set(feed.loader.image.topics.by_id[T1].partitions) == {0}
+
+
+def test_bounds_of_transactions_are_always_replayed() -> None:
+    """B-C18: what is decided inside a transaction becomes visible with its end."""
+    feed = Feed()
+    begin = feed.batch(BeginTransactionRecord(), TopicRecord(name="t", topic_id=T1))
+    own = decided(feed, begin)
+    assert feed.loader.load_batches([begin], [own]) is None
+    inside = feed.batch(partition(T1))
+    records = [decode_record(data) for data in inside.records]
+    second = Decided(inside.base_offset, inside.last_offset + 1, 1, records, own.after, replay_all(own.after, records))
+    assert feed.loader.load_batches([inside], [second]) is None
+    assert feed.loader.load_batches([feed.batch(EndTransactionRecord())]) is not None
+    assert set(feed.loader.image.topics.by_id[T1].partitions) == {0}
