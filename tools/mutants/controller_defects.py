@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from headrace.controller import alter_partition, broker_states, machine, producer_ids, requests
+from headrace.controller import active, alter_partition, broker_states, machine, producer_ids, requests
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.events import Answer, AppendRecords, RequestArrived
 from headrace.controller.heartbeats import Heartbeats
 from headrace.controller.machine import ControllerMachine
 from headrace.core.error_code import ErrorCode
+from headrace.metadata import loader
+from headrace.metadata.replay import replay_all
 from headrace.node.machine import NodeMachine
 from headrace.node.metadata_plane import MetadataPlane
 from headrace.sim.faults import FaultKind
@@ -20,6 +22,7 @@ from tools.mutants.planting import Defect, Planting
 
 if TYPE_CHECKING:
     from headrace.controller.decision import Situation
+    from headrace.metadata.image import MetadataImage
 
 
 def takes_old_partition_epochs(planting: Planting) -> None:
@@ -169,6 +172,25 @@ _FAILOVERS = frozenset(
     {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
 )
 
+
+def decides_on_less_than_it_writes(planting: Planting) -> None:
+    """X12: the image of a decision lacks what its last record does."""
+
+    def replay_less(image: MetadataImage, records: Any) -> MetadataImage:
+        return replay_all(image, records[:-1] if len(records) > 2 else records)
+
+    planting.replace(active, "replay_all", replay_less)
+
+
+def takes_over_halves(planting: Planting) -> None:
+    """X13: the first batch of an operation brings all of it."""
+
+    def is_whole(own: Any, batches: Any, first: int) -> bool:
+        return bool(batches[first].epoch == own.epoch)
+
+    planting.replace(loader, "_is_whole", is_whole)
+
+
 DEFECTS = (
     Defect(id="K20", what="an ISR change with an old partition epoch is accepted", plant=takes_old_partition_epochs),
     Defect(id="K23", what="a fenced broker goes on leading", plant=fenced_broker_stays_leader),
@@ -190,5 +212,7 @@ DEFECTS = (
     Defect(id="X2", what="an answer tells of what another request wrote", plant=answers_reads_at_once),
     Defect(id="X3", what="two incarnations of a broker at once", plant=takes_a_second_incarnation),
     Defect(id="X4", what="a broker is fenced as soon as it serves", plant=fences_what_it_just_let_in),
+    Defect(id="X12", what="a decision's image is not that of its records", plant=decides_on_less_than_it_writes),
+    Defect(id="X13", what="half an operation is taken over as the whole", plant=takes_over_halves),
 )
 """K: section 8 of the fault catalogue; X: others that a rule of section 4.2 must find."""
