@@ -69,6 +69,9 @@ TOOLS = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
 }
 
+_HURT_BY_HASTE = frozenset({"org.apache.kafka.shell.MetadataShell"})
+"""The shell waits for ever for a snapshot that was loaded before it looked; with a quick start that is one run of twenty."""
+
 _LOG4J = """Configuration:
   Appenders: {Console: {name: E, target: SYSTEM_ERR, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}}
   Loggers: {Root: {level: "${env:KAFKA_LOG_LEVEL:-warn}", AppenderRef: {ref: E}}}
@@ -104,7 +107,7 @@ def java_command(
         options.append("-XX:+UseG1GC")
     else:
         options += QUICK_JVM
-        if ARCHIVE.exists():  # if it suits this JVM; else nothing is said of it
+        if ARCHIVE.exists() and main not in _HURT_BY_HASTE:  # if it suits this JVM; else nothing is said of it
             options += [f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable"]
     return [
         "java",
