@@ -94,9 +94,10 @@ class LogAppended(NamedTuple):
 
 
 class LogTruncated(NamedTuple):
-    """Everything from `to` on was removed."""
+    """Everything from `to` on was removed; if that is not durable, the process ends and the next start may find either."""
 
     to: int
+    is_durable: bool = True
 
 
 class LogStartMoved(NamedTuple):

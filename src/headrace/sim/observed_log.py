@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import PeerError
+from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import Appended, AppendRefused, Origin, OutOfRange
 from headrace.records.batch import iter_batches
 from headrace.sim.observation import LogAppended, LogReset, LogStartMoved, LogTruncated
@@ -67,7 +67,11 @@ class ObservedLog(StoredLog):
     def truncate_to(self, offset: int) -> bool:
         """As the log's."""
         before = self.log_end_offset
-        done = super().truncate_to(offset)
+        try:
+            done = super().truncate_to(offset)
+        except StorageFault:
+            self._changes.append(LogTruncated(offset, is_durable=False))
+            raise
         if self.log_end_offset != before:
             self._changes.append(LogTruncated(self.log_end_offset))
         return done

@@ -110,7 +110,7 @@ class Replication(Group):
     def _epochs_follow(self, life: Life, change: LogTruncated) -> None:
         """P11: the table of epochs ends with the log, also when it is cut to where an epoch began (K13)."""
         step, ours = self.scene.step, life.disk.log
-        if step.node.log is None or not ours.ends or isinstance(step.changes[-1], LogAppended):
+        if step.node.log is None or not ours.ends or isinstance(step.changes[-1], LogAppended) or not change.is_durable:
             return
         known = step.node.log.latest_epoch
         if known != ours.last_epoch:

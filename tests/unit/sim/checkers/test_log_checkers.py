@@ -342,6 +342,18 @@ def test_a_restart_that_misses_unsynced_batches_is_fine() -> None:
     story.start(2, leader_change(0, 1), role=Unattached(epoch=1))
 
 
+@pytest.mark.parametrize("left", [1, 2])
+def test_a_cut_that_was_not_synced_may_be_found_or_not(left: int) -> None:
+    """inv:D5: the process ends when the sync of a cut fails; both lengths are what a log may have then."""
+    story = _story()
+    batches = leader_change(0, 1), records_batch(1, 1, SECRET)
+    story.start(2, *batches)
+    story.follow(2, 2, 1)
+    story.step(2, LogTruncated(1, is_durable=False))
+    story.crash(2)
+    story.start(2, *batches[:left], role=Unattached(epoch=2))
+
+
 def test_a_new_disk_may_be_empty() -> None:
     """inv:D5."""
     story = _story()
