@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.peers import kafka
 
@@ -23,26 +24,15 @@ def make() -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-classes-") as scratch:
         lists = Path(scratch) / "lists"
         lists.mkdir()
-        before = os.environ.get("JAVA_TOOL_OPTIONS")
-        os.environ["JAVA_TOOL_OPTIONS"] = f"-XX:DumpLoadedClassList={lists}/%p"
-        try:
+        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=f"-XX:DumpLoadedClassList={lists}/%p"):
             _load_classes(Path(scratch) / "kafka")
-        finally:
-            del os.environ["JAVA_TOOL_OPTIONS"]
-            if before is not None:
-                os.environ["JAVA_TOOL_OPTIONS"] = before
         loaded = {line for each in lists.iterdir() for line in each.read_text().splitlines() if line[:1] != "#"}
         together = Path(scratch) / "classes"
         together.write_text("\n".join(sorted(loaded)) + "\n")
         unfinished = kafka.ARCHIVE.with_suffix(".new")
-        command = ["java", *kafka.QUICK_JVM, "-Xlog:disable", "-Xshare:dump", f"-XX:SharedClassListFile={together}"]
-        classes = ["-cp", f"{kafka.HOME}/libs/*"]
-        subprocess.run(
-            [*command, f"-XX:SharedArchiveFile={unfinished}", *classes],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=300,
-        )
+        files = [f"-XX:SharedClassListFile={together}", f"-XX:SharedArchiveFile={unfinished}"]
+        command = ["java", *kafka.QUICK_JVM, "-Xlog:disable", "-Xshare:dump", *files, "-cp", f"{kafka.HOME}/libs/*"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
         unfinished.rename(kafka.ARCHIVE)
 
 

@@ -31,20 +31,10 @@ def test_many_clusters_keep_every_invariant(record_property: Callable[[str, str]
     B-R18 B-R22 S4-66: a leader in time, the safety invariants, and histories of metadata calls judged against a model, with faults.
     What the tests beside it leave of the processors is for these runs.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "headrace",
-        "sim",
-        "--suite",
-        "ci",
-        "--seed",
-        str(FIRST_SEED),
-        "--json",
-        "--no-shrink",
-    ]
+    arguments = f"sim --suite ci --seed {FIRST_SEED} --json --no-shrink".split()
+    command = ["nice", "-n", "19", sys.executable, "-m", "headrace", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(["nice", "-n", "19", *command], capture_output=True, text=True, timeout=1_400, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1_400, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)

@@ -167,12 +167,6 @@ def fences_what_it_just_let_in(planting: Planting) -> None:
     planting.replace(Heartbeats, "touch", touch)
 
 
-_JUMPS = frozenset({FaultKind.JUMP})
-_FAILOVERS = frozenset(
-    {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
-)
-
-
 def decides_on_less_than_it_writes(planting: Planting) -> None:
     """X12: the image of a decision lacks what its last record does."""
 
@@ -190,6 +184,11 @@ def takes_over_halves(planting: Planting) -> None:
 
     planting.replace(loader, "_is_whole", is_whole)
 
+
+_JUMPS = frozenset({FaultKind.JUMP})
+_FAILOVERS = frozenset(
+    {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
+)
 
 DEFECTS = (
     Defect(id="K20", what="an ISR change with an old partition epoch is accepted", plant=takes_old_partition_epochs),

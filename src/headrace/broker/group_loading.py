@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import BrokerServices
 from headrace.coordinator.events import LoadEvent, RecordLoaded, TransactionEnded
-from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
-from headrace.records.batch import crc_is_right, iter_batches
+from headrace.records.batch import checked_batches
 from headrace.records.control import read_marker
 from headrace.records.record import iter_records
 
@@ -49,9 +48,7 @@ def _events(data: bytes, offset: int, *, now_ms: int) -> Loaded:
     """Records outside and inside transactions in their order, and the markers between them. Raises PeerError on damage."""
     events: list[LoadEvent] = []
     next_offset = offset
-    for position, header in iter_batches(data):
-        if not crc_is_right(data, header, position):
-            raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} has a wrong CRC")
+    for position, header in checked_batches(data):
         next_offset = max(next_offset, header.next_offset)
         if header.is_control:
             marker = read_marker(data, header, position)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import BytesLike
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
-from headrace.records.batch import BatchHeader, crc_is_right, iter_batches
+from headrace.records.batch import BatchHeader, checked_batches
 from headrace.records.control import ControlType, control_key
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, iter_records
 from headrace.wire.codec import encode
@@ -125,11 +124,9 @@ def read_batches(log: PartitionLogPort, start: int, end: int) -> Iterator[Logged
             )
         before = offset
         try:
-            for position, header in iter_batches(data):
+            for position, header in checked_batches(data):
                 if header.base_offset < offset:
                     continue
-                if not crc_is_right(data, header, position):
-                    raise PeerError(ErrorCode.CORRUPT_MESSAGE, "a wrong CRC")
                 offset = header.next_offset
                 yield LoggedBatch(header, data, position, log.directory)
         except PeerError as error:

@@ -21,7 +21,7 @@ from headrace.raft.voters import (
     encode_kraft_version,
     encode_voters,
 )
-from headrace.records.batch import crc_is_right, iter_batches
+from headrace.records.batch import checked_batches
 from headrace.records.control import ControlType, control_key, control_type
 from headrace.records.record import (
     NewRecord,
@@ -213,9 +213,7 @@ def _is_sound_part(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> boo
         data = snapshots.read_part(snapshot_id, position, chunk_bytes)
         taken = 0
         try:
-            for at, header in iter_batches(data):
-                if not crc_is_right(data, header, at):
-                    return False
+            for at, header in checked_batches(data):
                 taken = at + header.size
                 if header.is_control:
                     kinds += [control_type(row.key) for row in read_records(data, at)]

@@ -190,6 +190,14 @@ def iter_batches(buffer: BytesLike, start: int = 0) -> Iterator[tuple[int, Batch
         position += size
 
 
+def checked_batches(buffer: BytesLike) -> Iterator[tuple[int, BatchHeader]]:
+    """As `iter_batches`, but PeerError(CORRUPT_MESSAGE) where a CRC is wrong, too."""
+    for position, header in iter_batches(buffer):
+        if not crc_is_right(buffer, header, position):
+            raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} has a wrong CRC")
+        yield position, header
+
+
 def batch_is_sound(buffer: BytesLike, header: BatchHeader, position: int = 0) -> bool:
     """True if the CRC fits and count and offsets make sense: what recovery asks of each batch."""
     return (

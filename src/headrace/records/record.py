@@ -27,8 +27,7 @@ from headrace.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    crc_is_right,
-    iter_batches,
+    checked_batches,
     read_header,
     set_crc,
 )
@@ -283,9 +282,7 @@ def read_all_records(
     buffer: BytesLike, *, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """(header, records) of each whole batch in `buffer`; PeerError(CORRUPT_MESSAGE) where a CRC is wrong."""
-    for position, header in iter_batches(buffer):
-        if not crc_is_right(buffer, header, position):
-            raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} has a wrong CRC")
+    for position, header in checked_batches(buffer):
         yield header, read_records(buffer, position, max_bytes=max_bytes)
 
 
