@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from benchmarks.scale.load import Shape, heartbeat, one_more, registration
+from headrace.config.node_config import NodeConfig
 from headrace.controller.events import (
     Answer,
     AppendRecords,
@@ -31,7 +32,6 @@ from headrace.controller.events import (
     TimeAdvanced,
 )
 from headrace.controller.machine import ControllerMachine
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.loader import MetadataLoader
 from headrace.metadata.snapshot import snapshot_content

@@ -2,8 +2,8 @@
 
 Read the packages from the bottom upwards; each imports only what stands below it:
 
-``core`` the words everybody uses; ``wire`` bytes and messages; ``records`` record batches; ``log`` what one partition log decides;
-``client`` the client side; ``storage`` and ``net`` files and sockets; ``raft`` and ``metadata`` the metadata quorum and what its log says;
+``core`` the words everybody uses; ``config`` settings; ``wire`` bytes and messages; ``records`` record batches; ``log`` what one partition log decides;
+``client`` the client side; ``storage`` and ``net`` files and sockets; ``rpc`` requests in, replies out; ``raft`` and ``metadata`` the metadata quorum and what its log says;
 ``controller``, ``replication`` and ``coordinator`` the decisions; ``broker`` requests; ``node`` one process, still pure;
 ``server`` the asyncio driver; ``arrow`` and ``spark`` the way into tables; ``testing`` a node inside a test; ``cli`` the command.
 """

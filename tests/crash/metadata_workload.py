@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
+from headrace.config.node_config import NodeConfig
 from headrace.controller.events import Answer, RequestArrived, RequestCause
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition
-from headrace.core.node_config import NodeConfig
 from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import MetadataImage

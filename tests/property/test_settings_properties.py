@@ -7,13 +7,13 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.config_rules import ResourceType, apply_operation, check_resource_configs, keys_of
-from headrace.core.dynamic_config import check_broker_settings, effective_config
+from headrace.config.dynamic import check_broker_settings, effective_config
+from headrace.config.node_settings import KEYS, parse_node_config
+from headrace.config.project_keys import ALIASES
+from headrace.config.properties import MalformedProperties, decode_properties, format_properties, parse_properties
+from headrace.config.rules import ResourceType, apply_operation, check_resource_configs, keys_of
+from headrace.config.topic_config import topic_config
 from headrace.core.errors import OperatorError, PeerError
-from headrace.core.node_settings import KEYS, parse_node_config
-from headrace.core.project_keys import ALIASES
-from headrace.core.properties import MalformedProperties, decode_properties, format_properties, parse_properties
-from headrace.core.topic_config import topic_config
 
 PLAIN = {
     "process.roles": "broker,controller",

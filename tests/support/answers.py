@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HotResult
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HotResult
 
 
 def handle(request: Any, context: RequestContext, target: Callable[[Any, RequestContext], HotResult]) -> HotResult:

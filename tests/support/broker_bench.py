@@ -9,14 +9,10 @@ from typing import Any, Protocol
 
 from immutables import Map
 
-from headrace.broker.api_table import BROKER_APIS, ROW_BY_KEY
 from headrace.broker.broker import Broker
-from headrace.broker.connection import Connection, Surface
-from headrace.broker.context import RequestContext
 from headrace.broker.publishers.partitions import PartitionPublisher
-from headrace.broker.reply import Deferred, Reply
+from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.log.config import LogConfig
 from headrace.metadata.compare import compare_images
 from headrace.metadata.image import (
@@ -28,6 +24,10 @@ from headrace.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from headrace.rpc.apis import BROKER_APIS, ROW_BY_KEY
+from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.wire.codec import decode

@@ -6,6 +6,7 @@ import random
 from itertools import count
 from typing import Any, NamedTuple
 
+from headrace.config.node_config import NodeConfig
 from headrace.controller.events import (
     Answer,
     AppendRecords,
@@ -19,7 +20,6 @@ from headrace.controller.events import (
 )
 from headrace.controller.machine import ControllerMachine
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.loader import MetadataLoader

@@ -7,12 +7,10 @@ from collections import deque
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener, QuorumVoter, SecurityProtocol
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import BytesLike
 from headrace.metadata.bootstrap import bootstrap_records
 from headrace.node.compose import ComposedNode, compose_node
@@ -23,6 +21,8 @@ from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred
 from headrace.sim.disk import LossyFile, LossyFiles
 from headrace.storage.meta_properties import MetaProperties, write_meta_properties
 from headrace.storage.snapshot_files import write_bootstrap_checkpoint

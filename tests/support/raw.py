@@ -8,8 +8,8 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
-from headrace.broker.api_table import BROKER_APIS, ApiRow
 from headrace.node.controller_apis import CONTROLLER_APIS
+from headrace.rpc.apis import BROKER_APIS, ApiRow
 from headrace.wire.codec import decode, encode
 from headrace.wire.schema import Message
 

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.cli.main import COMMANDS
 from headrace.cli.start import HELP
-from headrace.core.config_key import Type
-from headrace.core.project_keys import PROJECT_KEYS
+from headrace.config.key import Type
+from headrace.config.project_keys import PROJECT_KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

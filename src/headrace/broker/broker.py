@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import creatable_topic
 from headrace.broker.isr_changes import IsrChanges
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
-from headrace.broker.purgatory import Purgatory
-from headrace.broker.reply import NO_REPLY, AnyReply, Deferred, Reply
-from headrace.core.dynamic_config import effective_config
+from headrace.config.dynamic import effective_config
+from headrace.config.node_config import NodeConfig
+from headrace.config.topic_config import TopicConfig, topic_config, topic_defaults
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Rng
-from headrace.core.topic_config import TopicConfig, topic_config, topic_defaults
 from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.replication.fetch_session import FetchSessionCache
+from headrace.rpc.context import RequestContext
+from headrace.rpc.purgatory import Purgatory
+from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred, Reply
 from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.core.config_key import Type
-from headrace.core.config_rules import Operation, ResourceType, keys_of
-from headrace.core.dynamic_config import check_broker_settings
+from headrace.config.dynamic import check_broker_settings
+from headrace.config.key import Type
+from headrace.config.node_config import NodeConfig
+from headrace.config.rules import Operation, ResourceType, keys_of
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.image import ConfigsImage
 
 LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")

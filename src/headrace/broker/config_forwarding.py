@@ -11,11 +11,11 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import BrokerSettings, Change, change_log_levels, check_change, check_once
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
-from headrace.core.config_rules import ResourceType
+from headrace.config.rules import ResourceType
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

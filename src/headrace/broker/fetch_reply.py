@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.fetch_reading import PartitionRead
 from headrace.broker.leader_hints import leader_hint, node_hint
-from headrace.broker.reply import EncodedReply
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import EncodedReply
 from headrace.wire.fetch import FetchResult, encode_fetch_response
 from headrace.wire.leader_hints import Endpoint, LeaderHint
 

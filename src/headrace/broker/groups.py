@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import BrokerServices
-from headrace.broker.reply import Deferred, HandlerResult, Reply
 from headrace.coordinator.events import RequestReceived, TopicsDeleted
 from headrace.coordinator.hashing import partition_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, HandlerResult, Reply
 
 if TYPE_CHECKING:
     from headrace.broker.hosted_groups import HostedCoordinator

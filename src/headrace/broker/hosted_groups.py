@@ -9,6 +9,7 @@ from typing import Any
 from headrace.broker.group_loading import LoadFailed, load_slice
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import BrokerServices, InternalAppend
+from headrace.config.node_config import NodeConfig
 from headrace.coordinator.config import GroupConfig
 from headrace.coordinator.events import (
     Answer,
@@ -26,7 +27,6 @@ from headrace.coordinator.events import (
 from headrace.coordinator.machine import GroupCoordinator
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError
-from headrace.core.node_config import NodeConfig
 from headrace.records.record import NewRecord, build_batch
 
 BATCH_BYTES = 512 * 1024

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.config_rules import LEGAL_TOPIC_NAME
-from headrace.core.node_config import NodeConfig
+from headrace.config.node_config import NodeConfig
+from headrace.config.rules import LEGAL_TOPIC_NAME
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.broker.context import RequestContext
 from headrace.broker.partitions import HostedPartition, PartitionTable
 from headrace.broker.ports import ControllerChannel
-from headrace.broker.purgatory import Purgatory
-from headrace.broker.reply import AnyReply, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.replication.leader import LeaderTerms, ProposeIsr
+from headrace.rpc.context import RequestContext
+from headrace.rpc.purgatory import Purgatory
+from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

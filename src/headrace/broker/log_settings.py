@@ -6,8 +6,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from headrace.core.node_config import NodeConfig
-from headrace.core.topic_config import TopicConfig
+from headrace.config.node_config import NodeConfig
+from headrace.config.topic_config import TopicConfig
 from headrace.log.config import LogConfig, TimestampType
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.broker.context import RequestContext
-from headrace.broker.purgatory import Purgatory
-from headrace.broker.reply import Deferred
+from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
+from headrace.rpc.context import RequestContext
+from headrace.rpc.purgatory import Purgatory
+from headrace.rpc.reply import Deferred
 
 
 @dataclass(frozen=True, slots=True)

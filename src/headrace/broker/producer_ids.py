@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from headrace.broker.context import RequestContext
 from headrace.broker.ports import ControllerChannel
-from headrace.broker.reply import AnyReply, Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 _ALLOCATE_PRODUCER_IDS = 67

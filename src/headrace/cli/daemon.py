@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import OperatorError, StorageFault
 
 if TYPE_CHECKING:
-    from headrace.core.node_config import NodeConfig
+    from headrace.config.node_config import NodeConfig
     from headrace.server.run import ReadyInfo
 
 OUTPUT_NAME = "headrace-server.out"

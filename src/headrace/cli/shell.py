@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from headrace.client.blocking import BlockingClient
+from headrace.config.properties import MalformedProperties, decode_properties, parse_properties
 from headrace.core.errors import OperatorError
-from headrace.core.properties import MalformedProperties, decode_properties, parse_properties
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,8 +18,8 @@ from headrace.core.errors import OperatorError, StorageFault
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.config.node_config import NodeConfig
     from headrace.core.listener import HostPort
-    from headrace.core.node_config import NodeConfig
     from headrace.server.founding import Others
     from headrace.server.run import ReadyInfo
 
@@ -117,7 +117,7 @@ def _set_option(options: StartOptions, name: str, value: str) -> None:
 
 def load_config(options: StartOptions) -> NodeConfig:
     """The node's configuration. Raises OperatorError: the file cannot be read, or what it says cannot be."""
-    from headrace.core.node_settings import parse_node_config
+    from headrace.config.node_settings import parse_node_config
 
     given = dict(QUICK_START) if options.file is None else read_properties_file(options.file)
     given.update(options.overrides)
@@ -140,7 +140,7 @@ def _blamed(options: StartOptions, refusal: str) -> str:
 
 def read_properties_file(path: str) -> dict[str, str]:
     """The settings of a file. Raises OperatorError: it is not there, not readable, or no properties file (B75)."""
-    from headrace.core.properties import MalformedProperties, decode_properties, parse_properties
+    from headrace.config.properties import MalformedProperties, decode_properties, parse_properties
 
     try:
         with open(path, "rb") as file:

@@ -11,9 +11,9 @@ import click
 from headrace.cli.clock import RANDOM, date_line
 from headrace.cli.output import show_json
 from headrace.cli.shell import json_option
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Files
 from headrace.metadata.image import METADATA_VERSION, ScramCredential
 from headrace.metadata.releases import feature_dependencies, parse_feature, parse_release, version_mapping

@@ -23,13 +23,13 @@ from headrace.wire.metadata_records.partition_change_record import PartitionChan
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from headrace.config.node_config import NodeConfig
     from headrace.controller.decision import Moves
     from headrace.controller.derived import Derived, Places
     from headrace.controller.events import LeadershipGained, RequestArrived, RequestCause
     from headrace.controller.heartbeats import Heartbeats
     from headrace.controller.statistics import ControllerStatistics
     from headrace.core.ids import TopicIdPartition
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
     from headrace.metadata.image import MetadataImage
     from headrace.metadata.snapshot import VersionedRecord

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.config.rules import ResourceType, apply_operation, check_resource_configs
 from headrace.controller.decision import Decision, check_size
-from headrace.core.config_rules import ResourceType, apply_operation, check_resource_configs
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.image import ConfigResource

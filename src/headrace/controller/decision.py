@@ -15,11 +15,11 @@ from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from headrace.config.node_config import NodeConfig
     from headrace.controller.events import RequestCause
     from headrace.controller.isr_index import IsrIndex
     from headrace.controller.topic_names import TopicNames
     from headrace.core.ids import TopicIdPartition
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
     from headrace.metadata.image import BrokerRegistration, MetadataImage
     from headrace.metadata.snapshot import VersionedRecord

@@ -54,8 +54,8 @@ from headrace.wire.metadata_records.no_op_record import NoOpRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from headrace.config.node_config import NodeConfig
     from headrace.controller.decision import Moves, Situation
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
     from headrace.metadata.loader import Decided
     from headrace.wire.messages.update_features import UpdateFeaturesRequest

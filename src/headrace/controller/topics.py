@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from immutables import Map
 
+from headrace.config.dynamic import effective_config
+from headrace.config.rules import check_topic_name
 from headrace.controller.configs import new_topic_config_records
 from headrace.controller.decision import Decision, check_partitions, check_size
 from headrace.controller.partitions import new_partition
 from headrace.controller.placement import UsableBroker, place_replicas
-from headrace.core.config_rules import check_topic_name
-from headrace.core.dynamic_config import effective_config
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import ZERO_UUID, Uuid

@@ -1,1 +1,1 @@
-"""The words everybody uses: ids, error codes, settings, and what the outside lends us. Imports the standard library only."""
+"""The words everybody uses: ids, error codes, and what the outside lends us. Imports the standard library only."""

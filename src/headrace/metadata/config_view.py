@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from headrace.core.broker_keys import KAFKA_KEYS
-from headrace.core.config_key import ConfigKey, ConfigValue, InvalidConfigValue, Type, value_text
-from headrace.core.config_rules import ResourceType, base_name, is_dynamic, keys_of
-from headrace.core.group_keys import GROUP_SYNONYMS
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import KEYS
-from headrace.core.topic_keys import BROKER_SYNONYMS
+from headrace.config.broker_keys import KAFKA_KEYS
+from headrace.config.group_keys import GROUP_SYNONYMS
+from headrace.config.key import ConfigKey, ConfigValue, InvalidConfigValue, Type, value_text
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import KEYS
+from headrace.config.rules import ResourceType, base_name, is_dynamic, keys_of
+from headrace.config.topic_keys import BROKER_SYNONYMS
 from headrace.metadata.image import ConfigsImage
 from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
@@ -200,6 +200,6 @@ def _normal(key: ConfigKey, text: str | None) -> str | None:
 
 
 def _documentation(key: ConfigKey) -> str:
-    from headrace.core.config_docs import documentation_of  # few ask for it, and a node is to start fast
+    from headrace.config.docs import documentation_of  # few ask for it, and a node is to start fast
 
     return documentation_of(key)

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from headrace.core.listener_settings import MAX_PORT
+from headrace.config.listener_settings import MAX_PORT
 from headrace.core.peers import SendFailure
 
 _REFUSALS = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})

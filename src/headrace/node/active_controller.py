@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import AnyReply, Deferred, Reply
 from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
@@ -22,6 +20,8 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.node.answers import has_error
 from headrace.node.controller_channel import LocalController
 from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest

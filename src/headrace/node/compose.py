@@ -35,8 +35,8 @@ from headrace.raft.events import (
 )
 
 if TYPE_CHECKING:
+    from headrace.config.node_config import NodeConfig
     from headrace.core.listener import Listener
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Rng
     from headrace.node.controller_side import ControllerSide
     from headrace.node.disk import NodeDisk

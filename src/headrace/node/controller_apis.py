@@ -5,7 +5,7 @@ The rows are what `ApiVersions` tells there. Their handlers are given the `Contr
 
 from __future__ import annotations
 
-from headrace.broker.api_table import ApiRow
+from headrace.rpc.apis import ApiRow
 
 _FORWARD = "headrace.node.controller_handlers.ask_controller"
 _RAFT = "headrace.node.controller_handlers.ask_raft"

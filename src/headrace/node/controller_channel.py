@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred, Reply
 from headrace.controller.events import RequestArrived, RequestCause
 from headrace.raft.events import RaftRequestArrived
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.schema import Message
 
 

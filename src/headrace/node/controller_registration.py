@@ -6,13 +6,13 @@ are not this process's.
 
 from __future__ import annotations
 
-from headrace.broker.context import RequestContext
 from headrace.broker.ports import ControllerChannel
-from headrace.broker.reply import AnyReply
 from headrace.core.ids import Uuid
 from headrace.core.ports import Rng
 from headrace.metadata.image import EndPoint, MetadataImage
 from headrace.metadata.versions import SUPPORTED_FEATURES, has_controller_registration
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply
 from headrace.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
 
 _CONTROLLER_REGISTRATION = 70

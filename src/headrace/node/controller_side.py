@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.broker.config_changes import LogLevels
-from headrace.broker.context import RequestContext
+from headrace.config.node_config import NodeConfig
 from headrace.core.listener import Listener
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
 from headrace.node.controller_channel import LocalController
+from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import NodeView
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import ZERO_UUID, Uuid, is_reserved_uuid
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Files
 from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.metadata.image import METADATA_VERSION

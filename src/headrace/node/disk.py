@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.log_settings import log_config
+from headrace.config.node_config import NodeConfig
+from headrace.config.topic_config import topic_config, topic_defaults
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.listener import Listener
-from headrace.core.node_config import NodeConfig
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.topic_config import topic_config, topic_defaults
 from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.metadata.image import EndPoint, MetadataImage

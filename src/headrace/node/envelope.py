@@ -9,8 +9,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any
 
-from headrace.broker.context import RequestContext
 from headrace.core.errors import DecodeError
+from headrace.rpc.context import RequestContext
 from headrace.wire.codec import decode, encode, encode_into
 from headrace.wire.headers import parse_response_header, request_header, response_header
 from headrace.wire.messages.envelope import EnvelopeRequest

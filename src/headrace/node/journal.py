@@ -22,8 +22,8 @@ from headrace.core.errors import OperatorError
 from headrace.node.metadata_plane import Publish, WriteSnapshot
 
 if TYPE_CHECKING:
+    from headrace.config.node_config import NodeConfig
     from headrace.core.listener import Listener
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Files
     from headrace.node.metadata_plane import MetadataPlane
 

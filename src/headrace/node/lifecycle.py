@@ -16,15 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from headrace.broker.context import RequestContext
 from headrace.broker.ports import ControllerChannel
-from headrace.broker.reply import AnyReply, Reply
+from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Rng
 from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages import broker_registration
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import LogLevels, NoLogLevels
-from headrace.broker.context import RequestContext
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
 from headrace.core.ports import Rng
 from headrace.log.ports import LogStorePort
@@ -51,6 +50,7 @@ from headrace.node.self_fencing import SelfFencing, SelfFencingMode
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
+from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
 from headrace.wire.schema import Message
 

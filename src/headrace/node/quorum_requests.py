@@ -12,7 +12,7 @@ from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 
 if TYPE_CHECKING:
-    from headrace.core.node_config import NodeConfig
+    from headrace.config.node_config import NodeConfig
     from headrace.node.metadata_plane import MetadataPlane, PlaneEvent
     from headrace.raft.machine import RaftNode
 

@@ -17,8 +17,8 @@ from headrace.wire.messages import describe_quorum as wire
 
 if TYPE_CHECKING:
     from headrace.broker.ports import Clock
+    from headrace.config.node_config import NodeConfig
     from headrace.core.listener import Listener
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import DiskSpace
     from headrace.node.metadata_progress import MetadataProgress
     from headrace.raft.machine import RaftNode

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from time import time
 
+from headrace.config.listener_settings import MAX_NODE_ID
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
-from headrace.core.listener_settings import MAX_NODE_ID
-from headrace.core.node_config import NodeConfig
 from headrace.core.ports import Files, Rng
 from headrace.metadata.bootstrap import bootstrap_records
 from headrace.metadata.image import METADATA_VERSION, ScramCredential

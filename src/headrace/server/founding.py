@@ -24,8 +24,8 @@ from headrace.storage.snapshot_files import (
 )
 
 if TYPE_CHECKING:
+    from headrace.config.node_config import NodeConfig
     from headrace.core.listener import HostPort
-    from headrace.core.node_config import NodeConfig
     from headrace.core.ports import Files, Rng
 
 _EVERYWHERE = ("", "0.0.0.0", "::")

@@ -10,19 +10,19 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
-from headrace.broker.api_table import ApiRow
-from headrace.broker.connection import Connection, Surface
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_rules import parse_ip_overrides
 from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener as ListenerConfig
 from headrace.core.listener import SecurityProtocol
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_rules import parse_ip_overrides
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.protocol import ServerConnection
 from headrace.net.spinning import Spinner
+from headrace.rpc.apis import ApiRow
+from headrace.rpc.connection import Connection, Surface
 
 _LOG = logging.getLogger("headrace.server")
 

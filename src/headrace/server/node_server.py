@@ -14,10 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from headrace.broker.api_table import BROKER_APIS
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import HostPort, Listener
-from headrace.core.node_config import NodeConfig
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
@@ -28,6 +27,7 @@ from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, N
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import Purpose, SendRequest
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
+from headrace.rpc.apis import BROKER_APIS
 from headrace.server.clock import ProcessClock
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels

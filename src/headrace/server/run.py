@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError
-from headrace.core.node_config import NodeConfig
 from headrace.server.ready import ReadyInfo, StoppedEarly
 
 __all__ = ["NodeThread", "ReadyInfo", "new_event_loop", "run", "tune_garbage_collection"]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
-from headrace.core.node_config import NodeConfig
 from headrace.raft.roles import Leader
 from headrace.sim.administrators import Admin, Operator
 from headrace.sim.clients import LONGEST_CALL_MS, Client

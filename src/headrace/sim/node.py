@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.broker.reply import AnyReply, Deferred, Reply
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
@@ -20,6 +19,7 @@ from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import SendRequest
 from headrace.raft import events as raft_events
+from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
 from headrace.sim.looking_on import SimNodeDisk, look_on, note_found, note_snapshot
@@ -40,9 +40,9 @@ from headrace.storage.snapshot_files import parse_snapshot_name
 from headrace.wire.messages.vote import VoteResponse
 
 if TYPE_CHECKING:
+    from headrace.config.node_config import NodeConfig
     from headrace.controller.machine import ControllerMachine
     from headrace.core.ids import Uuid
-    from headrace.core.node_config import NodeConfig
     from headrace.metadata.image import MetadataImage
     from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane

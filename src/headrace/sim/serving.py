@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.broker.api_table import BROKER_APIS, ApiRow, handler_of
-from headrace.broker.context import RequestContext
 from headrace.node.controller_apis import CONTROLLER_APIS
+from headrace.rpc.apis import BROKER_APIS, ApiRow, handler_of
+from headrace.rpc.context import RequestContext
 
 if TYPE_CHECKING:
-    from headrace.broker.reply import AnyReply, Deferred
     from headrace.node.compose import ComposedNode
+    from headrace.rpc.reply import AnyReply, Deferred
     from headrace.sim.network import Question
     from headrace.wire.messages.vote import VoteResponse
 

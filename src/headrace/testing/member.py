@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
-from headrace.core.node_settings import parse_node_config
 from headrace.server.formatting import FormatOrder, format_directories
 from headrace.storage.os_files import OsFiles
 from headrace.testing.metrics import scrape

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import parse_node_config
 from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
 from headrace.server.run import NodeThread
 from headrace.storage.os_files import OsFiles

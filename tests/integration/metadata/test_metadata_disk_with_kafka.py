@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.node_settings import parse_node_config
+from headrace.config.node_settings import parse_node_config
 from headrace.server.run import NodeThread
 from headrace.testing import Node
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.api_table import BROKER_APIS, ApiRow
 from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
+from headrace.rpc.apis import BROKER_APIS, ApiRow
 from headrace.testing.node import Node
 from headrace.wire.headers import framed_request
 from headrace.wire.messages.api_versions import ApiVersionsRequest

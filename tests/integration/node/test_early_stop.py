@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.reply import AnyReply, Deferred
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import parse_node_config
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import parse_node_config
+from headrace.rpc.reply import AnyReply, Deferred
 from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
 from headrace.server.node_server import NodeServer
 from headrace.server.ready import StoppedEarly

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import parse_node_config
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.node.directories import are_unformatted, check_directories

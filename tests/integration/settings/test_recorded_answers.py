@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headrace.core.project_keys import PROJECT_KEYS
+from headrace.config.project_keys import PROJECT_KEYS
 from headrace.testing import Node
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages import alter_configs, create_topics, describe_configs, incremental_alter_configs

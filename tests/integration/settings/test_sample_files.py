@@ -14,8 +14,8 @@ import pytest
 
 from headrace.cli.main import run
 from headrace.client.blocking import BlockingClient
-from headrace.core.node_settings import parse_node_config
-from headrace.core.properties import parse_properties
+from headrace.config.node_settings import parse_node_config
+from headrace.config.properties import parse_properties
 from headrace.testing.node import free_ports
 
 MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"

@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 from immutables import Map
 
-from headrace.broker.context import RequestContext
-from headrace.broker.gather import gather
 from headrace.broker.group_loading import SLICE_BYTES
 from headrace.broker.groups import GroupService
 from headrace.broker.hosted_groups import BATCH_BYTES, batches_of
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import InternalAppend
-from headrace.broker.purgatory import Purgatory
-from headrace.broker.reply import Deferred, Reply
+from headrace.config.node_config import NodeConfig
 from headrace.coordinator.events import AppendRecords, GroupRecord
 from headrace.coordinator.offsets import CommittedOffset, OffsetKey
 from headrace.coordinator.stored import offset_record
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.core.node_config import NodeConfig
 from headrace.core.values import changed
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration, TopicImage, TopicsImage
 from headrace.records.batch import iter_batches, set_offset_and_epoch
 from headrace.records.record import NewRecord, all_records, build_batch
+from headrace.rpc.context import RequestContext
+from headrace.rpc.gather import gather
+from headrace.rpc.purgatory import Purgatory
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.offset_commit import OffsetCommitResponse
 from tests.unit.coordinator.group_bench import commit_request, join_request

@@ -14,12 +14,12 @@ import pytest
 from immutables import Map
 
 from headrace.broker.config_changes import BrokerSettings, Change, change_log_levels, check_change
-from headrace.core.config_rules import Operation, ResourceType, apply_operation, check_resource_configs
-from headrace.core.dynamic_config import effective_config
+from headrace.config.dynamic import effective_config
+from headrace.config.node_settings import parse_node_config
+from headrace.config.project_keys import PROJECT_KEYS
+from headrace.config.rules import Operation, ResourceType, apply_operation, check_resource_configs
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.node_settings import parse_node_config
-from headrace.core.project_keys import PROJECT_KEYS
 from headrace.metadata.config_view import ConfigView
 from headrace.metadata.image import ConfigResource, ConfigsImage
 from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from immutables import Map
 
-from headrace.core.config_rules import ResourceType
-from headrace.core.node_settings import parse_node_config
+from headrace.config.node_settings import parse_node_config
+from headrace.config.rules import ResourceType
 from headrace.metadata.config_view import ConfigView
 from headrace.metadata.image import ConfigResource, ConfigsImage
 

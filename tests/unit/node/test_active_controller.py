@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.peers import Destination, SendFailure
 from headrace.node.active_controller import RETRY_MS, ActiveController
 from headrace.node.controller_channel import LocalController
 from headrace.node.envelope import decode_host, decode_principal, enclosed_response
 from headrace.node.outbound import Outbound, Purpose, SendRequest
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.codec import decode
 from headrace.wire.headers import parse_request_header
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.api_table import handler_of
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError
 from headrace.node.answers import has_error
@@ -23,6 +20,9 @@ from headrace.node.envelope import (
     encode_principal,
     opened_response,
 )
+from headrace.rpc.apis import handler_of
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.headers import request_header
 from headrace.wire.messages.create_topics import (
     CreatableTopic,

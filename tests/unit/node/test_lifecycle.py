@@ -6,11 +6,9 @@ import random
 
 import pytest
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred, Reply
+from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ONE_UUID
-from headrace.core.node_config import NodeConfig
 from headrace.node.lifecycle import (
     BrokerIdentity,
     BrokerLifecycle,
@@ -20,6 +18,8 @@ from headrace.node.lifecycle import (
     StartFailed,
     StateChanged,
 )
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from headrace.config.node_config import NodeConfig
 from headrace.controller.events import Answer, RequestArrived, RequestCause
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
-from headrace.core.node_config import NodeConfig
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.loader import MetadataFault, MetadataLoader

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.listener import QuorumVoter
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
 from headrace.node.lifecycle import BrokerState
 from headrace.node.machine import DirectoryFailed, MetadataFailed
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.broker_bench import Client

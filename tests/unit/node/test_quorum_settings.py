@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_rules import QUORUM_FETCH_MAX_WAIT_MS
+from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
 from headrace.core.listener import QuorumVoter
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_rules import QUORUM_FETCH_MAX_WAIT_MS
-from headrace.core.node_settings import parse_node_config
 from headrace.node.outbound import SendRequest
 from headrace.node.witness import asker_of
 from headrace.raft.config import RaftConfig

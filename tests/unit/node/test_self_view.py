@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from headrace import __version__
-from headrace.broker.context import RequestContext
 from headrace.broker.handlers import describe_quorum as on_broker
-from headrace.broker.reply import Deferred, Reply
 from headrace.client.admin_quorum import METADATA_QUORUM
 from headrace.node.controller_handlers import describe_quorum as on_controller
 from headrace.node.self_view import NEWEST_BATCHES, batch_digests, epoch_history
 from headrace.node.witness import NEVER
 from headrace.records.record import NewRecord, Placement, build_batch
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.describe_quorum import (

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
 from headrace.core.listener import HostPort
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import parse_node_config
 from headrace.server.formatting import FormatOrder, format_directories
 from headrace.server.founding import Others, bootstrap
 from headrace.storage.meta_properties import read_meta_properties

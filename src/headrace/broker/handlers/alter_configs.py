@@ -5,9 +5,9 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import Change
 from headrace.broker.config_forwarding import AlterApi, alter
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HandlerResult
-from headrace.core.config_rules import Operation
+from headrace.config.rules import Operation
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HandlerResult
 from headrace.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

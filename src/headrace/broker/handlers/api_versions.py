@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from headrace.broker.api_table import BROKER_APIS, ApiRow
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.versions import KRAFT_VERSION, SUPPORTED_FEATURES
+from headrace.rpc.apis import BROKER_APIS, ApiRow
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

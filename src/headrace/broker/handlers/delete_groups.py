@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.gather import gather
-from headrace.broker.reply import HandlerResult
 from headrace.coordinator.events import DeleteGroups
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.gather import gather
+from headrace.rpc.reply import HandlerResult
 from headrace.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.partitions import HostedPartition, LogStartOf
-from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
 from headrace.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

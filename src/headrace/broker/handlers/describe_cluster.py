@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.broker.topic_listing import alive_end_points, rack_of
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

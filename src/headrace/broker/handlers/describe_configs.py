@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.broker.config_changes import LogLevels, parse_node_id
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
-from headrace.core.config_rules import ResourceType, check_topic_name
+from headrace.config.node_config import NodeConfig
+from headrace.config.rules import ResourceType, check_topic_name
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.node_config import NodeConfig
 from headrace.metadata.config_view import ConfigView, Source
 from headrace.metadata.image import MetadataImage
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

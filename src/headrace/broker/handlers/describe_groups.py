@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from headrace.broker.authorized_operations import GROUP_OPERATIONS
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 

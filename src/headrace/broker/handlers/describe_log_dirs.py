@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicPartition
 from headrace.log.ports import DirectoryInfo
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

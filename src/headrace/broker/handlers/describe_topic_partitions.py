@@ -6,12 +6,12 @@ from bisect import bisect_left
 
 from headrace.broker.authorized_operations import TOPIC_OPERATIONS
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
-from headrace.broker.reply import Reply
 from headrace.broker.topic_listing import Reachable
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import PartitionRegistration, TopicImage
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

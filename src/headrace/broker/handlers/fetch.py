@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, read_partitions
 from headrace.broker.fetch_reply import fetch_reply, top_level_error
-from headrace.broker.reply import AnyReply, Deferred, EncodedReply, HandlerResult
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.log.ports import FileSlice
 from headrace.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult
 from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, ParsedFetch, encode_one_slice, parse_fetch
 
 _FIRST_BY_ID = 13

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import OFFSETS_TOPIC
-from headrace.broker.reply import Deferred, HandlerResult, Reply
 from headrace.broker.topic_listing import alive_end_points
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import EndPoint
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred, HandlerResult, Reply
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP_KEY = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import Change
 from headrace.broker.config_forwarding import AlterApi, alter
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HandlerResult
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HandlerResult
 from headrace.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,

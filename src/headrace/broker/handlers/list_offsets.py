@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.partitions import check_leader_epoch
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.log.ports import PartitionLogPort
 from headrace.replication.leader import PartitionLeader
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

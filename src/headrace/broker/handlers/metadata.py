@@ -9,13 +9,13 @@ from functools import partial
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
-from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
 from headrace.broker.topic_listing import Reachable, leader_error, rack_of
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
     MetadataRequest,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 

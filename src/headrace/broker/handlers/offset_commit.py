@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HandlerResult, Reply
 from headrace.coordinator.committing import commit_refused
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import MetadataImage, TopicImage
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HandlerResult, Reply
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

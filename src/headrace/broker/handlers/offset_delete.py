@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HandlerResult, Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HandlerResult, Reply
 from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,

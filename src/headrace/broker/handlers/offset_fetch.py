@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.gather import gather
-from headrace.broker.reply import HandlerResult, Reply
 from headrace.coordinator.events import FetchStableOffsets
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.rpc.context import RequestContext
+from headrace.rpc.gather import gather
+from headrace.rpc.reply import HandlerResult, Reply
 from headrace.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

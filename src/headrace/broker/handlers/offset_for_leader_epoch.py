@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.epoch_ends import end_of_epoch
 from headrace.broker.partitions import check_leader_epoch
-from headrace.broker.reply import Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

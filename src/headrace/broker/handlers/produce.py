@@ -6,15 +6,15 @@ A hot file: one batch for one partition that is led here is the case that `handl
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
-from headrace.broker.reply import NO_REPLY, AnyReply, CloseConnection, Deferred, EncodedReply, HotResult
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.log.ports import Appended, AppendRefused
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import NO_REPLY, AnyReply, CloseConnection, Deferred, EncodedReply, HotResult
 from headrace.wire.leader_hints import Endpoint
 from headrace.wire.produce import (
     ParsedProduce,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred
 from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 

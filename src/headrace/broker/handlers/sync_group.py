@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import HandlerResult, Reply
 from headrace.core.error_code import ErrorCode
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import HandlerResult, Reply
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _FIRST_WITH_PROTOCOL = 5

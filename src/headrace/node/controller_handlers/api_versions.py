@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.broker.context import RequestContext
 from headrace.broker.handlers.api_versions import api_versions
-from headrace.broker.reply import Reply
 from headrace.node.controller_apis import CONTROLLER_APIS
 from headrace.node.controller_side import ControllerSide
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import Deferred
 from headrace.node.controller_side import ControllerSide
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Deferred
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 

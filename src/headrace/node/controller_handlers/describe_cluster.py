@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from headrace.broker.context import RequestContext
 from headrace.broker.handlers.describe_cluster import CONTROLLERS, wrong_endpoint_type
-from headrace.broker.reply import Reply
 from headrace.node.controller_side import ControllerSide
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.broker.config_changes import LogLevels
-from headrace.broker.context import RequestContext
 from headrace.broker.handlers import describe_configs
-from headrace.broker.reply import Reply
-from headrace.core.dynamic_config import effective_config
-from headrace.core.node_config import NodeConfig
+from headrace.config.dynamic import effective_config
+from headrace.config.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
 from headrace.node.controller_side import ControllerSide
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import AnyReply, Deferred, Reply
 from headrace.node.controller_side import ControllerSide
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.broker.api_table import handler_of, request_class_of
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import AnyReply, Deferred, Reply
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, EncodeError, PeerError
 from headrace.node.answers import has_error
 from headrace.node.controller_apis import CONTROLLER_APIS
 from headrace.node.controller_side import ControllerSide
 from headrace.node.envelope import FORWARDABLE, decode_host, decode_principal, enclosed_response
+from headrace.rpc.apis import handler_of, request_class_of
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.codec import decode
 from headrace.wire.headers import parse_request_header
 from headrace.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse

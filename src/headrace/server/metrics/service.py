@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from headrace.config.checks import parse_listen_address
 from headrace.controller.event_names import REQUEST_EVENTS
 from headrace.controller.statistics import Histogram
-from headrace.core.config_checks import parse_listen_address
 from headrace.core.errors import OperatorError
 from headrace.core.listener import HostPort
 from headrace.node.partition_counts import BrokerCounts, ClusterCounts
@@ -28,7 +28,7 @@ from headrace.server.metrics.http import HttpServer, Responder
 from headrace.server.metrics.window import SAMPLE_S, Window
 
 if TYPE_CHECKING:
-    from headrace.core.node_config import NodeConfig
+    from headrace.config.node_config import NodeConfig
     from headrace.node.disk import NodeDisk
     from headrace.node.machine import NodeMachine
 

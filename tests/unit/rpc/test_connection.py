@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.api_table import ApiRow
-from headrace.broker.connection import Connection, Surface
-from headrace.broker.context import RequestContext
-from headrace.broker.reply import NO_REPLY, CloseConnection, Deferred, EncodedReply, HotResult, Reply
+from headrace.rpc.apis import ApiRow
+from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import NO_REPLY, CloseConnection, Deferred, EncodedReply, HotResult, Reply
 from headrace.wire.codec import encode
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.raw import header

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.properties import MalformedProperties, decode_properties, format_properties, parse_properties
+from headrace.config.properties import MalformedProperties, decode_properties, format_properties, parse_properties
 
 JAVA = json.loads((Path(__file__).parents[2] / "golden/config/java-properties.json").read_text())
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import ListenAddress, OneOf, at_least
-from headrace.core.config_key import ConfigKey, Type
+from headrace.config.checks import ListenAddress, OneOf, at_least
+from headrace.config.key import ConfigKey, Type
 
 OFF, ON = False, True
 NATURAL, POSITIVE = at_least(0), at_least(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.core.config_key import ConfigValue, InvalidConfigValue
+from headrace.config.key import ConfigValue, InvalidConfigValue
 from headrace.core.listener import HostPort
 
 _DURATION = re.compile(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import Between, GzipLevel, ListOf, NonEmptyText, NotNull, OneOf, at_least
-from headrace.core.config_key import ConfigKey, Type, Update
+from headrace.config.checks import Between, GzipLevel, ListOf, NonEmptyText, NotNull, OneOf, at_least
+from headrace.config.key import ConfigKey, Type, Update
 
 _k = ConfigKey
 ON, OFF = True, False

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from headrace.broker.reply import HotResult
+from headrace.rpc.reply import HotResult
 
 
 @dataclass(frozen=True, slots=True)

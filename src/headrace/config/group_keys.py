@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import ListOf, OffsetReset, OneOf, at_least
-from headrace.core.config_key import ConfigKey, Type
+from headrace.config.checks import ListOf, OffsetReset, OneOf, at_least
+from headrace.config.key import ConfigKey, Type
 
 _k = ConfigKey
 ON, OFF = True, False

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from headrace.config.node_config import INT_MAX, NodeConfig
 from headrace.core.errors import OperatorError
-from headrace.core.node_config import INT_MAX, NodeConfig
 
 _HOST = re.compile(r"([0-9a-zA-Z\-%._:]*)")
 UNROUTABLE = "0.0.0.0"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
-from headrace.core.config_key import ConfigKey, ConfigValue, InvalidConfigValue, parse_value
-from headrace.core.node_config import NodeConfig
+from headrace.config.key import ConfigKey, ConfigValue, InvalidConfigValue, parse_value
+from headrace.config.node_config import NodeConfig
 
 LONG_MAX = 2**63 - 1
 
@@ -131,7 +131,7 @@ def topic_config(overrides: Mapping[str, str], defaults: TopicConfig = DEFAULT_T
 
 @cache
 def _keys() -> Mapping[str, ConfigKey]:
-    from headrace.core.topic_keys import TOPIC_KEYS  # only read when a topic has settings of its own
+    from headrace.config.topic_keys import TOPIC_KEYS  # only read when a topic has settings of its own
 
     known = {field.name.replace("_", ".") for field in fields(TopicConfig)} | {"internal.segment.bytes"}
     return {key.name: key for key in TOPIC_KEYS if key.name in known}

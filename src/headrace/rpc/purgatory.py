@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from headrace.broker.reply import Deferred
+from headrace.rpc.reply import Deferred
 
 _SPARE_DEADLINES = 1_024
 

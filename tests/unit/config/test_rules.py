@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from headrace.core.config_rules import (
+from headrace.config.dynamic import check_broker_settings, effective_config
+from headrace.config.node_settings import parse_node_config
+from headrace.config.rules import (
     Operation,
     ResourceType,
     apply_operation,
     check_resource_configs,
     check_topic_name,
 )
-from headrace.core.dynamic_config import check_broker_settings, effective_config
+from headrace.config.topic_config import topic_config, topic_defaults
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.node_settings import parse_node_config
-from headrace.core.topic_config import topic_config, topic_defaults
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/config/kafka-4.3.1-outcomes.json").read_text())
 THROTTLED = "leader.replication.throttled.replicas"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.config_key import ConfigKey, Update, value_text
+from headrace.config.key import ConfigKey, Update, value_text
 
 _UNITS = (
     (".ms", "milliseconds"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.broker.purgatory import Purgatory
-from headrace.broker.reply import NO_REPLY, Deferred, Reply
+from headrace.rpc.purgatory import Purgatory
+from headrace.rpc.reply import NO_REPLY, Deferred, Reply
 
 
 def waiting(

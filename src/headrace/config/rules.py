@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 
-from headrace.core.config_key import ConfigKey, ConfigValue, InvalidConfigValue, Type, Update
+from headrace.config.key import ConfigKey, ConfigValue, InvalidConfigValue, Type, Update
+from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.node_config import NodeConfig
 
 
 class ResourceType(IntEnum):
@@ -45,10 +45,10 @@ MAX_TOPIC_NAME = 249
 @cache
 def keys_of(resource_type: int) -> Mapping[str, ConfigKey]:
     """The keys that resources of this type may have, by name; none for an unknown type."""
-    from headrace.core.broker_keys import KAFKA_KEYS  # the tables are only read by who needs them
-    from headrace.core.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
-    from headrace.core.project_keys import BROKER_QUOTA_KEYS, PROJECT_KEYS
-    from headrace.core.topic_keys import TOPIC_KEYS
+    from headrace.config.broker_keys import KAFKA_KEYS  # the tables are only read by who needs them
+    from headrace.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
+    from headrace.config.project_keys import BROKER_QUOTA_KEYS, PROJECT_KEYS
+    from headrace.config.topic_keys import TOPIC_KEYS
 
     tables: dict[int, Sequence[ConfigKey]] = {
         ResourceType.TOPIC: TOPIC_KEYS,
@@ -304,7 +304,7 @@ def refuse_static_keys(names: Collection[str], *, is_default: bool) -> None:
 
 def is_dynamic(key: ConfigKey) -> bool:
     """The broker's key may change while it runs."""
-    from headrace.core.project_keys import BROKER_QUOTA_KEYS  # small, and only needed here
+    from headrace.config.project_keys import BROKER_QUOTA_KEYS  # small, and only needed here
 
     return key.update is not Update.READ_ONLY or key in BROKER_QUOTA_KEYS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.broker.reply import AnyReply, Deferred, HandlerResult, Reply
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
 
 
 def gather(parts: Sequence[HandlerResult], combine: Callable[[list[Any]], object]) -> HandlerResult:

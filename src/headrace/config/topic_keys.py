@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.config_checks import Between, GzipLevel, ListOf, OneOf, ThrottledReplicas, at_least
-from headrace.core.config_key import ConfigKey, Type
+from headrace.config.checks import Between, GzipLevel, ListOf, OneOf, ThrottledReplicas, at_least
+from headrace.config.key import ConfigKey, Type
 
 _k = ConfigKey
 ON, OFF = True, False

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from headrace.core.broker_keys import KAFKA_KEYS
-from headrace.core.config_key import RANGES_OF_TYPES, ConfigKey, ConfigValue, InvalidConfigValue
-from headrace.core.errors import OperatorError
-from headrace.core.listener import Listener, SecurityProtocol
-from headrace.core.listener_settings import parse_bootstrap_servers, parse_listeners, parse_protocol_map, parse_voters
-from headrace.core.node_config import DEFAULT_PROTOCOLS, LONG_MAX, NodeConfig
-from headrace.core.node_rules import check_node_config, warnings_of
-from headrace.core.project_keys import (
+from headrace.config.broker_keys import KAFKA_KEYS
+from headrace.config.key import RANGES_OF_TYPES, ConfigKey, ConfigValue, InvalidConfigValue
+from headrace.config.listener_settings import parse_bootstrap_servers, parse_listeners, parse_protocol_map, parse_voters
+from headrace.config.node_config import DEFAULT_PROTOCOLS, LONG_MAX, NodeConfig
+from headrace.config.node_rules import check_node_config, warnings_of
+from headrace.config.project_keys import (
     ALIASES,
     FORMER_KEYS,
     FORMER_PREFIXES,
@@ -23,6 +21,8 @@ from headrace.core.project_keys import (
     PROJECT_KEYS,
     REFUSED_KEYS,
 )
+from headrace.core.errors import OperatorError
+from headrace.core.listener import Listener, SecurityProtocol
 
 KEYS: Mapping[str, ConfigKey] = {key.name: key for key in (*KAFKA_KEYS, *PROJECT_KEYS)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.core.config_key import ConfigValue
+from headrace.config.key import ConfigValue
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
 
 INT_MAX = 2**31 - 1

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Protocol
 
-from headrace.broker.api_table import ApiRow, handler_of, request_class_of
-from headrace.broker.context import ANONYMOUS, RequestContext
-from headrace.broker.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
 from headrace.core.errors import DecodeError, EncodeError
+from headrace.rpc.apis import ApiRow, handler_of, request_class_of
+from headrace.rpc.context import ANONYMOUS, RequestContext
+from headrace.rpc.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
 from headrace.wire.codec import decode, encode_into
 from headrace.wire.varint import skip_tags
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.config_key import InvalidConfigValue
-from headrace.core.config_rules import ResourceType, is_dynamic, keys_of, refuse_static_keys
+from headrace.config.key import InvalidConfigValue
+from headrace.config.node_config import NodeConfig
+from headrace.config.node_settings import KEYS, parse_node_config
+from headrace.config.rules import ResourceType, is_dynamic, keys_of, refuse_static_keys
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
-from headrace.core.node_config import NodeConfig
-from headrace.core.node_settings import KEYS, parse_node_config
 
 _THREAD_COUNTS = (
     "background.threads",

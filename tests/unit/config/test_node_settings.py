@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from headrace.config.node_settings import parse_node_config
+from headrace.config.project_keys import ALIASES
 from headrace.core.errors import OperatorError
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
-from headrace.core.node_settings import parse_node_config
-from headrace.core.project_keys import ALIASES
 
 OUTCOMES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "golden/config/kafka-4.3.1-outcomes.json").read_text()

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.core.broker_keys import KAFKA_KEYS
-from headrace.core.config_docs import documentation_of
-from headrace.core.config_key import ConfigKey, InvalidConfigValue, Type, Update, double_text, value_text
-from headrace.core.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS, GROUP_SYNONYMS
-from headrace.core.node_config import NodeConfig
-from headrace.core.project_keys import ALIASES, FORMER_KEYS, PROJECT_KEYS
-from headrace.core.topic_config import TopicConfig, topic_defaults
-from headrace.core.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from headrace.config.broker_keys import KAFKA_KEYS
+from headrace.config.docs import documentation_of
+from headrace.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS, GROUP_SYNONYMS
+from headrace.config.key import ConfigKey, InvalidConfigValue, Type, Update, double_text, value_text
+from headrace.config.node_config import NodeConfig
+from headrace.config.project_keys import ALIASES, FORMER_KEYS, PROJECT_KEYS
+from headrace.config.topic_config import TopicConfig, topic_defaults
+from headrace.config.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "golden/config/kafka-4.3.1-keys.json").read_text())
 TABLES = {"broker": KAFKA_KEYS, "topic": TOPIC_KEYS, "group": GROUP_KEYS, "client_metrics": CLIENT_METRICS_KEYS}
