@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect, json_option
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
 from headrace.client.cluster_view import TopicView
@@ -41,9 +41,7 @@ def target_options(function: F) -> F:
     function = click.option(
         "--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="The controllers to connect to."
     )(function)
-    function = click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="The brokers to connect to.")(
-        function
-    )
+    function = click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)(function)
     return json_option(function)
 
 

@@ -48,6 +48,7 @@ def _hand_parsed(name: str) -> click.Command:
             click.Option(["--daemon"], is_flag=True, help="Run in the background."),
             click.Option(["--bootstrap"], is_flag=True, help="Format unformatted directories first."),
             click.Option(["--log-level"], shell_complete=offered(*LOG_LEVELS), help="How much is logged."),
+            click.Option(["--data"], type=click.Path(file_okay=False), help="Keep the data there."),
             click.Option(["--metrics"], metavar="HOST:PORT", help="Answer Prometheus there, on /metrics."),
             click.Option(["--version"], is_flag=True, help="Print the version."),
         ]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import connect, connection_options, exactly_one, json_option, offered, read_properties
 from headrace.client import admin_cluster, admin_configs, admin_topics, groups
@@ -59,12 +60,12 @@ class Entity(NamedTuple):
     "--entity-name", multiple=True, metavar="NAME", help="Name of the topic, client metrics or group, id of the broker."
 )
 @click.option("--entity-default", is_flag=True, help="The defaults of all brokers.")
-@click.option("--topic", metavar="NAME", help="The topic's name.")
+@click.option("--topic", metavar="NAME", shell_complete=topic_names, help="The topic's name.")
 @click.option("--broker", metavar="ID", help="The broker's id.")
 @click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers.")
 @click.option("--broker-logger", metavar="ID", help="The id of the broker whose log levels are meant.")
 @click.option("--client-metrics", metavar="NAME", help="The name of the client metrics resource.")
-@click.option("--group", metavar="ID", help="The group's id.")
+@click.option("--group", metavar="ID", shell_complete=group_ids, help="The group's id.")
 @click.option("--user", metavar="NAME", hidden=True)
 @click.option("--client", metavar="ID", hidden=True)
 @click.option("--ip", metavar="ADDRESS", hidden=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.console_producer import number
 from headrace.cli.formatter import FormatSettings, RecordFormatter
 from headrace.cli.shell import compiled, connect, connection_options, offered, pairs, read_properties
@@ -33,7 +34,7 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 @click.command(help="Print the records of topics.")
 @connection_options()
-@click.option("--topic", metavar="TOPIC", help="The topic to read.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic to read.")
 @click.option("--include", metavar="PATTERN", help="A regular expression of the topics to read.")
 @click.option(
     "--partition",
@@ -46,7 +47,10 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
     "--from-beginning", is_flag=True, help="Begin with the earliest record where the group has no committed offset."
 )
 @click.option(
-    "--group", metavar="ID", help="The consumer group; its members share the partitions and its offsets are committed."
+    "--group",
+    metavar="ID",
+    shell_complete=group_ids,
+    help="The consumer group; its members share the partitions and its offsets are committed.",
 )
 @click.option("--max-messages", type=int, default=-1, metavar="N", help="Stop after so many records.")
 @click.option("--timeout-ms", type=int, default=-1, metavar="MS", help="Stop when no record came for so long.")

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from headrace.cli.cluster_names import topic_names
 from headrace.cli.line_reader import LineReader, LineSettings
 from headrace.cli.shell import connect, connection_options, offered, pairs, read_properties
 from headrace.client.accumulator import BatchOptions, ReadyBatch, codec_of
@@ -25,7 +26,7 @@ _IDLE_WAIT_S = 0.5
 
 @click.command(help="Send lines of standard input to a topic.")
 @connection_options()
-@click.option("--topic", required=True, metavar="TOPIC", help="The topic to send to.")
+@click.option("--topic", required=True, metavar="TOPIC", shell_complete=topic_names, help="The topic to send to.")
 @click.option("--sync", "is_sync", is_flag=True, help="Send one record at a time and wait for each.")
 @click.option(
     "--compression-codec",

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.group_offsets import ResetPlan, delete_offsets, reset_offsets
 from headrace.cli.group_view import describe_groups
 from headrace.cli.output import is_terminal, show_json, show_table
@@ -51,13 +52,16 @@ SCENARIOS = (
 )
 @click.option("--delete-offsets", is_flag=True, help="Delete a group's offsets of topics.")
 @click.option("--validate-regex", metavar="REGEX", help="Check that a regular expression is valid.")
-@click.option("--group", "group_ids", multiple=True, metavar="ID", help="The group; may be repeated.")
+@click.option(
+    "--group", "group_ids", multiple=True, metavar="ID", shell_complete=group_ids, help="The group; may be repeated."
+)
 @click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     metavar="TOPIC[:N,N]",
+    shell_complete=topic_names,
     help="The topic, or some of its partitions; may be repeated.",
 )
 @click.option("--all-topics", is_flag=True, help="All topics for which the group has offsets.")

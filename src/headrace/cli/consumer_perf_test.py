@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.console_producer import number
 from headrace.cli.java_dates import format_date
 from headrace.cli.output import show_json
@@ -26,11 +27,13 @@ COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalan
 
 @click.command(help="Measure consuming.")
 @connection_options()
-@click.option("--topic", metavar="TOPIC", help="The topic to read.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic to read.")
 @click.option("--include", metavar="PATTERN", help="A regular expression of the topics to read.")
 @click.option("--num-records", type=click.IntRange(min=1), metavar="N", help="How many records to read.")
 @click.option("--messages", type=click.IntRange(min=1), metavar="N", help="(Deprecated) As --num-records.")
-@click.option("--group", metavar="ID", help="The consumer group.  [default: perf-consumer-NNNNN]")
+@click.option(
+    "--group", metavar="ID", shell_complete=group_ids, help="The consumer group.  [default: perf-consumer-NNNNN]"
+)
 @click.option("--from-latest", is_flag=True, help="Begin at the end where the group has no committed offset.")
 @click.option(
     "--fetch-size",

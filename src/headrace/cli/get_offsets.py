@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.cluster_names import topic_names
 from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import compiled, connect, connection_options, json_option, offered
 from headrace.client import offsets, routing
@@ -32,7 +33,12 @@ Chosen = Callable[[str, int], bool]
 
 @click.command(help="Print the offsets of partitions.")
 @connection_options()
-@click.option("--topic", metavar="PATTERN", help="The topic, or a regular expression of topics; all if not given.")
+@click.option(
+    "--topic",
+    metavar="PATTERN",
+    shell_complete=topic_names,
+    help="The topic, or a regular expression of topics; all if not given.",
+)
 @click.option("--partitions", metavar="N,N,...", help="Only these partitions.")
 @click.option(
     "--topic-partitions",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.cluster_names import topic_names
 from headrace.cli.console_producer import number, parse_acks
 from headrace.cli.delete_records import read_text
 from headrace.cli.output import show_json
@@ -46,7 +47,7 @@ class _ManyValues(click.Command):
 @click.option(
     "--bootstrap-server", metavar="HOST:PORT,...", help="The brokers; wins over bootstrap.servers of the properties."
 )
-@click.option("--topic", required=True, metavar="TOPIC", help="The topic to send to.")
+@click.option("--topic", required=True, metavar="TOPIC", shell_complete=topic_names, help="The topic to send to.")
 @click.option("--num-records", type=click.IntRange(min=1), required=True, metavar="N", help="How many records to send.")
 @click.option("--record-size", type=click.IntRange(min=1), metavar="BYTES", help="Random records of this size.")
 @click.option(

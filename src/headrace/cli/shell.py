@@ -16,6 +16,10 @@ from headrace.core.errors import OperatorError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+DEFAULT_SERVER = "127.0.0.1:9092"
+"""Where `headrace start` listens when nothing else is said; Kafka's tools have no default."""
+BOOTSTRAP_SERVER_HELP = f"The brokers to connect to.  [default: {DEFAULT_SERVER}]"
+
 
 def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
     """Run a click command; a mistake on the command line is one line and exit code 1, as with Kafka's tools."""
@@ -49,7 +53,7 @@ def connection_options(*, controller: bool = False, config_name: str = "--comman
             function = click.option(
                 "--bootstrap-controller", metavar="HOST:PORT,...", help="The controllers to connect to."
             )(function)
-        return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The brokers to connect to.")(function)
+        return click.option("--bootstrap-server", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)(function)
 
     return decorate
 
@@ -93,15 +97,13 @@ def connect(
     overrides: dict[str, str] | None = None,
     client_id: str = "headrace-tools",
 ) -> BlockingClient:
-    """A client of the cluster named on the command line. Raises OperatorError unless exactly one kind of address is given."""
+    """A client of the cluster named on the command line, in the properties, or else at `DEFAULT_SERVER`. Raises OperatorError for both kinds of address."""
     properties = read_properties(command_config) if command_config else {}
     properties.update(overrides or {})
     if bootstrap_server and bootstrap_controller:
         raise OperatorError("You cannot specify both --bootstrap-server and --bootstrap-controller.")
     if not bootstrap_server and not bootstrap_controller:
-        bootstrap_server = properties.get("bootstrap.servers")
-        if not bootstrap_server:
-            raise OperatorError("Missing required argument: --bootstrap-server")
+        bootstrap_server = properties.get("bootstrap.servers") or DEFAULT_SERVER
     name = properties.get("client.id", client_id)
     if bootstrap_controller:
         return BlockingClient(bootstrap_controller, properties=properties, client_id=name, is_controller=True)

@@ -1,6 +1,6 @@
 """What does `headrace start` do? It reads the configuration, formats a new quick-start directory, and runs the node.
 
-    headrace start [-daemon] [--bootstrap] [server.properties] [--metrics host:port] [--override key=value]...
+    headrace start [-daemon] [--bootstrap] [server.properties] [--data dir] [--metrics host:port] [--override key=value]...
 
 Options are parsed by hand: a node is to be ready within a second, and a command-line library alone costs a good part of it.
 """
@@ -24,17 +24,19 @@ if TYPE_CHECKING:
     from headrace.server.run import ReadyInfo
 
 USAGE = (
-    "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--metrics host:port] [--override key=value]..."
+    "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--data dir] [--metrics host:port] "
+    "[--override key=value]..."
 )
 HELP = f"""{USAGE}
 
 Runs one node. Without a file: broker and controller in one on 127.0.0.1:9092 (controller: port 9093), with its data in
-./headrace-data, which is formatted if it is new. With a file (Kafka's server.properties) the directories must have been
+./headrace-data (or --data), which is formatted if it is new. With a file (Kafka's server.properties) the directories must have been
 formatted with `headrace storage format`.
 
   -daemon, --daemon        run in the background; returns when the node is ready
   --bootstrap              found the quorum, if this controller is the first of the file's list and there is none;
                            format unformatted directories first
+  --data DIR               keep the data there: short for --override log.dirs=DIR
   --override key=value     a setting that wins over the file; may stand several times
   --metrics HOST:PORT      answer Prometheus there, on /metrics: short for --override headrace.metrics.listener=HOST:PORT
   --log-level LEVEL        debug, info, warning or error; default warning
@@ -54,6 +56,7 @@ QUICK_START = {
     "group.initial.rebalance.delay.ms": "0",
 }
 METRICS_KEY = "headrace.metrics.listener"
+DATA_KEY = "log.dirs"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -63,6 +66,7 @@ class StartOptions:
 
     file: str | None = None
     overrides: dict[str, str] = field(default_factory=dict)
+    data: str | None = None
     metrics: str | None = None
     is_daemon: bool = False
     is_bootstrap: bool = False
@@ -87,7 +91,7 @@ def parse_arguments(arguments: list[str]) -> StartOptions:
             options.is_daemon = True
         elif word == "--bootstrap":
             options.is_bootstrap = True
-        elif name in ("--override", "--log-level", "--metrics"):
+        elif name in ("--override", "--log-level", "--metrics", "--data"):
             if not equals and not rest:
                 raise OperatorError(f"{name} needs a value. {USAGE}")
             _set_option(options, name, inline if equals else rest.pop(0))
@@ -109,6 +113,11 @@ def _set_option(options: StartOptions, name: str, value: str) -> None:
     if name == "--metrics":
         options.metrics = value
         return
+    if name == "--data":
+        if not value:
+            raise OperatorError("--data: name a directory")
+        options.data = value
+        return
     key, equals, text = value.partition("=")
     if not equals or not key.strip():
         raise OperatorError(f"--override {value}: write key=value")
@@ -120,6 +129,9 @@ def load_config(options: StartOptions) -> NodeConfig:
     from headrace.config.node_settings import parse_node_config
 
     given = dict(QUICK_START) if options.file is None else read_properties_file(options.file)
+    if options.data is not None:
+        given.pop("log.dir", None)
+        given[DATA_KEY] = options.data
     given.update(options.overrides)
     if options.metrics is not None:
         given[METRICS_KEY] = options.metrics

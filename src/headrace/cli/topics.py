@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from headrace.cli.cluster_names import topic_names
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.shell import compiled, connect, connection_options, exactly_one, json_option
 from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show
-from headrace.client import admin_topics
+from headrace.client import admin_cluster, admin_configs, admin_topics
+from headrace.client.admin_configs import Resource, ResourceType
 from headrace.client.admin_topics import NewTopic
 from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
@@ -20,6 +22,10 @@ from headrace.core.ids import ZERO_UUID, Uuid
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
+)
+ONE_COPY_WARNING = (
+    "WARNING: Headrace does not copy records to followers yet: topic %s has its records on each partition's leader only. "
+    "Writes with acks=all and reads wait for the other replicas; make the topic with --replication-factor 1."
 )
 DELETE_CONFIG_IS_GONE = (
     "delete-config option has no effect: `headrace configs --alter --delete-config` deletes settings."
@@ -90,7 +96,12 @@ class Wanted(NamedTuple):
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--alter", is_flag=True, help="Alter the number of partitions and replica assignment.")
 @click.option("--delete", is_flag=True, help="Delete topics.")
-@click.option("--topic", metavar="TOPIC", help="The topic; also a regular expression, but with --create.")
+@click.option(
+    "--topic",
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="The topic; also a regular expression, but with --create.",
+)
 @click.option("--topic-id", metavar="ID", help="The id of the topic to describe.")
 @click.option(
     "--config", multiple=True, metavar="NAME=VALUE", help="A setting of the topic being created; may be repeated."
@@ -193,7 +204,17 @@ def _create(client: BlockingClient, wanted: Wanted) -> int:
         show_json({"topic": name, "topicId": str(result)})
     else:
         print(f"Created topic {name}.")
+    if max([factor or 1, *map(len, assignment or ())]) > 1 and _is_headrace(client):
+        print(ONE_COPY_WARNING % name, file=sys.stderr)
     return 0
+
+
+def _is_headrace(client: BlockingClient) -> bool:
+    """Whether the brokers have a setting that only ours know."""
+    brokers = client.run(admin_cluster.nodes)
+    asked = Resource(ResourceType.BROKER, str(min(each.node_id for each in brokers)))
+    described = client.run(admin_configs.describe_configs, [asked])[asked]
+    return not isinstance(described, PeerError) and any(each.name.startswith("headrace.") for each in described)
 
 
 def parse_assignment(text: str | None) -> tuple[tuple[int, ...], ...] | None:

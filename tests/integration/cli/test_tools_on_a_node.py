@@ -328,6 +328,27 @@ def test_shells_are_told_how_to_complete() -> None:
     assert asked.out.split() == ["plain,--under-replicated-partitions", "plain,--under-min-isr-partitions"]
 
 
+def test_topics_and_groups_are_completed_by_their_names(node: Node) -> None:
+    """The cluster that the command line names is asked; internal topics are offered when they are begun, and nothing where no cluster is."""
+    server = node.bootstrap_servers
+    for name in ("tab-one", "tab-two"):
+        assert headrace("topics", "--bootstrap-server", server, "--create", "--topic", name).code == 0
+    commit = ["--group", "tab-readers", "--topic", "tab-one", "--reset-offsets", "--to-latest", "--execute"]
+    assert headrace("consumer-groups", "--bootstrap-server", server, *commit).code == 0
+
+    def offered(*words: str) -> list[str]:
+        line = ["headrace", *words]
+        return headrace(
+            _HEADRACE_COMPLETE="bash_complete", COMP_WORDS=" ".join(line), COMP_CWORD=str(len(line) - 1)
+        ).out.split()
+
+    at = ("--bootstrap-server", server)
+    assert offered("topics", *at, "--describe", "--topic", "tab-") == ["plain,tab-one", "plain,tab-two"]
+    assert offered("console-producer", *at, "--topic", "__consumer") == ["plain,__consumer_offsets"]
+    assert offered("consumer-groups", *at, "--describe", "--group", "tab-r") == ["plain,tab-readers"]
+    assert offered("topics", "--bootstrap-server", "127.0.0.1:1", "--topic", "tab-") == []
+
+
 def test_b_t01_help_lists_every_command_and_ends_well() -> None:
     """B-T01: `headrace --help`, `headrace COMMAND --help`, `--version`."""
     assert headrace("--help").code == 0

@@ -31,10 +31,11 @@ from headrace.cli.delete_records import parse_offsets
 from headrace.cli.groups import is_wanted
 from headrace.cli.java_dates import format_date
 from headrace.cli.main import COMMANDS, run, usage
-from headrace.cli.shell import compiled, pairs
+from headrace.cli.shell import compiled, connect, pairs
 from headrace.cli.start import HELP
 from headrace.client.admin_cluster import UpgradeType
 from headrace.client.groups import GroupListing
+from headrace.client.talk import Address
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.metadata.releases import FEATURES
@@ -306,6 +307,19 @@ def test_b_t01_every_command_is_listed_and_a_wrong_word_is_refused_with_the_near
     """B-T01: `headrace` and its help; a typing error is one line and exit code 1."""
     assert all(f"  {name} " in usage() for name in COMMANDS)
     assert "did you mean 'topics'" in refused(run, ["topcis"])
+
+
+def test_without_an_address_it_is_the_node_that_start_starts(tmp_path: Path) -> None:
+    """B-T01: the listener of the quick start; what a properties file or the command line says goes before."""
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=elsewhere:1\n")
+    for given, properties, expected in (
+        (None, None, ("127.0.0.1", 9092)),
+        (None, str(file), ("elsewhere", 1)),
+        ("here:2", str(file), ("here", 2)),
+    ):
+        with connect(given, properties) as client:
+            assert client.session.settings.bootstrap == (Address(host=expected[0], port=expected[1]),)
 
 
 def test_completion_knows_all_commands_and_their_options() -> None:

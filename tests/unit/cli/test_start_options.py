@@ -111,6 +111,19 @@ def test_help_and_version_start_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith("headrace ")
 
 
+def test_the_data_directory_may_be_named_on_the_command_line(tmp_path: Path) -> None:
+    """B-T01, B75: `--data` is `log.dirs`, of the quick start and of a file; an override wins, an empty name is refused."""
+    assert load_config(parse_arguments(["--data", "/somewhere"])).log_dirs == ("/somewhere",)
+    file = tmp_path / "server.properties"
+    settings = {key: text for key, text in QUICK_START.items() if key != "log.dirs"} | {"log.dir": "/elsewhere"}
+    file.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
+    assert load_config(parse_arguments([str(file)])).log_dirs == ("/elsewhere",)
+    assert load_config(parse_arguments([str(file), "--data=/a,/b"])).log_dirs == ("/a", "/b")
+    assert load_config(parse_arguments(["--data", "/a", "--override", "log.dirs=/b"])).log_dirs == ("/b",)
+    with pytest.raises(OperatorError, match="name a directory"):
+        parse_arguments(["--data="])
+
+
 def test_metrics_may_be_asked_for_on_the_command_line() -> None:
     """B-M01, B75: `--metrics` is the setting; a value that is no address is refused by that name, and a later option wins over the file."""
     assert load_config(parse_arguments(["--metrics", "127.0.0.1:9404"])).headrace_metrics_listener == "127.0.0.1:9404"
