@@ -168,7 +168,7 @@ class MemorySnapshots:
         if found is None:
             return None
         if found[0] == b"fault":
-            raise StorageFault("the disk failed")
+            raise StorageFault("the disk failed", directory="")
         return found[0][position : position + max_bytes]
 
     def delete_below(self, end_offset: int, /) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
@@ -55,7 +56,9 @@ class FailingFile(LossyFile):
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """As the port's, while this part of the disk works."""
         if self._disk.broken is not None and self.path.startswith(self._disk.broken):
-            raise StorageFault(f"cannot write {self.path}: Input/output error")
+            raise StorageFault(
+                f"cannot write {self.path}: Input/output error", directory=self._disk.log_directory_of(self.path)
+            )
         super().pwrite(data, offset)
 
 
@@ -71,9 +74,17 @@ class FailingFiles(LossyFiles):
         return FailingFile(self, super().open(path, create=create, truncate=truncate, read_only=read_only))
 
 
-def format_disk(files: LossyFiles, *, node_id: int = 1, directory_id: Uuid = DIRECTORY_ID) -> None:
-    """What `headrace storage format` leaves on a node of a static quorum."""
+def format_disk(
+    files: LossyFiles, *, node_id: int = 1, directory_id: Uuid = DIRECTORY_ID, others: Sequence[str] = ()
+) -> None:
+    """What `headrace storage format` leaves on a node of a static quorum; `others` are log directories beside the one of the metadata."""
     files.mkdir(DATA)
+    for number, other in enumerate(others):
+        files.mkdir(other)
+        more = MetaProperties(
+            cluster_id=CLUSTER_ID, node_id=node_id, directory_id=Uuid(f"directory-nr-{number:03}".encode()), version=1
+        )
+        write_meta_properties(files, other, more, date="today")
     batches = build_snapshot(bootstrap_records(), snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=0, now_ms=0)
     write_bootstrap_checkpoint(files, DATA, batches)
     properties = MetaProperties(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id, version=1)
@@ -110,7 +121,12 @@ class MemoryNode:
         node_id = self.config.node_id
         if after is None:
             self.files = FailingFiles()
-            format_disk(self.files, node_id=node_id, directory_id=Uuid(f"directory-no-{node_id:03}".encode()))
+            format_disk(
+                self.files,
+                node_id=node_id,
+                directory_id=Uuid(f"directory-no-{node_id:03}".encode()),
+                others=self.config.log_dirs[1:],
+            )
         else:
             self.files = after.files
         self.disk = NodeDisk(self.config, files=self.files, clock=self.clock)

@@ -101,8 +101,7 @@ def sync(log: StoredLog) -> None:
 def maintain(store: LogStore, now_ms: int) -> None:
     """What the driver does once a second: maintenance, and the removals that it found due."""
     store.maintain(now_ms)
-    removal = store.removal_due()
-    if removal is not None:
+    for removal in store.removals_due():
         removal()
 
 

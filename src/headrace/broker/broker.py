@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
-from headrace.broker.internal_topics import creatable_topic
+from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
 from headrace.broker.isr_changes import IsrChanges
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
@@ -268,6 +268,15 @@ class Broker:
         leader = hosted.leader
         assert leader is not None, "only a leader appends"
         leader.advance()
+        self.purgatory.moved(hosted)
+
+    def lost_log(self, hosted: HostedPartition) -> None:
+        """The partition's log directory failed: nobody is served from it, who waits hears so, and its group coordinator resigns."""
+        was_leader = hosted.leader is not None
+        hosted.log = None
+        hosted.leader = None
+        if was_leader and hosted.topic == OFFSETS_TOPIC:
+            self.groups.resigned(hosted.partition, None)
         self.purgatory.moved(hosted)
 
     def follower_fetched(self, hosted: HostedPartition, replica_id: int) -> None:

@@ -36,8 +36,11 @@ class OperatorError(Exception):
 
 
 class StorageFault(Exception):
-    """A disk failed or holds damaged files: its log directory goes offline."""
+    """A disk failed or holds damaged files: its log directory goes offline.
 
-    def __init__(self, message: str, *, directory: str = "") -> None:
+    `directory` is that log directory, as in `log.dirs`; empty where the fault is none of a log directory's.
+    """
+
+    def __init__(self, message: str, *, directory: str) -> None:
         super().__init__(message)
         self.directory = directory

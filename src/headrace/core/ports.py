@@ -92,6 +92,9 @@ class FileLock(Protocol):
 class Files(Protocol):
     """The names of a file system. Paths are absolute text with `/`. Raises `StorageFault` when the disk refuses."""
 
+    def within(self, directory: str, /) -> Files:
+        """The same files for a log directory: its faults, and those of files opened by it, name the directory."""
+
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> File:
         """Open a file for reading and writing; with `create`, make it if there is none."""
 

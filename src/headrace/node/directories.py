@@ -145,7 +145,9 @@ def _check_bootstrap_features(files: Files, directory: str) -> None:
     data = read_bootstrap_checkpoint(files, directory)
     if not data:
         return
-    records = read_bootstrap_records(read_snapshot(data, name=f"{directory}/{BOOTSTRAP_FILE_NAME}").records)
+    records = read_bootstrap_records(
+        read_snapshot(data, name=f"{directory}/{BOOTSTRAP_FILE_NAME}", directory=directory).records
+    )
     levels = {
         each.record.name: each.record.feature_level for each in records if isinstance(each.record, FeatureLevelRecord)
     }

@@ -78,6 +78,7 @@ class NodeDisk:
         self._config = config
         self.clock = clock
         self._files = files
+        self._metadata_files = files.within(config.metadata_log_dir)
         self._locks: list[FileLock] = []
         self._directories: NodeDirectories | None = None
         self._store: LogStore | None = None
@@ -150,7 +151,7 @@ class NodeDisk:
 
     def open_metadata(self, bound: tuple[Listener, ...], rng: Rng) -> MetadataPlane:
         """Recover the metadata log and compose the quorum node, the loader and the controller on it."""
-        config, files = self._config, self._files
+        config, files = self._config, self._metadata_files
         self.logs.draw_from(rng)
         directory = self._metadata_directory
         if not files.exists(directory):
@@ -199,7 +200,7 @@ class NodeDisk:
         """The quorum node over its log, with the vote that is on the disk."""
         config = self._config
         assert self._directories is not None, "open comes first"
-        stored = read_quorum_state(self._files, snapshots.directory)
+        stored = read_quorum_state(self._metadata_files, snapshots.directory)
         configured = {voter.node_id: (voter.host, voter.port) for voter in config.controller_quorum_voters}
         return RaftNode(
             config=RaftConfig(
@@ -231,15 +232,21 @@ class NodeDisk:
             snapshots=snapshots,
             state=QuorumState()
             if stored is None
-            else decode_quorum_state(stored, path=f"{snapshots.directory}/{QUORUM_STATE_FILE_NAME}"),
+            else decode_quorum_state(
+                stored, path=f"{snapshots.directory}/{QUORUM_STATE_FILE_NAME}", directory=config.metadata_log_dir
+            ),
             rng=rng,
         )
 
     def _controller(self, rng: Rng) -> ControllerMachine | None:
         if not self._config.is_controller:
             return None
-        data = read_bootstrap_checkpoint(self._files, self._config.metadata_log_dir)
-        records = () if data is None else read_snapshot(data, name="bootstrap.checkpoint").records
+        data = read_bootstrap_checkpoint(self._metadata_files, self._config.metadata_log_dir)
+        records = (
+            ()
+            if data is None
+            else read_snapshot(data, name="bootstrap.checkpoint", directory=self._config.metadata_log_dir).records
+        )
         return ControllerMachine(
             config=self._config,
             cluster_id=self.cluster_id,
@@ -271,7 +278,7 @@ class NodeDisk:
     def quorum_state_job(self, order: StoreQuorumState) -> Callable[[], None]:
         """Work for a thread: replace `quorum-state` durably (B-R03)."""
         data = encode_quorum_state(order.state, kraft_version=order.kraft_version, voter_ids=order.voter_ids)
-        return partial(write_quorum_state, self._files, self._metadata_directory, data)
+        return partial(write_quorum_state, self._metadata_files, self._metadata_directory, data)
 
     def metadata_flush(self) -> MetadataFlush:
         """Work for a thread: sync the metadata log."""
@@ -333,7 +340,7 @@ class NodeDisk:
         end = log.log_end_offset
         log.close(clean=is_clean)
         if is_clean:
-            write_synced_offset(self._files, self._metadata_directory, end)
+            write_synced_offset(self._metadata_files, self._metadata_directory, end)
 
     def unlock(self) -> None:
         """Let another process have the directories."""

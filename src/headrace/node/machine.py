@@ -456,21 +456,16 @@ class NodeMachine:
         self._do(effect)
 
     def _storage_fault(self, fault: StorageFault) -> None:
-        """A log directory failed: its partitions go offline here, the controller hears it with the next heartbeat (B-K08).
-
-        A fault that does not say which directory names a file in it.
-        """
+        """A log directory failed: its partitions go offline here, their coordinators resign, the controller hears it with the next heartbeat (B-K08)."""
         broker = self.broker
         assert broker is not None, "only a broker's logs report here"
         directories = {info.path: info.directory_id for info in broker.logs.directories()}
-        failed = fault.directory or next((path for path in directories if f"{path}/" in str(fault)), "")
+        failed = fault.directory
         for name in broker.logs.fail_directory(failed):
             self.offline_replicas.add(name)
             hosted = broker.partitions.get(*name)
             if hosted is not None:
-                hosted.log = None
-                hosted.leader = None
-                broker.purgatory.moved(hosted)
+                broker.lost_log(hosted)
         if failed in directories and self.lifecycle is not None:
             known = self.lifecycle.offline_directories
             self.lifecycle.offline_directories = tuple(dict.fromkeys((*known, directories[failed])))

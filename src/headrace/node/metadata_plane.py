@@ -333,7 +333,7 @@ class MetadataPlane:
 
     def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """The image becomes a snapshot's content: at the start, or after one was fetched because the leader's log begins behind us."""
-        snapshot = load_snapshot(self._snapshots, snapshot_id)
+        snapshot = load_snapshot(self._snapshots, snapshot_id, directory=self.raft.log_directory)
         provenance = MetadataProvenance(
             last_contained_offset=snapshot_id.offset - 1,
             last_contained_epoch=snapshot_id.epoch,

@@ -392,7 +392,7 @@ class RaftCore:
     def voters_found(self, data: bytes | bytearray | memoryview, *, upto: int) -> None:
         """The batches that end at or below `upto` were written to the log: heed the voters that they name."""
         is_changed = False
-        for found in voters_in_batches(data, "an appended batch"):
+        for found in voters_in_batches(data, "an appended batch", directory=self.log.directory):
             if found.next_offset > upto:
                 break
             if found.voters is not None:

@@ -86,13 +86,13 @@ class VoterHistory:
         self._entries = earlier[-1:] + later
 
 
-def load_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> Snapshot:
+def load_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch, *, directory: str) -> Snapshot:
     """A whole snapshot. Raises StorageFault: damaged or gone (B-S11)."""
     data = snapshots.read(snapshot_id, 0, snapshots.size(snapshot_id) or 0)
     name = f"{snapshot_id.offset}-{snapshot_id.epoch}"
     if data is None:
-        raise StorageFault(f"snapshot {name} is gone")
-    return read_snapshot(data, name=name)
+        raise StorageFault(f"snapshot {name} is gone", directory=directory)
+    return read_snapshot(data, name=name, directory=directory)
 
 
 def read_history(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterSet) -> VoterHistory:
@@ -101,7 +101,7 @@ def read_history(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterS
     latest = snapshots.latest()
     start = log.log_start_offset
     if latest is not None:
-        history.loaded(latest, voters_of_snapshot(snapshots, latest))
+        history.loaded(latest, voters_of_snapshot(snapshots, latest, directory=log.directory))
         start = max(start, latest.offset)
     offset, end = start, log.log_end_offset
     while offset < end:
@@ -109,7 +109,7 @@ def read_history(log: PartitionLogPort, snapshots: SnapshotsPort, static: VoterS
         if isinstance(data, OutOfRange) or not data:
             break
         before = offset
-        for found in voters_in_batches(data, f"the metadata log behind offset {offset}"):
+        for found in voters_in_batches(data, f"the metadata log behind offset {offset}", directory=log.directory):
             if found.voters is not None and found.offset >= start:
                 history.named(found.offset, found.voters)
             offset = found.next_offset
@@ -126,7 +126,7 @@ class BatchVoters(NamedTuple):
     next_offset: int
 
 
-def voters_in_batches(data: bytes | bytearray | memoryview, where: str) -> Iterator[BatchVoters]:
+def voters_in_batches(data: bytes | bytearray | memoryview, where: str, *, directory: str) -> Iterator[BatchVoters]:
     """Each batch of `data` in turn; only control batches are read. Raises StorageFault for damage, or a newer kraft.version."""
     try:
         for position, header in iter_batches(data):
@@ -138,18 +138,18 @@ def voters_in_batches(data: bytes | bytearray | memoryview, where: str) -> Itera
                     if kind is ControlType.KRAFT_VOTERS:
                         found, offset = decode_voters(record.value or b""), record.offset
                     elif kind is ControlType.KRAFT_VERSION:
-                        _check_level(decode_kraft_version(record.value or b""))
+                        _check_level(decode_kraft_version(record.value or b""), directory)
             yield BatchVoters(offset, found, header.next_offset)
     except PeerError as error:
-        raise StorageFault(f"{where} is damaged: {error.message}") from error
+        raise StorageFault(f"{where} is damaged: {error.message}", directory=directory) from error
 
 
-def voters_of_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> VoterSet | None:
+def voters_of_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch, *, directory: str) -> VoterSet | None:
     """The voters that a whole snapshot names, None when it names none. Reads its leading control batches only."""
     name = f"snapshot {snapshot_id.offset}-{snapshot_id.epoch}"
     data = snapshots.read(snapshot_id, 0, 2 * MAX_BYTES_A_BATCH)
     if data is None:
-        raise StorageFault(f"{name} is gone")
+        raise StorageFault(f"{name} is gone", directory=directory)
     voters: VoterSet | None = None
     try:
         for position, header in iter_batches(data):
@@ -160,14 +160,15 @@ def voters_of_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) ->
                 if kind is ControlType.KRAFT_VOTERS:
                     voters = decode_voters(record.value or b"")
                 elif kind is ControlType.KRAFT_VERSION:
-                    _check_level(decode_kraft_version(record.value or b""))
+                    _check_level(decode_kraft_version(record.value or b""), directory)
     except PeerError as error:
-        raise StorageFault(f"{name} is damaged: {error.message}") from error
+        raise StorageFault(f"{name} is damaged: {error.message}", directory=directory) from error
     return voters
 
 
-def _check_level(level: int) -> None:
+def _check_level(level: int, directory: str) -> None:
     if level > SUPPORTED_KRAFT_VERSION[1]:
         raise StorageFault(
-            f"the metadata log is of kraft.version {level}; this node knows {SUPPORTED_KRAFT_VERSION[1]}"
+            f"the metadata log is of kraft.version {level}; this node knows {SUPPORTED_KRAFT_VERSION[1]}",
+            directory=directory,
         )

@@ -100,6 +100,11 @@ class RaftNode:
     # What may be seen
 
     @property
+    def log_directory(self) -> str:
+        """The log directory that holds the metadata log."""
+        return self._core.log.directory
+
+    @property
     def role(self) -> Role:
         """What the node is now."""
         return self._core.role
@@ -299,7 +304,8 @@ class RaftNode:
         latest = core.snapshots.latest()
         if latest is not None and is_replaced_by(core.last(), latest):
             core.start_log_at(latest)
-            core.voters_loaded(latest, voters_of_snapshot(core.snapshots, latest))
+            voters = voters_of_snapshot(core.snapshots, latest, directory=core.log.directory)
+            core.voters_loaded(latest, voters)
         self._fit_log_start()
         base = max(core.log.log_start_offset, 0 if latest is None else latest.offset)
         core.log.set_high_watermark(base)

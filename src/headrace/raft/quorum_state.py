@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.core.errors import StorageFault
@@ -38,34 +39,35 @@ def encode_quorum_state(state: QuorumState, *, kraft_version: int, voter_ids: Se
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def decode_quorum_state(data: bytes, *, path: str) -> QuorumState:
-    """What the file says. Raises StorageFault: damaged, or of a newer version (B76); a vote is never guessed."""
+def decode_quorum_state(data: bytes, *, path: str, directory: str = "") -> QuorumState:
+    """What the file of a log directory says. Raises StorageFault: damaged, or of a newer version (B76); a vote is never guessed."""
     try:
         content = json.loads(data)
     except ValueError as error:
-        raise StorageFault(f"{path} is damaged: {error}") from None
+        raise StorageFault(f"{path} is damaged: {error}", directory=directory) from None
     if not isinstance(content, dict):
-        raise StorageFault(f"{path} is damaged: it is not a JSON object")
+        raise StorageFault(f"{path} is damaged: it is not a JSON object", directory=directory)
     version = content.get("data_version")
     if version not in (0, 1):
-        raise StorageFault(f"{path} has data_version {version!r}; this node knows 0 and 1")
+        raise StorageFault(f"{path} has data_version {version!r}; this node knows 0 and 1", directory=directory)
     directory_id: Uuid | None = None
     if version == 1:
         try:
             found = Uuid.parse(str(content.get("votedDirectoryId", str(ZERO_UUID))))
         except ValueError as error:
-            raise StorageFault(f"{path} is damaged: votedDirectoryId: {error}") from None
+            raise StorageFault(f"{path} is damaged: votedDirectoryId: {error}", directory=directory) from None
         directory_id = found if found != ZERO_UUID else None
+    number = partial(_number, content, path, directory)
     return QuorumState(
-        leader_epoch=_number(content, "leaderEpoch", path),
-        leader_id=_number(content, "leaderId", path),
-        voted_id=_number(content, "votedId", path),
+        leader_epoch=number("leaderEpoch"),
+        leader_id=number("leaderId"),
+        voted_id=number("votedId"),
         voted_directory_id=directory_id,
     )
 
 
-def _number(content: dict[str, Any], key: str, path: str) -> int:
+def _number(content: dict[str, Any], path: str, directory: str, key: str) -> int:
     value = content.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 2**31:
-        raise StorageFault(f"{path} is damaged: {key} is {value!r}")
+        raise StorageFault(f"{path} is damaged: {key} is {value!r}", directory=directory)
     return value

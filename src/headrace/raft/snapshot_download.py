@@ -114,7 +114,7 @@ class SnapshotDownload:
         core = self._core
         if isinstance(core.role, Leader) or snapshot_id.offset <= core.log.high_watermark:
             return False
-        voters = voters_of_snapshot(core.snapshots, snapshot_id)
+        voters = voters_of_snapshot(core.snapshots, snapshot_id, directory=core.log.directory)
         core.start_log_at(snapshot_id)
         core.voters_loaded(snapshot_id, voters)
         core.log.advance_high_watermark(snapshot_id.offset)

@@ -97,8 +97,9 @@ def build_snapshot(
 class _Reader:
     """Gathers what the batches of one snapshot say; refuses them in a wrong order."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, directory: str) -> None:
         self._name = name
+        self._directory = directory
         self.records: list[bytes] = []
         self.timestamp: int | None = None
         self.kraft_version = 0
@@ -108,12 +109,12 @@ class _Reader:
     def take(self, row: Record, *, is_control: bool) -> None:
         """One record, in the file's order."""
         if self.has_footer:
-            raise StorageFault(f"snapshot {self._name}: there are records behind its footer")
+            raise StorageFault(f"snapshot {self._name}: there are records behind its footer", directory=self._directory)
         value = row.value or b""
         if is_control:
             self._take_control(control_type(row.key), value)
         elif self.timestamp is None:
-            raise StorageFault(f"snapshot {self._name} does not begin with a header")
+            raise StorageFault(f"snapshot {self._name} does not begin with a header", directory=self._directory)
         else:
             self.records.append(value)
 
@@ -128,12 +129,12 @@ class _Reader:
             case ControlType.SNAPSHOT_FOOTER:
                 self.has_footer = True
             case _:
-                raise StorageFault(f"snapshot {self._name} holds an unknown control record")
+                raise StorageFault(f"snapshot {self._name} holds an unknown control record", directory=self._directory)
 
 
-def read_snapshot(data: bytes | memoryview, *, name: str) -> Snapshot:
-    """A snapshot's records. Raises StorageFault when a batch is damaged, cut, or header or footer are missing (B-S11)."""
-    reader = _Reader(name)
+def read_snapshot(data: bytes | memoryview, *, name: str, directory: str = "") -> Snapshot:
+    """A snapshot's records; `directory` is the log directory it lies in, empty if none. Raises StorageFault when a batch is damaged, cut, or header or footer are missing (B-S11)."""
+    reader = _Reader(name, directory)
     end = 0
     try:
         for header, rows in read_all_records(data):
@@ -141,9 +142,11 @@ def read_snapshot(data: bytes | memoryview, *, name: str) -> Snapshot:
             for row in rows:
                 reader.take(row, is_control=header.is_control)
     except PeerError as error:
-        raise StorageFault(f"snapshot {name} is damaged: {error.message}") from error
+        raise StorageFault(f"snapshot {name} is damaged: {error.message}", directory=directory) from error
     if reader.timestamp is None or not reader.has_footer or end != len(data):
-        raise StorageFault(f"snapshot {name} is cut off: its header, footer or last batch is missing")
+        raise StorageFault(
+            f"snapshot {name} is cut off: its header, footer or last batch is missing", directory=directory
+        )
     return Snapshot(
         records=tuple(reader.records),
         last_contained_log_timestamp=reader.timestamp,

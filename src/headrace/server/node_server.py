@@ -359,8 +359,7 @@ class NodeServer:
             self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
         for log, job in self._disk.logs.flush_jobs_due(now_ms):
             self._begin(self._flush(self._timed(job.run), lambda log=log, job=job: log.flushed(job.upto)))  # type: ignore[misc]
-        removal = self._disk.logs.removal_due()
-        if removal is not None:
+        for removal in self._disk.logs.removals_due():
             self._begin(self._flush(removal, lambda: None))
         if self._disk.are_checkpoints_due():
             self._begin(self._flush(self._disk.logs.write_checkpoints, lambda: None))

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, DiskSpace, FileStat
@@ -69,12 +69,12 @@ class LossyFile:
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """Write all of `data`."""
         written = bytes(data)
-        self._files.note(Op("write", self._node.number, "", 0, "", offset, written))
+        self._files.note(Op("write", self._node.number, "", 0, "", offset, written), self.path)
         write_at(self._node.data, written, offset)
 
     def truncate(self, size: int, /) -> None:
         """Make the file `size` bytes long."""
-        self._files.note(Op("truncate", self._node.number, offset=size))
+        self._files.note(Op("truncate", self._node.number, offset=size), self.path)
         resize(self._node.data, size)
 
     def size(self) -> int:
@@ -83,7 +83,7 @@ class LossyFile:
 
     def fsync(self) -> None:
         """Everything written so far is durable."""
-        self._files.note(Op("sync", self._node.number))
+        self._files.note(Op("sync", self._node.number), self.path)
 
     def close(self) -> None:
         """Nothing is to be given back."""
@@ -104,9 +104,20 @@ class LossyFiles:
         self._next = next_number
         self.ops: list[Op] = []
         self.marked = 0
+        self._log_directories: set[str] = set()
 
-    def note(self, op: Op) -> None:
-        """Remember a call."""
+    def within(self, directory: str, /) -> Self:
+        """These files: faults of what lies in `directory` name it from now on."""
+        self._log_directories.add(directory)
+        return self
+
+    def log_directory_of(self, path: str) -> str:
+        """The innermost log directory that `path` lies in, empty if none."""
+        held = [each for each in self._log_directories if path == each or path.startswith(f"{each}/")]
+        return max(held, key=len, default="")
+
+    def note(self, op: Op, path: str) -> None:
+        """Remember a call on `path`."""
         self.ops.append(op)
 
     def _find(self, path: str) -> Node | None:
@@ -122,14 +133,14 @@ class LossyFiles:
         head, _, name = path.rpartition("/")
         node = self._find(head)
         if node is None or not node.is_directory:
-            raise StorageFault(f"no directory {head}")
+            raise StorageFault(f"no directory {head}", directory=self.log_directory_of(path))
         return node, name
 
     def _link(self, path: str, *, is_directory: bool) -> Node:
         parent, name = self._parent(path)
         node = Node(self._next, is_directory)
         self._next += 1
-        self.note(Op("link", parent.number, name, node.number, "d" if is_directory else "f"))
+        self.note(Op("link", parent.number, name, node.number, "d" if is_directory else "f"), path)
         parent.entries[name] = node
         return node
 
@@ -138,7 +149,7 @@ class LossyFiles:
         node = self._find(path)
         if node is None:
             if not create:
-                raise StorageFault(f"cannot open {path}: no such file")
+                raise StorageFault(f"cannot open {path}: no such file", directory=self.log_directory_of(path))
             node = self._link(path, is_directory=False)
         file = LossyFile(self, node, path)
         if truncate and node.data:
@@ -163,7 +174,7 @@ class LossyFiles:
         """Names in a directory, sorted."""
         node = self._find(path)
         if node is None:
-            raise StorageFault(f"cannot list {path}")
+            raise StorageFault(f"cannot list {path}", directory=self.log_directory_of(path))
         return sorted(node.entries)
 
     def mkdir(self, path: str, /) -> None:
@@ -181,8 +192,8 @@ class LossyFiles:
         assert parent is other, "renames stay within a directory"
         node = parent.entries.get(name)
         if node is None:
-            raise StorageFault(f"cannot rename {source}")
-        self.note(Op("rename", parent.number, name, node.number, new_name))
+            raise StorageFault(f"cannot rename {source}", directory=self.log_directory_of(source))
+        self.note(Op("rename", parent.number, name, node.number, new_name), source)
         del parent.entries[name]
         parent.entries[new_name] = node
 
@@ -190,7 +201,7 @@ class LossyFiles:
         """Remove a name."""
         parent, name = self._parent(path)
         if name in parent.entries:
-            self.note(Op("unlink", parent.number, name))
+            self.note(Op("unlink", parent.number, name), path)
             del parent.entries[name]
 
     def rmdir(self, path: str, /) -> None:
@@ -198,15 +209,15 @@ class LossyFiles:
         node = self._find(path)
         if node is not None:
             if node.entries:
-                raise StorageFault(f"{path} is not empty")
+                raise StorageFault(f"{path} is not empty", directory=self.log_directory_of(path))
             self.unlink(path)
 
     def fsync_dir(self, path: str, /) -> None:
         """The names in a directory are durable."""
         node = self._find(path)
         if node is None:
-            raise StorageFault(f"cannot sync {path}")
-        self.note(Op("syncdir", node.number))
+            raise StorageFault(f"cannot sync {path}", directory=self.log_directory_of(path))
+        self.note(Op("syncdir", node.number), path)
 
     def lock(self, path: str, /) -> HeldLock:
         """Nobody else is there."""

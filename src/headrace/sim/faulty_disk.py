@@ -38,7 +38,7 @@ class SimDisk(LossyFiles):
         self.on_name: Callable[[str, str, str], None] = lambda kind, name, target: None
         """Told of each rename and removal of a name."""
 
-    def note(self, op: Op) -> None:
+    def note(self, op: Op, path: str) -> None:
         """One call, before it takes effect in what the process sees."""
         self.calls += 1
         if self.die_at_call is not None and self.calls >= self.die_at_call:
@@ -49,15 +49,15 @@ class SimDisk(LossyFiles):
             if self.fail_writes > 0:
                 self.fail_writes -= 1
                 self.refusals += 1
-                raise StorageFault("cannot write: Input/output error")
+                raise StorageFault(f"cannot write {path}: Input/output error", directory=self.log_directory_of(path))
             if self.is_full:
                 self.refusals += 1
-                raise DiskFull("cannot write: No space left on device")
+                raise DiskFull(f"cannot write {path}: No space left on device", directory=self.log_directory_of(path))
         elif kind == "sync" and self.fail_syncs > 0:
             self.fail_syncs -= 1
             self.refusals += 1
             self._durable.pending.pop(op.node, None)
-            raise StorageFault("cannot sync: Input/output error")
+            raise StorageFault(f"cannot sync {path}: Input/output error", directory=self.log_directory_of(path))
         self._durable.take(op)
         if kind in ("rename", "unlink"):
             self.on_name(kind, op.name, op.target)

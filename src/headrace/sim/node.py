@@ -315,9 +315,11 @@ class SimNode:
                 if effect.state is BrokerState.SHUTTING_DOWN:
                     self.world.schedule.after(1_000, self._stopped, self.run)
             case StartFailed() | MetadataFailed():
-                raise StorageFault(effect.reason)
+                raise StorageFault(effect.reason, directory="")
             case DirectoryFailed():
-                raise StorageFault(f"log directory {effect.directory} failed: {effect.reason}")
+                raise StorageFault(
+                    f"log directory {effect.directory} failed: {effect.reason}", directory=effect.directory
+                )
             case _:
                 assert self.composed is not None, "only a composed node has effects"
                 self._enqueue(effect, self.composed.job(effect))

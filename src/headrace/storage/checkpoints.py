@@ -15,7 +15,7 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import Files
 from headrace.storage.atomic import replace_file
-from headrace.storage.layout import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA
+from headrace.storage.layout import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA, log_directory_of
 
 _VERSION = "0"
 
@@ -103,7 +103,9 @@ def read_topic_id(files: Files, path: str) -> Uuid | None:
             return Uuid.parse(values["topic_id"])
     except (KeyError, ValueError):
         pass
-    raise StorageFault(f"{path}/{PARTITION_METADATA} is damaged: expected version 0 and a topic id")
+    raise StorageFault(
+        f"{path}/{PARTITION_METADATA} is damaged: expected version 0 and a topic id", directory=log_directory_of(path)
+    )
 
 
 def topic_id_text(topic_id: Uuid) -> bytes:

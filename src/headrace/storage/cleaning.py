@@ -35,7 +35,9 @@ class LogCleaner:
     def _offsets(self, directory: str) -> dict[TopicPartition, int]:
         offsets = self._clean_to.get(directory)
         if offsets is None:
-            offsets = self._clean_to[directory] = read_offsets(self._files, directory, CLEANER_OFFSETS) or {}
+            offsets = self._clean_to[directory] = (
+                read_offsets(self._files.within(directory), directory, CLEANER_OFFSETS) or {}
+            )
         return offsets
 
     def look_after(self, log: StoredLog) -> None:
@@ -47,14 +49,14 @@ class LogCleaner:
         offsets = self._offsets(log.directory)
         if offsets.get(log.topic_partition, 0) > offset:
             offsets[log.topic_partition] = offset
-            write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
+            write_offsets(self._files.within(log.directory), log.directory, CLEANER_OFFSETS, offsets)
 
     def forget(self, directory: str, partition: TopicPartition) -> None:
         """A new log begins: what is known of an earlier one under its name is not true of it. Durable. Raises StorageFault."""
         self._damaged.discard(f"{directory}/{partition_directory(partition)}")
         offsets = self._offsets(directory)
         if offsets.pop(partition, None) is not None:
-            write_offsets(self._files, directory, CLEANER_OFFSETS, offsets)
+            write_offsets(self._files.within(directory), directory, CLEANER_OFFSETS, offsets)
 
     def first_dirty_offset(self, log: StoredLog) -> int:
         """Where the part begins that no pass has seen."""
@@ -101,10 +103,10 @@ class LogCleaner:
                 offsets = self._offsets(log.directory)
                 offsets[log.topic_partition] = clean_end
                 with suppress(DiskFull):  # a lower offset on disk is true, too
-                    write_offsets(self._files, log.directory, CLEANER_OFFSETS, offsets)
+                    write_offsets(self._files.within(log.directory), log.directory, CLEANER_OFFSETS, offsets)
 
         job = CleaningJob(
-            self._files,
+            self._files.within(log.directory),
             log,
             dirty=(found.first_dirty_offset, found.end_offset),
             views=[view for view in views if view.end_offset <= found.end_offset],

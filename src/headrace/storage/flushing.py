@@ -9,6 +9,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import DiskFull, File, Files
 from headrace.core.values import quick_value
 from headrace.storage.checkpoints import write_epochs
+from headrace.storage.layout import log_directory_of
 
 
 @quick_value
@@ -61,7 +62,9 @@ class SegmentFlush:
         """As `run`, but to find no room for the epoch table is a fault, too: for who cannot wait for another flush. Raises StorageFault."""
         self.run()
         if self.is_out_of_room:
-            raise DiskFull(f"{self._path}: there is no room for the table of leader epochs")
+            raise DiskFull(
+                f"{self._path}: there is no room for the table of leader epochs", directory=log_directory_of(self._path)
+            )
 
     def _run(self) -> None:
         work = self._work

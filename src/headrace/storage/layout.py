@@ -44,6 +44,11 @@ class OffsetFile(NamedTuple):
     state: str
 
 
+def log_directory_of(path: str) -> str:
+    """The log directory that a partition's directory lies in."""
+    return path.rpartition("/")[0]
+
+
 def offset_file(path: str, offset: int, suffix: str, state: str = "") -> str:
     """The file of `suffix` for `offset` (a segment's base offset, or a snapshot's) in the directory `path`."""
     return f"{path}/{offset:020d}{suffix}{state}"

@@ -50,7 +50,7 @@ class LogDirectory:
     """
 
     def __init__(self, files: Files, path: str, directory_id: Uuid) -> None:
-        self._files = files
+        self._files = files.within(path)
         self.rng: Rng | None = None
         self.path = path
         self.directory_id = directory_id

@@ -50,7 +50,7 @@ class LogStore:
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
         self._refused_for_space = ""
-        self._removals: list[str] = []
+        self._removals: dict[str, list[str]] = {}
         self._waiting: list[Callable[[], None]] = []
 
     def _previous_epoch(self) -> int:
@@ -142,15 +142,11 @@ class LogStore:
             self.mark_stray(partition)
         online = self._online()
         if not online:
-            raise StorageFault("no log directory is online")
+            raise StorageFault("no log directory is online", directory="")
         wanted = [directory for directory in online if directory.directory_id == directory_id]
         directory = (wanted or sorted(online, key=lambda one: len(one.logs)))[0]
-        try:
-            self._cleaner.forget(directory.path, partition)
-            log = directory.create(partition, topic_id, config, self._now_ms)
-        except StorageFault as fault:
-            fault.directory = directory.path
-            raise
+        self._cleaner.forget(directory.path, partition)
+        log = directory.create(partition, topic_id, config, self._now_ms)
         self._cleaner.look_after(log)
         self._by_partition[partition] = log
         return log
@@ -238,10 +234,12 @@ class LogStore:
             if log.refused_for_space:
                 self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
             if log.retired.names_due:
-                self._removals += log.retired.names_due
+                self._removals.setdefault(log.directory, []).extend(log.retired.names_due)
                 log.retired.names_due = []
         for directory in self._online():
-            self._removals += directory.take_due(now_ms)
+            due = directory.take_due(now_ms)
+            if due:
+                self._removals.setdefault(directory.path, []).extend(due)
         self._try_waiting()
 
     def _due(self, now_ms: int) -> tuple[bool, bool, bool]:
@@ -260,12 +258,10 @@ class LogStore:
             self._idle_at_ms = now_ms + IDLE_CHECK_INTERVAL_MS
         return checks_retention, checks_producers, checks_idle
 
-    def removal_due(self) -> Callable[[], None] | None:
-        """Work for a thread: remove the files whose delay was over when `maintain` looked; None if there are none."""
-        if not self._removals:
-            return None
-        paths, self._removals = self._removals, []
-        return partial(remove_paths, self._files, paths)
+    def removals_due(self) -> Sequence[Callable[[], None]]:
+        """Work for threads: remove the files whose delay was over when `maintain` looked, a job for each log directory."""
+        removals, self._removals = self._removals, {}
+        return [partial(remove_paths, self._files.within(path), names) for path, names in removals.items()]
 
     def take_space_refusal(self) -> str:
         """Why an append was refused on a full disk (D10) since the last call, as `maintain` noticed; empty if none was."""

@@ -16,26 +16,27 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 @contextmanager
-def _faults(action: str, path: str) -> Iterator[None]:
+def _faults(action: str, path: str, directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _fault(error, action, path) from error
+        raise _fault(error, action, path, directory) from error
 
 
-def _fault(error: OSError, action: str, path: str) -> StorageFault:
+def _fault(error: OSError, action: str, path: str, directory: str) -> StorageFault:
     kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFault
-    return kind(f"cannot {action} {path}: {error.strerror or error}")
+    return kind(f"cannot {action} {path}: {error.strerror or error}", directory=directory)
 
 
 class OsFile:
     """An open file of the operating system. Closing it twice is fine; a garbage one closes itself."""
 
-    __slots__ = ("fd", "path")
+    __slots__ = ("_directory", "fd", "path")
 
-    def __init__(self, fd: int, path: str) -> None:
+    def __init__(self, fd: int, path: str, directory: str = "") -> None:
         self.fd = fd
         self.path = path
+        self._directory = directory
 
     def pread(self, size: int, offset: int, /) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
@@ -48,7 +49,7 @@ class OsFile:
                 parts.append(data)
             return b"".join(parts)
         except OSError as error:
-            raise _fault(error, "read", self.path) from error
+            raise _fault(error, "read", self.path, self._directory) from error
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
         """Fill `buffer` from `offset`; the number of bytes read."""
@@ -60,7 +61,7 @@ class OsFile:
                     done += more
             return done
         except OSError as error:
-            raise _fault(error, "read", self.path) from error
+            raise _fault(error, "read", self.path, self._directory) from error
 
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """Write all of `data` at `offset`, to the page cache."""
@@ -71,23 +72,23 @@ class OsFile:
                 while done < len(view):
                     done += os.pwrite(self.fd, view[done:], offset + done)
         except OSError as error:
-            raise _fault(error, "write", self.path) from error
+            raise _fault(error, "write", self.path, self._directory) from error
 
     def truncate(self, size: int, /) -> None:
         """Make the file exactly `size` bytes long."""
-        with _faults("truncate", self.path):
+        with _faults("truncate", self.path, self._directory):
             os.ftruncate(self.fd, size)
 
     def size(self) -> int:
         """Bytes in the file."""
-        with _faults("examine", self.path):
+        with _faults("examine", self.path, self._directory):
             return os.fstat(self.fd).st_size
 
     def fsync(self) -> None:
         """Return when bytes and size are durable."""
         if self.fd < 0:
-            raise StorageFault(f"cannot sync {self.path}: it was closed")
-        with _faults("sync", self.path):
+            raise StorageFault(f"cannot sync {self.path}: it was closed", directory=self._directory)
+        with _faults("sync", self.path, self._directory):
             _sync_data(self.fd)
 
     def close(self) -> None:
@@ -118,9 +119,16 @@ class OsFileLock:
 
 
 class OsFiles:
-    """The file system of this machine."""
+    """The file system of this machine; `directory` is the log directory that its faults name, empty for none."""
 
-    __slots__ = ()
+    __slots__ = ("_directory",)
+
+    def __init__(self, directory: str = "") -> None:
+        self._directory = directory
+
+    def within(self, directory: str, /) -> OsFiles:
+        """The same files, whose faults name `directory`."""
+        return OsFiles(directory)
 
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> OsFile:
         """Open a file for reading and writing; with `create`, make it if there is none."""
@@ -129,8 +137,8 @@ class OsFiles:
             flags |= os.O_CREAT
         if truncate:
             flags |= os.O_TRUNC
-        with _faults("open", path):
-            return OsFile(os.open(path, flags, 0o644), path)
+        with _faults("open", path, self._directory):
+            return OsFile(os.open(path, flags, 0o644), path, self._directory)
 
     def read_file(self, path: str, /) -> bytes | None:
         """The whole file, or None if there is none."""
@@ -139,8 +147,8 @@ class OsFiles:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _fault(error, "open", path) from error
-        file = OsFile(fd, path)
+            raise _fault(error, "open", path, self._directory) from error
+        file = OsFile(fd, path, self._directory)
         try:
             return file.pread(file.size(), 0)
         finally:
@@ -157,22 +165,22 @@ class OsFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _fault(error, "examine", path) from error
+            raise _fault(error, "examine", path, self._directory) from error
         return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, os.path.isdir(path))
 
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""
-        with _faults("list", path):
+        with _faults("list", path, self._directory):
             return sorted(os.listdir(path))
 
     def mkdir(self, path: str, /) -> None:
         """Make a directory and its missing parents."""
-        with _faults("create", path):
+        with _faults("create", path, self._directory):
             os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str, /) -> None:
         """Give `source` the name `target`, replacing a file there."""
-        with _faults("rename", source):
+        with _faults("rename", source, self._directory):
             os.replace(source, target)
 
     def unlink(self, path: str, /) -> None:
@@ -182,7 +190,7 @@ class OsFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _fault(error, "remove", path) from error
+            raise _fault(error, "remove", path, self._directory) from error
 
     def rmdir(self, path: str, /) -> None:
         """Remove an empty directory; nothing happens if there is none."""
@@ -191,11 +199,11 @@ class OsFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _fault(error, "remove", path) from error
+            raise _fault(error, "remove", path, self._directory) from error
 
     def fsync_dir(self, path: str, /) -> None:
         """Return when the names in this directory are durable."""
-        with _faults("sync", path):
+        with _faults("sync", path, self._directory):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
@@ -207,7 +215,7 @@ class OsFiles:
         real = os.path.realpath(path)
         if real in _locked_here:
             return None
-        with _faults("lock", path):
+        with _faults("lock", path, self._directory):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -219,6 +227,6 @@ class OsFiles:
 
     def disk_space(self, path: str, /) -> DiskSpace:
         """Room on the file system of `path`."""
-        with _faults("examine", path):
+        with _faults("examine", path, self._directory):
             found = os.statvfs(path)
         return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)

@@ -25,6 +25,7 @@ from headrace.storage.layout import (
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     TXN_INDEX,
+    log_directory_of,
     offset_file,
     parse_offset_file,
 )
@@ -256,7 +257,8 @@ class _Loader:
     def _rot(self, end: int, segment: Segment, position: int) -> RottenLog:
         return RottenLog(
             f"{self._path}: damaged at offset {end}, byte {position} of {segment.base_offset:020d}.log, in a part that was"
-            " synced: this replica cannot be used any more"
+            " synced: this replica cannot be used any more",
+            directory=log_directory_of(self._path),
         )
 
     def _drop(self, segments: list[Segment], index: int) -> None:

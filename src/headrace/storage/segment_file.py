@@ -19,7 +19,7 @@ from headrace.records.batch import (
 )
 from headrace.records.record import read_records
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
-from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_file
+from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
 SCAN_BYTES = 16 * 1024
 _FIND_BYTES = 4 * 1024 + HEADER_SIZE
@@ -135,7 +135,10 @@ class Segment:
     def txn_index(self) -> TransactionIndex:
         """The aborted transactions that end in this segment."""
         if self._txn_index is None and not self.load_txn_index():
-            raise StorageFault(f"{offset_file(self.path, self.base_offset, TXN_INDEX)} is damaged")
+            raise StorageFault(
+                f"{offset_file(self.path, self.base_offset, TXN_INDEX)} is damaged",
+                directory=log_directory_of(self.path),
+            )
         assert self._txn_index is not None
         return self._txn_index
 

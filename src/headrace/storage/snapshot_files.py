@@ -14,6 +14,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import BytesLike, Files
 from headrace.storage.atomic import replace_file
+from headrace.storage.layout import log_directory_of
 
 METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
 BOOTSTRAP_FILE_NAME: Final = "bootstrap.checkpoint"
@@ -207,7 +208,7 @@ def read_quorum_state(files: Files, directory: str) -> bytes | None:
     """The bytes of `quorum-state`, None when there is none. A file that lost its content raises StorageFault."""
     data = files.read_file(f"{directory}/{QUORUM_STATE_FILE_NAME}")
     if data is not None and not data.strip():
-        raise StorageFault(f"{directory}/{QUORUM_STATE_FILE_NAME} is empty", directory=directory)
+        raise StorageFault(f"{directory}/{QUORUM_STATE_FILE_NAME} is empty", directory=log_directory_of(directory))
     return data
 
 

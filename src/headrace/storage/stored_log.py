@@ -273,7 +273,10 @@ class StoredLog(TrimmableLog):
     def prepare_flush(self) -> SegmentFlush | None:
         """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
         if self._last_flush is not None and self._last_flush.has_failed:
-            raise StorageFault(f"{self.path}: a sync failed before, so what was written since counts as lost")
+            raise StorageFault(
+                f"{self.path}: a sync failed before, so what was written since counts as lost",
+                directory=self.directory,
+            )
         state = self._state
         end = state.log_end_offset
         epochs_changed = state.epochs.version != self._stored_epochs

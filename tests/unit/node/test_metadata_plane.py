@@ -200,7 +200,7 @@ def test_a_snapshot_that_could_not_be_written_is_tried_again() -> None:
     bench.now_ms += 3_600_000
     effects = bench.plane.step(TimeAdvanced(now_ms=bench.now_ms))
     assert [type(each) for each in effects if isinstance(each, WriteSnapshot)] == [WriteSnapshot]
-    bench.plane.snapshot_failed(StorageFault("no room"))
+    bench.plane.snapshot_failed(StorageFault("no room", directory=""))
     assert bench.told == ["a metadata snapshot failed: no room"]
     bench.now_ms += 3_600_000
     bench.run(TimeAdvanced(now_ms=bench.now_ms))

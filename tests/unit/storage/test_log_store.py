@@ -43,7 +43,7 @@ class BrokenFiles(LossyFiles):
     def listdir(self, path: str, /) -> list[str]:
         """Refuses the broken directory."""
         if path.startswith(self.broken):
-            raise StorageFault(f"cannot list {path}")
+            raise StorageFault(f"cannot list {path}", directory=self.log_directory_of(path))
         return super().listdir(path)
 
 

@@ -132,7 +132,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
 
     def full(self: LossyFile, data: BytesLike, offset: int, /) -> None:
         honest(self, bytes(data)[: len(data) // 2], offset)
-        raise DiskFull("no space left")
+        raise DiskFull("no space left", directory="")
 
     monkeypatch.setattr(LossyFile, "pwrite", full)
     refused = log.append_as_leader(batch(b"lost"), leader_epoch=0, now_ms=NOW_MS)
@@ -362,7 +362,7 @@ def test_a_failed_sync_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     honest = LossyFile.fsync
 
     def failing(self: LossyFile) -> None:
-        raise StorageFault("input/output error")
+        raise StorageFault("input/output error", directory="")
 
     monkeypatch.setattr(LossyFile, "fsync", failing)
     with pytest.raises(StorageFault):

@@ -124,7 +124,9 @@ class PartitionPublisher:
             if name in self._roomless:
                 self._make_log(known, change, take_role)
             return known
-        if known is not None:
+        if known is not None:  # another topic of that name
+            if known.leader is not None and change.topic == OFFSETS_TOPIC:
+                broker.groups.resigned(change.partition, None)
             broker.partitions.remove(change.topic, change.partition)
             self._roomless.pop(name, None)
             self._delete_log(name)
