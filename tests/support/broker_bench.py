@@ -11,6 +11,7 @@ from immutables import Map
 
 from headrace.broker.broker import Broker
 from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.broker.served_apis import BROKER_APIS
 from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.log.config import LogConfig
@@ -24,14 +25,15 @@ from headrace.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from headrace.rpc.apis import BROKER_APIS, ROW_BY_KEY
+from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, Reply
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.wire.codec import decode
-from tests.support.raw import messages_of, request_frame, row_of
+from headrace.wire.headers import framed_request, parse_response_header
+from headrace.wire.versions import response_class
 
 DIRECTORY_ID = Uuid(b"directory-number")
 
@@ -199,10 +201,10 @@ class HasBroker(Protocol):
 class Client:
     """A client of the bench: requests in, decoded answers out."""
 
-    def __init__(self, bench: HasBroker, *, max_in_flight: int = 1000) -> None:
+    def __init__(self, bench: HasBroker, *, max_in_flight: int = 1000, rows: tuple[ApiRow, ...] = BROKER_APIS) -> None:
         surface = Surface(
             listener="PLAINTEXT",
-            rows={row.key: row for row in BROKER_APIS},
+            rows={row.key: row for row in rows},
             target=bench.broker,
             now_ms=bench.clock.now_ms,
             refuses={},
@@ -216,7 +218,9 @@ class Client:
         """Hand over one request, as the listener would."""
         number = len(self._asked) + 1
         self._asked.append((request, version, number))
-        self.connection.frame(memoryview(bytearray(request_frame(request, version, number)[4:])))
+        self.connection.frame(
+            memoryview(bytearray(framed_request(request, version, correlation_id=number, client_id="raw")[4:]))
+        )
 
     def answers(self) -> list[Any]:
         """What has been answered since the last call; order and correlation ids are checked."""
@@ -224,9 +228,9 @@ class Client:
         for data in self.outbox.frames():
             request, version, number = self._asked.pop(0)
             assert struct.unpack_from(">i", data)[0] == number
-            row = ROW_BY_KEY[row_of(request).key]
-            start = 5 if version >= row.flexible_from and row.name != "api_versions" else 4
-            found.append(decode(messages_of(row)[1], data[start:], version))
+            key = request.SCHEMA.api_key
+            _, start = parse_response_header(data, api_key=key, api_version=version)
+            found.append(decode(response_class(key), data[start:], version))
         return found
 
     def ask(self, request: Any, version: int) -> Any:

@@ -8,8 +8,9 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
-from headrace.node.controller_apis import CONTROLLER_APIS
-from headrace.rpc.apis import BROKER_APIS, ApiRow
+from headrace.broker.served_apis import BROKER_APIS
+from headrace.node.served_apis import CONTROLLER_APIS
+from headrace.rpc.apis import ApiRow
 from headrace.wire.codec import decode, encode
 from headrace.wire.schema import Message
 

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-REQUEST_EVENTS: Final[dict[str, str]] = {
-    "AllocateProducerIdsRequest": "allocateProducerIds",
-    "AlterConfigsRequest": "legacyAlterConfigs",
-    "AlterPartitionReassignmentsRequest": "alterPartitionReassignments",
-    "AlterPartitionRequest": "alterPartition",
-    "AssignReplicasToDirsRequest": "assignReplicasToDirs",
-    "BrokerHeartbeatRequest": "processBrokerHeartbeat",
-    "BrokerRegistrationRequest": "registerBroker",
-    "ControllerRegistrationRequest": "registerController",
-    "CreatePartitionsRequest": "createPartitions",
-    "CreateTopicsRequest": "createTopics",
-    "DeleteTopicsRequest": "deleteTopics",
-    "ElectLeadersRequest": "electLeaders",
-    "IncrementalAlterConfigsRequest": "incrementalAlterConfigs",
-    "ListPartitionReassignmentsRequest": "listPartitionReassignments",
-    "UnregisterBrokerRequest": "unregisterBroker",
-    "UpdateFeaturesRequest": "updateFeatures",
+from headrace.rpc.apis import OF_CONTROLLER
+from headrace.wire.versions import APIS, ApiKey
+
+_NAMED_OTHERWISE: Final[dict[int, str]] = {
+    ApiKey.ALTER_CONFIGS: "legacyAlterConfigs",
+    ApiKey.BROKER_HEARTBEAT: "processBrokerHeartbeat",
+    ApiKey.BROKER_REGISTRATION: "registerBroker",
+    ApiKey.CONTROLLER_REGISTRATION: "registerController",
 }
-"""By the class of the request."""
+
+REQUEST_EVENTS: Final[dict[str, str]] = {
+    f"{APIS[key].name}Request": _NAMED_OTHERWISE.get(key, APIS[key].name[0].lower() + APIS[key].name[1:])
+    for key in sorted(OF_CONTROLLER)
+}
+"""By the class of the request: the API's name, unless Kafka's event has another one."""
 
 COMPLETE_ACTIVATION: Final = "completeActivation"
 RENOUNCE: Final = "renounce"

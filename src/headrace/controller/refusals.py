@@ -1,94 +1,83 @@
-"""How does each API say that the whole request was refused?
+"""The response of each API that says that the whole request was refused.
 
-One function for all that the controller answers; the broker uses it too when the controller cannot be reached.
+One function for all that the controller answers; the broker uses it too when the controller cannot be reached. Where the error goes
+follows from the response's fields; only three APIs say it in a way of their own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.error_code import ErrorCode
-from headrace.wire.messages import (
-    allocate_producer_ids,
-    alter_configs,
-    alter_partition,
-    alter_partition_reassignments,
-    assign_replicas_to_dirs,
-    broker_heartbeat,
-    broker_registration,
-    controller_registration,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    elect_leaders,
-    incremental_alter_configs,
-    list_partition_reassignments,
-    unregister_broker,
-    update_features,
-)
+from headrace.wire.messages import create_topics, delete_topics, elect_leaders
+from headrace.wire.schema import FieldSpec, Struct, fields_of
+from headrace.wire.versions import response_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from headrace.core.errors import PeerError
     from headrace.wire.schema import Message
 
 
 def refused(request: Any, error: PeerError, *, api_version: int) -> Message:
     """The response of the request's API with the same error for everything asked."""
-    if isinstance(request, elect_leaders.ElectLeadersRequest):
-        return _refused_elections(request, error.code, error.message, has_error_of_all=api_version >= 1)
-    by_item = _refused_items(request, error)
-    return by_item if by_item is not None else _refused_whole(request, error)
-
-
-def _refused_items(request: Any, error: PeerError) -> Message | None:
-    """The APIs that have an error for each item."""
-    code, message = error.code, error.message
     match request:
+        case elect_leaders.ElectLeadersRequest():
+            return _refused_elections(request, error.code, error.message, has_error_of_all=api_version >= 1)
         case create_topics.CreateTopicsRequest():
-            topics = {
-                topic.name: create_topics.CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
-                for topic in request.topics
-            }
-            return create_topics.CreateTopicsResponse(topics=tuple(topics.values()))
+            return _refused_creations(request, error)
         case delete_topics.DeleteTopicsRequest():
-            return _refused_deletions(request, code)
-        case create_partitions.CreatePartitionsRequest():
-            return create_partitions.CreatePartitionsResponse(
-                results=tuple(
-                    create_partitions.CreatePartitionsTopicResult(
-                        name=topic.name, error_code=code, error_message=message
-                    )
-                    for topic in request.topics
+            return _refused_deletions(request, error.code)
+    response = response_class(request.SCHEMA.api_key)
+    whole = _error_fields(response, error)
+    return response(**whole) if whole else response(**_refused_items(request, response, error))
+
+
+def _error_fields(cls: type[Struct], error: PeerError) -> dict[str, Any]:
+    """The error as fields of `cls`; none when it has no place for one."""
+    names = {spec.name for spec in fields_of(cls)}
+    if "error_code" not in names:
+        return {}
+    return {"error_code": error.code} | ({"error_message": error.message} if "error_message" in names else {})
+
+
+def _refused_items(request: Struct, response: type[Message], error: PeerError) -> dict[str, Any]:
+    """An error for each item: in the response's list of outcomes, one for each entry of the request's lists, with the fields that both have."""
+    outcomes = next(spec for spec in fields_of(response) if _is_list(spec))
+    outcome = outcomes.struct
+    assert outcome is not None, "a list of structs has one"
+    items = [item for spec in fields_of(type(request)) if _is_list(spec) for item in getattr(request, spec.name) or ()]
+    return {outcomes.name: tuple(_alike(item, outcome, _error_fields(outcome, error)) for item in items)}
+
+
+def _is_list(spec: FieldSpec) -> bool:
+    return spec.is_array and spec.struct is not None
+
+
+def _alike(item: Struct, cls: type[Struct], others: dict[str, Any]) -> Struct:
+    """A `cls` with the fields that it has in common with `item`."""
+    known = type(item).__facts__
+    fields: dict[str, Any] = {}
+    for spec in fields_of(cls):
+        if spec.name in known:
+            value = getattr(item, spec.name)
+            struct = spec.struct
+            if struct is not None:
+                value = (
+                    tuple(_alike(each, struct, {}) for each in value) if spec.is_array else _alike(value, struct, {})
                 )
-            )
-        case alter_configs.AlterConfigsRequest():
-            return alter_configs.AlterConfigsResponse(
-                responses=tuple(
-                    alter_configs.AlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=message,
-                        resource_type=each.resource_type,
-                        resource_name=each.resource_name,
-                    )
-                    for each in request.resources
-                )
-            )
-        case incremental_alter_configs.IncrementalAlterConfigsRequest():
-            return incremental_alter_configs.IncrementalAlterConfigsResponse(
-                responses=tuple(
-                    incremental_alter_configs.AlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=message,
-                        resource_type=each.resource_type,
-                        resource_name=each.resource_name,
-                    )
-                    for each in request.resources
-                )
-            )
-        case _:
-            return None
+            fields[spec.name] = value
+    return cls(**fields, **others)
+
+
+def _refused_creations(request: create_topics.CreateTopicsRequest, error: PeerError) -> Message:
+    """Each name once."""
+    topics = {
+        topic.name: create_topics.CreatableTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        )
+        for topic in request.topics
+    }
+    return create_topics.CreateTopicsResponse(topics=tuple(topics.values()))
 
 
 def _refused_elections(
@@ -118,45 +107,3 @@ def _refused_deletions(request: delete_topics.DeleteTopicsRequest, code: ErrorCo
     ]
     results += [delete_topics.DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
     return delete_topics.DeleteTopicsResponse(responses=tuple(results))
-
-
-def _refused_whole(request: Any, error: PeerError) -> Message:
-    """The APIs that have one error for all."""
-    make = _WHOLE.get(type(request))
-    if make is None:
-        raise AssertionError(f"the controller does not take {type(request).__name__}")
-    return make(error.code, error.message)
-
-
-_WHOLE: Final[dict[type, Callable[[ErrorCode, str], Message]]] = {
-    allocate_producer_ids.AllocateProducerIdsRequest: lambda code, _message: (
-        allocate_producer_ids.AllocateProducerIdsResponse(error_code=code)
-    ),
-    alter_partition.AlterPartitionRequest: lambda code, _message: alter_partition.AlterPartitionResponse(
-        error_code=code
-    ),
-    alter_partition_reassignments.AlterPartitionReassignmentsRequest: lambda code, message: (
-        alter_partition_reassignments.AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
-    ),
-    assign_replicas_to_dirs.AssignReplicasToDirsRequest: lambda code, _message: (
-        assign_replicas_to_dirs.AssignReplicasToDirsResponse(error_code=code)
-    ),
-    broker_heartbeat.BrokerHeartbeatRequest: lambda code, _message: broker_heartbeat.BrokerHeartbeatResponse(
-        error_code=code
-    ),
-    broker_registration.BrokerRegistrationRequest: lambda code, _message: (
-        broker_registration.BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
-    ),
-    controller_registration.ControllerRegistrationRequest: lambda code, message: (
-        controller_registration.ControllerRegistrationResponse(error_code=code, error_message=message)
-    ),
-    list_partition_reassignments.ListPartitionReassignmentsRequest: lambda code, message: (
-        list_partition_reassignments.ListPartitionReassignmentsResponse(error_code=code, error_message=message)
-    ),
-    unregister_broker.UnregisterBrokerRequest: lambda code, message: unregister_broker.UnregisterBrokerResponse(
-        error_code=code, error_message=message
-    ),
-    update_features.UpdateFeaturesRequest: lambda code, message: update_features.UpdateFeaturesResponse(
-        error_code=code, error_message=message
-    ),
-}

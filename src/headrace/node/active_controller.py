@@ -8,7 +8,6 @@ waiting, asked -> answered            by the controller; or at the deadline, wit
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,21 +19,18 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.node.answers import has_error
 from headrace.node.controller_channel import LocalController
 from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.rpc.apis import OF_QUORUM
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Deferred, Reply
-from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
-from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.messages.envelope import EnvelopeResponse
-from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from headrace.wire.versions import response_class
 
 RETRY_MS = 50
 """How long a question waits after a failure, unless a leader is heard of sooner."""
 
-_QUORUM = (DescribeQuorumRequest, AddRaftVoterRequest, RemoveRaftVoterRequest)
-"""What the quorum node of the leader answers; the rest is the controller's."""
 _LIFE = (BrokerHeartbeatRequest, BrokerRegistrationRequest, ControllerRegistrationRequest)
 
 
@@ -129,9 +125,10 @@ class ActiveController:
     def _try(self, question: _Question) -> None:
         question.attempt += 1
         question.again_at_ms = self._now_ms() + RETRY_MS
-        if isinstance(question.request, _QUORUM) and self._leader_id == self._node_id:
+        is_quorums = question.request.SCHEMA.api_key in OF_QUORUM
+        if is_quorums and self._leader_id == self._node_id:
             self._ask_here(question, self._local.ask_raft(question.request, question.context))
-        elif self._local.is_active and not isinstance(question.request, _QUORUM):
+        elif self._local.is_active and not is_quorums:
             asked = self._local.ask(question.request, question.context, deadline_ms=question.deadline_ms)
             self._ask_here(question, asked)
         elif self._to is not None and self._leader_id not in (-1, self._node_id):
@@ -196,7 +193,7 @@ class ActiveController:
         try:
             inner = opened_response(
                 outer.response_data,
-                _response_class(type(question.request)),
+                response_class(question.request.SCHEMA.api_key),
                 api_key=context.api_key,
                 api_version=context.api_version,
             )
@@ -229,13 +226,4 @@ class ActiveController:
 
 
 def _refusal(question: _Question, error: PeerError) -> object:
-    request = question.request
-    if isinstance(request, _QUORUM):
-        return _response_class(type(request))(error_code=error.code, error_message=error.message)
-    return refused(request, error, api_version=question.context.api_version)
-
-
-def _response_class(request: type[Any]) -> type[Any]:
-    """The response that answers a request: its namesake in the same module."""
-    found: type[Any] = getattr(sys.modules[request.__module__], f"{request.__name__.removesuffix('Request')}Response")
-    return found
+    return refused(question.request, error, api_version=question.context.api_version)

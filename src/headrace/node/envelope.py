@@ -17,9 +17,6 @@ from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.protocols.default_principal_data import DefaultPrincipalData
 from headrace.wire.schema import Message
 
-FORWARDABLE = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81})
-"""The APIs that Kafka 4.3.1 lets a broker pass on; any other inner request is refused with INVALID_REQUEST."""
-
 _PRINCIPAL_VERSION = 0
 
 

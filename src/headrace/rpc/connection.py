@@ -23,11 +23,6 @@ _FRAME_HEAD = Struct(">ii").pack
 _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
 _SET_LENGTH = Struct(">i").pack_into
 _API_VERSIONS = 18
-_PRODUCE = 0
-_ENVELOPE = 58
-_PIPELINED = (_PRODUCE, _ENVELOPE)
-_OF_REPLICAS = (1,)
-"""Fetch: what other brokers ask on the same listener; a client that fetches is refused by the partition."""
 _FIRST_WITH_SOFTWARE = 3
 
 
@@ -52,7 +47,8 @@ class Surface:
     """What one listener serves: its APIs, what their handlers are given, and the clock.
 
     `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04). `on_closed` is told the
-    number of each connection that is gone. While `is_shut`, a new request closes its connection, but for what replicas ask (S0-16).
+    number of each connection that is gone. While `is_shut`
+    says so, a request closes its connection, but for what replicas ask (`headrace.self.fencing=always`); None: it never does.
     """
 
     listener: str
@@ -63,7 +59,7 @@ class Surface:
     refuses: dict[int, ApiRow]
     max_in_flight: int = 1000
     on_closed: Callable[[int], None] | None = None
-    is_shut: Callable[[], bool] = lambda: False
+    is_shut: Callable[[], bool] | None = None
 
 
 class _Slot:
@@ -158,8 +154,7 @@ class Connection:
 
     def _begin_request(self, row: ApiRow, view: memoryview, version: int, correlation_id: int, id_length: int) -> None:
         """Read header and body, ask the handler. Raises DecodeError."""
-        if self._surface.is_shut() and row.key not in _OF_REPLICAS:
-            self._out.close("this broker has no contact with the controller (headrace.self.fencing=always)")
+        if self._surface.is_shut is not None and self._turns_away(row):
             return
         flexible = version >= row.flexible_from
         client_id, at = self._client_id(view, id_length)
@@ -195,6 +190,8 @@ class Connection:
 
     def _hot_frame(self, hot: _Hot, view: memoryview, correlation_id: int) -> None:
         """A Produce or Fetch whose header, but for the correlation id, is that of one before."""
+        if self._surface.is_shut is not None and self._turns_away(hot.row):
+            return
         try:
             result = hot.handle(view[hot.end :], hot.context, self._surface.target)
         except DecodeError as refused:
@@ -207,6 +204,14 @@ class Connection:
                 self._out.pieces.append(_FRAME_HEAD(len(result) + 4, correlation_id) + result)
             return
         self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
+
+    def _turns_away(self, row: ApiRow) -> bool:
+        """Close the connection when clients are not served at present."""
+        is_shut = self._surface.is_shut
+        if is_shut is None or row.api.is_replicas or not is_shut():
+            return False
+        self._out.close("this broker has no contact with the controller (headrace.self.fencing=always)")
+        return True
 
     def closed(self) -> None:
         """The socket is gone: nobody waits for replies any more."""
@@ -229,7 +234,7 @@ class Connection:
             return
         slot = _Slot(row, version, correlation_id, flexible=flexible)
         self._slots.append(slot)
-        if row.key not in _PIPELINED or len(self._slots) >= self._surface.max_in_flight:
+        if not row.is_pipelined or len(self._slots) >= self._surface.max_in_flight:
             self._out.held = True
         if not isinstance(result, Deferred):
             slot.reply = result

@@ -95,7 +95,7 @@ class NodeListeners:
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
             on_closed=on_closed,
-            is_shut=_never if name in self._config.controller_listener_names else lambda: self.is_shut(),
+            is_shut=(lambda: self.is_shut()) if self._may_be_shut(name) else None,
         )
         await self._listeners[name].start()
 
@@ -147,13 +147,12 @@ class NodeListeners:
         """Those that are bound."""
         return tuple(self._listeners)
 
+    def _may_be_shut(self, name: str) -> bool:
+        """Only clients are turned away, and only where that was asked for; the quorum is served always."""
+        return self._config.headrace_self_fencing == "always" and name not in self._config.controller_listener_names
+
     def _connection(self, name: str, connection: ServerConnection, number: int) -> FrameHandler:
         return Connection(self._surfaces[name], connection, client_host=connection.host, connection_id=number)
-
-
-def _never() -> bool:
-    """The quorum is served always."""
-    return False
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:

@@ -14,20 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import HostPort, Listener
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
-from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
 from headrace.node.disk import NodeDisk
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import Purpose, SendRequest
+from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
-from headrace.rpc.apis import BROKER_APIS
 from headrace.server.clock import ProcessClock
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.node.controller_apis import CONTROLLER_APIS
-from headrace.rpc.apis import BROKER_APIS, ApiRow, handler_of
+from headrace.broker.served_apis import BROKER_APIS
+from headrace.node.served_apis import CONTROLLER_APIS
+from headrace.rpc.apis import ApiRow, handler_of
 from headrace.rpc.context import RequestContext
 
 if TYPE_CHECKING:

@@ -37,6 +37,11 @@ class ApiVersions:
     flexible_from: int
     listeners: tuple[str, ...]
 
+    @property
+    def snake_name(self) -> str:
+        """The name as modules have it: `create_topics`."""
+        return self.module.rpartition(".")[2]
+
     def covers(self, version: int) -> bool:
         """Whether a version is one of those that Kafka 4.3.1 serves."""
         return self.first <= version <= self.last_stable

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node.controller_apis import CONTROLLER_APIS, NOT_CONTROLLER_APIS
-from headrace.rpc.apis import BROKER_APIS, ApiRow
+from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
+from headrace.node.served_apis import CONTROLLER_APIS
+from headrace.rpc.apis import ApiRow
 from headrace.testing.node import Node
 from headrace.wire.headers import framed_request
 from headrace.wire.messages.api_versions import ApiVersionsRequest

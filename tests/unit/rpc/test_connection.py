@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from headrace.rpc.apis import ApiRow
+from headrace.rpc.apis import API_TABLE, ApiRow, row_of
 from headrace.rpc.connection import Connection, Surface
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import NO_REPLY, CloseConnection, Deferred, EncodedReply, HotResult, Reply
 from headrace.wire.codec import encode
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
+from headrace.wire.versions import ApiKey
 from tests.support.raw import header
 
-PRODUCE = ApiRow(0, "produce", 3, 13, 9, reads_raw=True, handler_module="tests.support.answers")
-METADATA = ApiRow(3, "metadata", 0, 13, 9, handler_module="tests.support.answers")
-BODY = {0: b"any", 3: encode(MetadataRequest(topics=()), 12)}
+_BY_KEY = {api.key: api for api in API_TABLE}
+PRODUCE = row_of(_BY_KEY[ApiKey.PRODUCE], "tests.support.answers", reads_raw=True)
+METADATA = row_of(_BY_KEY[ApiKey.METADATA], "tests.support.answers")
+FETCH = row_of(_BY_KEY[ApiKey.FETCH], "tests.support.answers", reads_raw=True)
+BODY = {0: b"any", 1: b"any", 3: encode(MetadataRequest(topics=()), 12)}
 
 
 class Out:
@@ -48,17 +52,18 @@ class Out:
 class Setting:
     """A connection; `late` are the produces that wait."""
 
-    def __init__(self, *, max_in_flight: int = 1_000) -> None:
+    def __init__(self, *, max_in_flight: int = 1_000, is_shut: Callable[[], bool] | None = None) -> None:
         self.out = Out()
         self.late: list[Deferred] = []
         self.now: HotResult = Reply(MetadataResponse(brokers=(), topics=()))
         surface = Surface(
             listener="L",
-            rows={0: PRODUCE, 3: METADATA},
+            rows={0: PRODUCE, 1: FETCH, 3: METADATA},
             target=self._answer,
             now_ms=lambda: 5,
             refuses={},
             max_in_flight=max_in_flight,
+            is_shut=is_shut,
         )
         self.connection = Connection(surface, self.out, client_host="h", connection_id=1)
 
@@ -136,3 +141,17 @@ def test_only_produce_and_fetch_go_on_in_the_same_turn() -> None:
     assert setting.ask(METADATA, 1)
     assert not setting.ask(PRODUCE, 2)
     assert not setting.ask(PRODUCE, 3)
+
+
+def test_a_broker_without_contact_closes_connections_that_were_served_before() -> None:
+    """`headrace.self.fencing=always` (S0-16): no client is served, whatever it asked before; what replicas ask is answered."""
+    shut = [False]
+    setting = Setting(is_shut=lambda: shut[0])
+    setting.ask(PRODUCE, 1)
+    setting.ask(FETCH, 2)
+    shut[0] = True
+    setting.ask(FETCH, 3)
+    assert setting.out.closed == []
+    setting.ask(PRODUCE, 4)
+    assert setting.out.closed == ["this broker has no contact with the controller (headrace.self.fencing=always)"]
+    assert len(setting.late) == 1

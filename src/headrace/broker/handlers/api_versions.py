@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from headrace.broker.broker import Broker
+from headrace.broker.served_apis import BROKER_APIS
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.versions import KRAFT_VERSION, SUPPORTED_FEATURES
-from headrace.rpc.apis import BROKER_APIS, ApiRow
+from headrace.rpc.apis import ApiRow
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.api_versions import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.broker.handlers.api_versions import api_versions
-from headrace.node.controller_apis import CONTROLLER_APIS
 from headrace.node.controller_side import ControllerSide
+from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.api_versions import ApiVersionsRequest

@@ -11,9 +11,9 @@ from typing import Any
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, EncodeError, PeerError
 from headrace.node.answers import has_error
-from headrace.node.controller_apis import CONTROLLER_APIS
 from headrace.node.controller_side import ControllerSide
-from headrace.node.envelope import FORWARDABLE, decode_host, decode_principal, enclosed_response
+from headrace.node.envelope import decode_host, decode_principal, enclosed_response
+from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import handler_of, request_class_of
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Deferred, Reply
@@ -46,7 +46,7 @@ def _opened(request: EnvelopeRequest, context: RequestContext) -> tuple[Any, Req
     except DecodeError as error:
         raise PeerError(ErrorCode.INVALID_REQUEST, str(error)) from None
     row = _ROWS.get(header.api_key)
-    if row is None or header.api_key not in FORWARDABLE:
+    if row is None or not row.api.is_forwarded:
         raise PeerError(ErrorCode.INVALID_REQUEST, f"api key {header.api_key} is not forwarded")
     if not row.min_version <= header.api_version <= row.max_version:
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"version {header.api_version} of {row.name}")
