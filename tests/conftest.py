@@ -18,7 +18,7 @@ settings.load_profile("any machine")
 
 NEEDS = {"java": ("java and mvn", kafka.is_available), "kcat": ("kcat", lambda: shutil.which("kcat") is not None)}
 MUST_NOT_SKIP = os.environ.get("HEADRACE_NO_SKIP") == "1"
-WAITING = {"integration", "spark", "crash", "fuzz", "simulation"}
+WAITING = {"integration", "spark", "crash", "fuzz", "simulation", "attacks"}
 """Directories of tests that start processes and wait for them."""
 
 

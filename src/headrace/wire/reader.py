@@ -17,7 +17,7 @@ from headrace.core.errors import DecodeError
 from headrace.core.ids import Uuid
 from headrace.wire.schema import FIXED_SIZES, NO_VERSIONS, FieldSpec, Message, Struct
 from headrace.wire.source import FORMATS, MAX_STRING_BYTES, Layout, Source
-from headrace.wire.varint import Buffer, continue_uvarint, skip_tags
+from headrace.wire.varint import MAX_TAGS, Buffer, continue_uvarint, skip_tags
 
 Reader = Callable[[Buffer, int], tuple[Any, int]]
 
@@ -218,7 +218,7 @@ class _ReaderCompiler:
         source = self._source
         count, tag, last, size, stop = (source.fresh(prefix) for prefix in ("n", "t", "p", "z", "x"))
         self._uvarint(count)
-        with source.block(f"if {count} * 2 > end - pos:"):
+        with source.block(f"if {count} * 2 > end - pos or {count} > {MAX_TAGS}:"):
             source.line(f'raise bad_length("tagged fields", {count})')
         source.line(f"{last} = -1")
         with source.block(f"for _ in range({count}):"):

@@ -12,6 +12,8 @@ from headrace.core.errors import DecodeError
 Buffer = bytes | bytearray | memoryview
 
 MAX_UVARINT: Final = 0xFFFFFFFF
+MAX_TAGS: Final = 10_000
+"""How many tagged fields one struct may have: no definition of Kafka's has more than ten, and to skip a million takes a second."""
 _LAST_SHIFT = 28
 _LAST_BYTE_LIMIT = 0x0F
 
@@ -48,7 +50,7 @@ def skip_tags(buf: Buffer, pos: int) -> int:
     """
     count, pos = read_uvarint(buf, pos)
     end = len(buf)
-    if count * 2 > end - pos:
+    if count * 2 > end - pos or count > MAX_TAGS:
         raise DecodeError(f"tagged fields: a count of {count} does not fit")
     last = -1
     for _ in range(count):

@@ -1,0 +1,228 @@
+"""A real node that is attacked, and what the attack did to it: memory, turns of its loop, the answers that others got.
+
+What a test holds against the stated bounds is CPU time, which does not grow because other tests have the machine; with
+`HEADRACE_ATTACK_BOUND_MS=50`, on a quiet machine, the slowest answer that another client got is held against that bound too.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Final, Self
+
+from headrace.testing import Node
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.raw import RawConnection
+from tests.support.watched_node import FIGURES
+
+MIB: Final = 1 << 20
+POLITE_TOPIC: Final = "polite"
+TURN_MS: Final = 50.0
+"""How long others may wait for their answer on a quiet machine (the promise): no turn of the loop may be longer."""
+WORK_MS: Final = 4.0
+"""What `_work` takes of a core of the machine for which the bounds are stated, while nothing else runs on it."""
+MEMORY: Final = 128 * MIB
+"""What an attack may cost beside what it was allowed to send, unless its test says otherwise."""
+WAIT_S: Final = 60.0
+
+_HERE = Path(__file__).parent
+_STRICT_MS = float(os.environ.get("HEADRACE_ATTACK_BOUND_MS", "0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """What an attack did. Times are milliseconds; `turn_ms` and `held_ms` are CPU of the loop's thread and of the process in one turn."""
+
+    turn_ms: float
+    held_ms: float
+    late_ms: float
+    slowest_answer_ms: float
+    answers: int
+    memory: int
+
+    def __str__(self) -> str:
+        return (
+            f"longest turn {self.turn_ms:.1f} ms of CPU ({self.held_ms:.1f} of the process, {self.late_ms:.1f} by the wall), "
+            f"others' slowest of {self.answers} answers {self.slowest_answer_ms:.1f} ms, peak memory +{self.memory / MIB:.1f} MiB"
+        )
+
+
+class Watch:
+    """The figures that `watched_node` writes, shared as a file."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(FIGURES.size))
+        with path.open("r+b") as file:
+            self._figures = mmap.mmap(file.fileno(), FIGURES.size)
+
+    def begin(self) -> None:
+        """Forget what was."""
+        FIGURES.pack_into(self._figures, 0, 0.0, 0.0, 0.0, 0.0)
+
+    def read(self) -> tuple[float, float, float, float]:
+        """Looks taken, and the longest turn in CPU seconds of the thread, of the process, and by the wall."""
+        looks, thread_s, process_s, wall_s = FIGURES.unpack_from(self._figures)
+        return looks, thread_s, process_s, wall_s
+
+
+class Polite:
+    """The other client: asks all the time in a process of its own, and knows its slowest answer."""
+
+    def __init__(self, port: int) -> None:
+        command = [sys.executable, str(_HERE / "polite_client.py"), str(port), POLITE_TOPIC]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None, "piped"
+        assert self._process.stdout.readline() == b"ready\n", "the polite client did not start"
+
+    def end(self) -> tuple[float, int]:
+        """Its slowest answer in milliseconds, and how many it got."""
+        try:
+            out, _ = self._process.communicate(timeout=150)
+        finally:
+            self._process.kill()
+        found = json.loads(out)
+        return found["slowest_ms"], found["asked"]
+
+
+class Target:
+    """A node of its own process that is watched. A context manager; one node may stand many attacks."""
+
+    def __init__(self, *, properties: Mapping[str, str] | None = None, descriptors: int = 0) -> None:
+        self._files = TemporaryDirectory(prefix="headrace-attacks-")
+        figures = Path(self._files.name) / "watch"
+        self._watch = Watch(figures)
+        self.node = Node(
+            properties=properties,
+            python_arguments=(str(_HERE / "watched_node.py"), str(figures), str(descriptors)),
+        )
+        self.harm: Harm | None = None
+
+    def __enter__(self) -> Self:
+        """Start, and make the topic of the client that behaves."""
+        self.node.start()
+        self.create_topic(POLITE_TOPIC)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop; a node that ended by itself has failed the test."""
+        try:
+            self.node.__exit__(kind, error, trace)
+        finally:
+            self._files.cleanup()
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """A topic, with settings whose names have `_` for `.`."""
+        settings = tuple(
+            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+        )
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
+        with RawConnection(self.node.port) as connection:
+            made = connection.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
+        assert [(one.name, one.error_code) for one in made.topics] == [(name, 0)]
+
+    # --- what it looks like ---
+
+    @property
+    def log(self) -> str:
+        """What the node has written so far."""
+        return (self.node.directory / "node.log").read_text()
+
+    def memory(self, field: str = "VmRSS") -> int:
+        """Bytes of the node's memory: `VmRSS` now, `VmHWM` at most since `begin`."""
+        return int(self._status()[field].split()[0]) << 10
+
+    def descriptors(self) -> int:
+        """How many files and sockets it has open."""
+        return len(os.listdir(f"/proc/{self.node.pid}/fd"))
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that the node has used."""
+        fields = Path(f"/proc/{self.node.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _status(self) -> dict[str, str]:
+        lines = Path(f"/proc/{self.node.pid}/status").read_text().splitlines()
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+    # --- attacks ---
+
+    @contextmanager
+    def attacked(self, *, memory: int = MEMORY, turn_ms: float = TURN_MS) -> Iterator[None]:
+        """What happens inside is the attack. Afterwards the bounds are held, and the node must serve as before."""
+        Path(f"/proc/{self.node.pid}/clear_refs").write_text("5")  # VmHWM begins anew
+        before = self.memory()
+        polite = Polite(self.node.port)
+        self._watch.begin()
+        try:
+            yield
+        finally:
+            slowest_ms, answers = polite.end()
+        looks, *most = self._watch.read()
+        assert looks, "the node's loop did not turn once"
+        thread_s, process_s, wall_s = most
+        self.harm = harm = Harm(
+            turn_ms=thread_s * 1000,
+            held_ms=process_s * 1000,
+            late_ms=wall_s * 1000,
+            slowest_answer_ms=slowest_ms,
+            answers=answers,
+            memory=self.memory("VmHWM") - before,
+        )
+        if os.environ.get("HEADRACE_ATTACK_SHOW"):
+            sys.stderr.write(f"\n{harm}\n")
+        self.serves()
+        allowed_ms = turn_ms * slowness()
+        assert harm.turn_ms <= allowed_ms, f"the loop was held for longer than {allowed_ms:.0f} ms: {harm}"
+        assert harm.memory <= memory, f"more memory than {memory / MIB:.0f} MiB: {harm}"
+        if _STRICT_MS:
+            assert harm.slowest_answer_ms <= _STRICT_MS, f"others waited longer than {_STRICT_MS:.0f} ms: {harm}"
+
+    def serves(self) -> None:
+        """The node lives, and a client that comes now is answered."""
+        assert Path(f"/proc/{self.node.pid}").exists(), f"the node ended: {self.log[-2000:]}"
+        with RawConnection(self.node.port) as connection:
+            wanted = (MetadataRequestTopic(name=POLITE_TOPIC),)
+            found = connection.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 9)
+        assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in found.topics] == [
+            (POLITE_TOPIC, 0, 1)
+        ]
+
+
+def slowness() -> float:
+    """How much slower than the machine of the bounds a core of this one is just now, at least 1."""
+    return max(1.0, statistics.median(_work_ms() for _ in range(9)) / WORK_MS)
+
+
+def _work_ms() -> float:
+    began = time.thread_time()
+    _work()
+    return (time.thread_time() - began) * 1000
+
+
+def _work() -> None:
+    """Some of what an interpreter does all the time."""
+    found: dict[int, tuple[int, str]] = {}
+    for number in range(10_000):
+        found[number] = (number, f"topic-{number}")
+
+
+def wait_until(is_true: Callable[[], Any], what: str, *, seconds: float = WAIT_S) -> None:
+    """Return once it is so; fails after a time that no machine needs."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(0.01)
