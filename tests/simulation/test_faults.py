@@ -178,7 +178,7 @@ def test_a_hunt_kills_leaders_as_soon_as_they_lead() -> None:
 
 
 def test_a_crash_loop_hits_one_node_again_and_again() -> None:
-    """fault:S11: and nobody else; then it stays."""
+    """fault:S11, fault:S12: and nobody else, also while it recovers from the death before; then it stays."""
     staged = Staged()
     node_id = staged.follower()
     staged.happen(FaultKind.LOOP, node_id, for_ms=2_000, amount=200)

@@ -190,7 +190,7 @@ def decommission(
 
 
 def _unregister(client: BlockingClient, broker_id: int, *, is_decommission: bool, is_forced: bool) -> None:
-    """Raises OperatorError whose message names the broker (S1-68, S1-69, S1-70)."""
+    """Raises OperatorError whose message names the broker (S1-68, S1-69)."""
     try:
         client.run(admin_cluster.unregister_broker, broker_id, is_decommission=is_decommission, is_forced=is_forced)
     except PeerError as error:

@@ -185,7 +185,7 @@ def features(*updates: tuple[str, int, int], **more: Any) -> UpdateFeaturesReque
     ],
 )
 def test_levels_that_are_refused(bench: ControllerBench, updates: list[tuple[str, int, int]], message: str) -> None:
-    """B-U01, B-U02: INVALID_UPDATE_VERSION(95), all or nothing; what is not built has level 0 only."""
+    """B-U01, B-U02, D-11: INVALID_UPDATE_VERSION(95), all or nothing; what is not built has level 0 only."""
     before = len(bench.log)
     answer = bench.ask(features(*updates))
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION

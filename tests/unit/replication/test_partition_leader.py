@@ -49,7 +49,7 @@ def test_a_sole_replica_commits_what_it_writes() -> None:
 
 
 def test_high_watermark_waits_for_the_slowest_in_sync_replica() -> None:
-    """S3-81, P6: only what the whole ISR holds is committed."""
+    """S3-81, S3-105, P6: only what the whole ISR holds is committed."""
     log = CountingLog()
     machine = leader(log, terms(1, 2, 3))
     log.grow(10)

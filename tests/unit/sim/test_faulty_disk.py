@@ -41,6 +41,22 @@ def test_synced_bytes_survive_every_power_cut_and_others_may_not(disk: SimDisk) 
     assert {8, 15} < seen
 
 
+def test_later_writes_may_reach_the_disk_without_earlier_ones(disk: SimDisk) -> None:
+    """fault:S55: of two writes that were not synced, the first only, the second only, both, or none is found."""
+    seen = set()
+    for seed in range(200):
+        disk.open("/d/f").pwrite(b"A", 0)
+        disk.open("/d/f").pwrite(b"B", 7)
+        disk.lose_power(random.Random(seed))
+        data = disk.read_file("/d/f")
+        assert data is not None
+        seen.add((data[:1], data[7:]))
+        file = disk.open("/d/f")
+        file.pwrite(b"durable!", 0)
+        file.fsync()
+    assert {(b"d", b"B"), (b"A", b"!"), (b"A", b"B"), (b"d", b"!")} <= seen
+
+
 def test_a_name_is_durable_when_its_directory_was_synced(disk: SimDisk) -> None:
     """fault:S56."""
     file = disk.open("/d/new", create=True)

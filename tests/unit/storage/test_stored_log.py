@@ -294,7 +294,7 @@ def test_flush_is_due_by_messages_time_and_roll() -> None:
 
 
 def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed() -> None:
-    """inv:E7, inv:E8: LSO from one reading of the high watermark; the list for read-committed readers."""
+    """inv:E7, inv:E8, defect:K36: LSO from one reading of the high watermark; the list for read-committed readers."""
     log = new_log()
     stamp = ProducerStamp(9, 0, 0, is_transactional=True)
     append(log, batch(b"before"))
