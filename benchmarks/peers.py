@@ -36,10 +36,10 @@ class System:
         """A fresh admin client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
-    def create_topic(self, topic: str) -> None:
-        """One partition with default settings; returns when the broker has a leader for it."""
+    def create_topic(self, topic: str, settings: dict[str, str] | None = None) -> None:
+        """One partition, with default settings but for `settings`; returns when the broker has a leader for it."""
         admin = self.admin
-        for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+        for future in admin.create_topics([NewTopic(topic, 1, 1, config=settings or {})]).values():
             future.result(30)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:

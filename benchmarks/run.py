@@ -44,6 +44,7 @@ class Cell:
     figure: str
     aim: float
     fill: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def less_is_better(self) -> bool:
@@ -63,6 +64,10 @@ CELLS = (
     Cell(
         name="produce 1 x 100 B, 5 in flight", mode="produce", figure="requests/s", aim=3.0,
         options=("--records", "1", "--record-size", "100"),
+    ),
+    Cell(
+        name="fsync before ack, 1 x 100 B, 10 in flight", mode="produce", figure="requests/s", aim=1.0,
+        options=("--records", "1", "--record-size", "100", "--in-flight", "10"), settings=(("flush.messages", "1"),),
     ),
     Cell(name="fetch 1 MB at a time", mode="fetch", options=(), figure="MB/s", aim=1.0, fill=("--records", "900")),
     Cell(
@@ -142,7 +147,7 @@ def run_round(
             key = (system.name, (cell.mode, " ".join(cell.options)))
             if key not in answers:
                 topic = f"bench-{number}-{index}"
-                system.create_topic(topic)
+                system.create_topic(topic, dict(cell.settings))
                 if cell.fill:
                     load.run(system, "produce", cell.fill, topic, seconds=1.0)
                 answers[key] = load.run(system, cell.mode, cell.options, topic)

@@ -17,6 +17,11 @@ class CountingLog:
         self.high_watermark = high_watermark
         self.epochs: list[tuple[int, int]] = []
 
+    @property
+    def acknowledged_end_offset(self) -> int:
+        """As the port's: nothing waits for a sync here."""
+        return self.log_end_offset
+
     def as_port(self) -> PartitionLogPort:
         """Itself, as the port that the code under test takes."""
         return cast("PartitionLogPort", self)

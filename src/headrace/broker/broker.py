@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
 from headrace.broker.isr_changes import IsrChanges
+from headrace.broker.log_syncs import LogSyncs
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
@@ -65,6 +66,7 @@ class Broker:
         self.topic_defaults: TopicConfig = topic_defaults(config)
         self.partitions = PartitionTable()
         self.purgatory = Purgatory()
+        self.log_syncs = LogSyncs(partitions=self.partitions, purgatory=self.purgatory)
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
@@ -267,6 +269,9 @@ class Broker:
         """Records were written: move the high watermark, wake those who wait for this partition."""
         leader = hosted.leader
         assert leader is not None, "only a leader appends"
+        log = leader.log
+        if log.acknowledged_end_offset < log.log_end_offset:
+            self.log_syncs.want(log)
         leader.advance()
         self.purgatory.moved(hosted)
 

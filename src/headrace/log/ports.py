@@ -33,7 +33,7 @@ class Origin(Enum):
 class Appended(NamedTuple):
     """Batches were written (or were there already: `is_duplicate`).
 
-    `last_offset` is inclusive. `log_append_time` is -1 unless the topic uses LogAppendTime. `size` is in bytes as stored.
+    While it `waits_for_sync` nobody may be told of it (`flush.messages`). `last_offset` is inclusive. `log_append_time` is -1 unless the topic uses LogAppendTime. `size` is in bytes as stored.
     """
 
     first_offset: int
@@ -42,6 +42,7 @@ class Appended(NamedTuple):
     log_start_offset: int
     size: int
     is_duplicate: bool = False
+    waits_for_sync: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +166,10 @@ class PartitionLogPort(Protocol):
     @property
     def log_end_offset(self) -> int:
         """Offset the next record gets."""
+
+    @property
+    def acknowledged_end_offset(self) -> int:
+        """The log's end for everybody else: lower than `log_end_offset` while records wait for a sync (`flush.messages`)."""
 
     @property
     def high_watermark(self) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, assert_never
 
+from headrace.broker.log_syncs import LogSync
 from headrace.core.errors import StorageFault
 from headrace.core.ids import random_uuid
 from headrace.core.values import quick_value
@@ -44,17 +45,25 @@ if TYPE_CHECKING:
 
 
 class Lane(Enum):
-    """Jobs of one lane are done one at a time, in the order of their effects; lanes do not wait for one another."""
+    """Jobs of one lane are done one at a time, in the order of their effects; lanes do not wait for one another.
+
+    Those of `SYNC` are of one log each, and need not wait for each other either.
+    """
 
     QUORUM_STATE = "quorum state"
     METADATA_LOG = "metadata log"
     SNAPSHOT = "snapshot"
     LOGS = "logs"
+    SYNC = "sync"
+
+
+def _nothing() -> None:
+    """Most jobs need no preparation."""
 
 
 @quick_value
 class DiskJob:
-    """Work for the disk: `run` in a thread (it blocks), then `finish` where the machine runs.
+    """Work for the disk: `prepare` where the machine runs, `run` in a thread (it blocks), then `finish` where the machine runs.
 
     When `run` raises StorageFault, `failed` is called in place of `finish`; without one the disk counts as failed.
     """
@@ -63,9 +72,15 @@ class DiskJob:
     run: Callable[[], None]
     finish: Callable[[], None]
     failed: Callable[[StorageFault], None] | None = None
+    prepare: Callable[[], None] = _nothing
+
+    def run_in_place(self) -> None:
+        """Prepare and run, for drivers without threads. Raises StorageFault."""
+        self.prepare()
+        self.run()
 
 
-DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs
+DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +119,14 @@ class ComposedNode:
                 image = machine.image
                 refuse_unsupported_features(dict(image.features.levels), "the cluster has")
                 return DiskJob(lane=Lane.LOGS, run=lambda: self.disk.recover(image), finish=machine.recovered)
+            case LogSync():
+                return DiskJob(
+                    lane=Lane.SYNC,
+                    prepare=effect.prepare,
+                    run=effect.run,
+                    finish=effect.finish,
+                    failed=effect.failed,
+                )
             case _:
                 assert_never(effect)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import LogLevels, NoLogLevels
+from headrace.broker.log_syncs import LogSync
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.config.node_config import NodeConfig
@@ -85,6 +86,7 @@ NodeEffect = (
     | MetadataFailed
     | SendRequest
     | Probe
+    | LogSync
 )
 """What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.compose`."""
 
@@ -174,7 +176,8 @@ class NodeMachine:
             clock=self._clock,
             rng=self._rng,
         )
-        broker.on_storage_fault = self._storage_fault
+        broker.on_storage_fault = broker.log_syncs.on_fault = self._storage_fault
+        broker.log_syncs.begin = self._do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
         self.broker = broker
         self._publisher = PartitionPublisher(broker)

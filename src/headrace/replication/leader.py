@@ -120,7 +120,7 @@ class PartitionLeader:
     def advance(self) -> bool:
         """Commit what every member of the maximal ISR holds; never move back. True if the high watermark moved."""
         log = self.log
-        lowest = log.log_end_offset
+        lowest = log.acknowledged_end_offset
         if not self.is_alone:
             if len(self.isr) < self.effective_min_isr:
                 return False

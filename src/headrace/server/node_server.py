@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from headrace.broker.log_syncs import LogSync
 from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
@@ -84,7 +85,7 @@ class NodeServer:
         self._metrics: MetricsService | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
-        self._lanes: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
+        self._lanes = {lane: asyncio.Semaphore(_THREADS if lane is Lane.SYNC else 1) for lane in Lane}
         self._links: OutboundLinks | None = None
         self._bound: tuple[Listener, ...] = ()
         self._metrics_at: HostPort | None = None
@@ -221,7 +222,7 @@ class NodeServer:
     def _do(self, effect: NodeEffect) -> None:
         """Do one effect, or begin it; its outcome goes back into the machine."""
         match effect:
-            case StoreQuorumState() | FlushLog() | FinishSnapshot() | WriteSnapshot() | RecoverLogs():
+            case StoreQuorumState() | FlushLog() | FinishSnapshot() | WriteSnapshot() | RecoverLogs() | LogSync():
                 self._guarded(lambda: self._begin_disk_job(effect))
             case SendRequest():
                 self._ask_peer(effect)
@@ -296,8 +297,8 @@ class NodeServer:
     async def _run_job(self, effect: DiskEffect, job: DiskJob) -> None:
         try:
             async with self._lanes[job.lane]:
-                is_sync = isinstance(effect, FlushLog)
-                await self._in_thread(self._timed(job.run) if is_sync else job.run)
+                job.prepare()
+                await self._in_thread(self._timed(job.run) if isinstance(effect, FlushLog | LogSync) else job.run)
         except StorageFault as fault:
             if job.failed is None:
                 raise
@@ -354,20 +355,20 @@ class NodeServer:
         """Once a second: retention, flushes, checkpoints, compaction."""
         now_ms = self._clock.wall_ms()
         self._disk.logs.maintain(now_ms)
-        refusal = self._disk.logs.take_space_refusal()
-        if refusal:
+        if refusal := self._disk.logs.take_space_refusal():
             self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
+        broker = self.machine.broker
+        assert broker is not None, "logs are a broker's"
         for log, job in self._disk.logs.flush_jobs_due(now_ms):
-            self._begin(self._flush(self._timed(job.run), lambda log=log, job=job: log.flushed(job.upto)))  # type: ignore[misc]
+            self._begin(self._flush(self._timed(job.run), partial(broker.log_syncs.flushed, log, job)))
         for removal in self._disk.logs.removals_due():
             self._begin(self._flush(removal, lambda: None))
         if self._disk.are_checkpoints_due():
             self._begin(self._flush(self._disk.logs.write_checkpoints, lambda: None))
-        if not self._is_compacting and self.config.log_cleaner_enable:
-            compaction = self._disk.logs.next_compaction(now_ms)
-            if compaction is not None:
-                self._is_compacting = True
-                self._begin(self._compact(compaction.run, compaction.finish))
+        wants_compaction = not self._is_compacting and self.config.log_cleaner_enable
+        if wants_compaction and (compaction := self._disk.logs.next_compaction(now_ms)) is not None:
+            self._is_compacting = True
+            self._begin(self._compact(compaction.run, compaction.finish))
 
     def _warn(self, text: str) -> None:
         """Tell the operator; the same again only after a minute."""

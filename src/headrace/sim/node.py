@@ -386,7 +386,7 @@ class SimNode:
     def _run_job(self, effect: NodeEffect, job: DiskJob, log_end: int) -> None:
         """Do the work, note what it made durable, and report. `log_end` is that of the time when it was ordered: what a flush covers."""
         try:
-            job.run()
+            job.run_in_place()
         except StorageFault as fault:
             if job.failed is None:
                 raise

@@ -58,6 +58,7 @@ class LogBase:
         "_stored_epochs",
         "_syncing_indexes",
         "_syncs_running",
+        "_unacknowledged",
         "_unsynced_indexes",
         "_unsynced_names",
         "_wants_flush_to",
@@ -106,6 +107,7 @@ class LogBase:
         self._syncs_running = 0
         self._last_flush: SegmentFlush | None = None
         self._wants_flush_to = 0
+        self._unacknowledged = -1
         self._clean_at_ms = 0
         self.generation = 0
         self.is_closed = False
@@ -144,6 +146,12 @@ class LogBase:
     def log_end_offset(self) -> int:
         """Offset the next record gets."""
         return self._state.log_end_offset
+
+    @property
+    def acknowledged_end_offset(self) -> int:
+        """The log's end, or the first offset that waits for a sync."""
+        first = self._unacknowledged
+        return self._state.log_end_offset if first < 0 else first
 
     @property
     def high_watermark(self) -> int:

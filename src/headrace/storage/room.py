@@ -26,10 +26,11 @@ class Room:
     index_interval_bytes: int
 
 
-def make_room(config: LogConfig, segment: Segment) -> Room | None:
+def make_room(config: LogConfig, segment: Segment, durable_end_offset: int) -> Room | None:
     """The room in a segment that has batches; None if every batch of this topic needs a closer look, or there may be none left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
+    `flush.messages` counts from `durable_end_offset`; the room ends before it is reached.
     """
     if not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
         return None
@@ -43,7 +44,7 @@ def make_room(config: LogConfig, segment: Segment) -> Room | None:
         segment=segment,
         batch_bytes=config.max_message_bytes,
         end_position=min(config.segment_bytes, segment.size + entries * apart),
-        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
+        last_offset=min(segment.base_offset + MAX_RELATIVE_OFFSET, durable_end_offset + config.flush_messages - 2),
         last_timestamp=segment.first_timestamp + config.roll_ms - segment.jitter_ms,
         before_ms=config.message_timestamp_before_max_ms,
         after_ms=config.message_timestamp_after_max_ms,

@@ -115,9 +115,11 @@ class StoredLog(TrimmableLog):
             plan = state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
         else:
             plan = state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin)
-        if not isinstance(plan, WritePlan):
-            return plan
-        return self._write(plan, now_ms)
+        if isinstance(plan, WritePlan):
+            return self._write(plan, now_ms)
+        if isinstance(plan, Appended) and plan.last_offset >= self.acknowledged_end_offset:
+            return plan._replace(waits_for_sync=True)
+        return plan
 
     def _append_plain(self, data: memoryview, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | None:
         """What nearly every batch is, in one go: sound, within every limit, for the active segment, next in its producer's order. None for all others.
@@ -127,7 +129,7 @@ class StoredLog(TrimmableLog):
         state, active, size = self._state, self._active, len(data)
         room = self._room
         if room is None or room.config is not state.config or room.segment is not active:
-            room = self._room = make_room(state.config, active)
+            room = self._room = make_room(state.config, active, state.durable_end_offset)
         if room is None or size < HEADER_SIZE:
             return None
         (
@@ -177,7 +179,7 @@ class StoredLog(TrimmableLog):
         if producer is not None:
             producer.add(sequence, last_delta, first, max_time)
         state.log_end_offset = state.producers.end_offset = last + 1
-        return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False))
+        return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte, up to the first bad or cut-off one.
@@ -214,7 +216,14 @@ class StoredLog(TrimmableLog):
         if aborted is not None:
             for entry in aborted:
                 active.txn_index.append(entry)
-        return Appended(first, last, append_time, state.log_start_offset, size)
+        return Appended(first, last, append_time, state.log_start_offset, size, False, self._must_sync(first))  # noqa: FBT003 - hot path
+
+    def _must_sync(self, first: int) -> bool:
+        """True if what was appended from `first` on waits for a sync: it reached `flush.messages`, or came behind what did."""
+        state = self._state
+        if self._unacknowledged < 0 and state.log_end_offset - state.durable_end_offset >= state.config.flush_messages:
+            self._unacknowledged = first
+        return self._unacknowledged >= 0
 
     def _leap(self, to: int, now_ms: int) -> None:
         """Go on at `to`, because compaction on the leader left a gap wider than a segment's offsets; durably, so that no recovery takes the gap for a torn write."""
@@ -312,7 +321,11 @@ class StoredLog(TrimmableLog):
             self._syncing_indexes = []
         if self._last_flush is not None and self._last_flush.is_out_of_room:
             self._stored_epochs = -1
-        state.durable_end_offset = max(state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset))
+        durable = state.durable_end_offset = max(
+            state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset)
+        )
+        if self._unacknowledged >= 0:
+            self._unacknowledged = -1 if durable >= state.log_end_offset else max(durable, self._unacknowledged)
 
     def is_flush_due(self, now_ms: int) -> bool:
         """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""

@@ -82,6 +82,8 @@ class TrimmableLog(LogBase):
         self._positions.clear()
         self._room = None
         self._flush_limit = min(self._flush_limit, offset)
+        if self._unacknowledged >= offset:
+            self._unacknowledged = -1
         self._unsynced_indexes = [base for base in self._unsynced_indexes if base < offset]
         self.on_cut(offset)
         if state.durable_end_offset > offset or state.log_start_offset > log_start:

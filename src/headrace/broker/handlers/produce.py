@@ -64,9 +64,11 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
                     broker.on_storage_fault(fault)
                     appended = AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
                 if type(appended) is Appended:
+                    first, _, append_time, log_start, _, _, waits_for_sync = appended
+                    if waits_for_sync:
+                        return _Call(request, context, broker).written(batches[0], hosted, appended)
                     if leader.advance():
                         broker.purgatory.moved(hosted)
-                    first, _, append_time, log_start, _, _ = appended
                     return encode_appended(version, topic, index, (first, append_time, log_start))
                 assert isinstance(appended, AppendRefused), "there is no third kind"
                 return encode_produce_response(version, [_refused(batches[0], appended)])
@@ -109,9 +111,17 @@ class _Call:
                 seen.add(key)
                 write = self._append(batch)
             self._writes.append(write)
+        return self._answer_or_wait()
+
+    def written(self, batch: ProduceBatch, hosted: HostedPartition, appended: Appended) -> HotResult:
+        """The one batch of the request was appended, and waits for something."""
+        self._writes.append(self._note(batch, hosted, appended))
+        return self._answer_or_wait()
+
+    def _answer_or_wait(self) -> HotResult:
         if self._request.acks == 0:
             return self._silent_result()
-        if self._request.acks == -1 and not self._are_committed():
+        if not self._are_settled():
             return self._wait()
         return self._response()
 
@@ -139,7 +149,12 @@ class _Call:
             return _failed(batch, ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(appended, AppendRefused):
             return _Write(_refused(batch, appended))
-        broker.appended(hosted)
+        return self._note(batch, hosted, appended)
+
+    def _note(self, batch: ProduceBatch, hosted: HostedPartition, appended: Appended) -> _Write:
+        """A batch was written: who waits for that is woken, and the request may have to wait itself."""
+        leader = hosted.leader
+        assert leader is not None, "only a leader appends"
         write = _Write(
             ProduceResult(
                 batch.topic,
@@ -149,9 +164,11 @@ class _Call:
                 log_start_offset=appended.log_start_offset,
             )
         )
-        write.hosted = hosted
-        write.leader_epoch = leader.leader_epoch
-        write.end_offset = appended.last_offset + 1
+        if self._request.acks == -1 or appended.waits_for_sync:
+            write.hosted = hosted
+            write.leader_epoch = leader.leader_epoch
+            write.end_offset = appended.last_offset + 1
+        self._broker.appended(hosted)
         return write
 
     def _find(self, batch: ProduceBatch) -> HostedPartition | ErrorCode:
@@ -173,10 +190,10 @@ class _Call:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return None
 
-    # --- waiting (acks=all) ---
+    # --- waiting (acks=all, or for a sync) ---
 
-    def _are_committed(self) -> bool:
-        """Settle what is committed or failed; true when nothing is left to wait for."""
+    def _are_settled(self) -> bool:
+        """Settle what may be acknowledged and what failed; true when nothing is left to wait for."""
         done = True
         for write in self._writes:
             hosted = write.hosted
@@ -184,9 +201,13 @@ class _Call:
                 continue
             leader = hosted.leader
             if leader is None or leader.leader_epoch != write.leader_epoch:
-                _fail(write, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                is_lost = hosted.log is None and self._broker.partitions.get(hosted.topic, hosted.partition) is hosted
+                _fail(write, ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
-            error = leader.committed(write.end_offset)
+            if self._request.acks == -1:
+                error = leader.committed(write.end_offset)
+            else:
+                error = ErrorCode.NONE if leader.log.acknowledged_end_offset >= write.end_offset else None
             if error is None:
                 done = False
             elif error is ErrorCode.NONE:
@@ -196,17 +217,18 @@ class _Call:
         return done
 
     def _wait(self) -> Deferred:
-        """Answer when every write is committed, or at the request's timeout with REQUEST_TIMED_OUT for those that are not."""
+        """Answer when every write is settled; with acks=all at the request's timeout, with REQUEST_TIMED_OUT for those that are not."""
         broker = self._broker
-        deferred = Deferred(deadline_ms=broker.now_ms() + max(0, self._request.timeout_ms), on_timeout=self._timed_out)
+        deadline_ms = broker.now_ms() + max(0, self._request.timeout_ms) if self._request.acks == -1 else None
+        deferred = Deferred(deadline_ms=deadline_ms, on_timeout=self._timed_out)
         keys = [write.hosted for write in self._writes if write.hosted is not None]
         broker.purgatory.watch(
-            deferred, keys, lambda: self._are_committed() and deferred.complete(EncodedReply((self._response(),)))
+            deferred, keys, lambda: self._are_settled() and deferred.complete(EncodedReply((self._response(),)))
         )
         return deferred
 
     def _timed_out(self) -> AnyReply:
-        if not self._are_committed():
+        if not self._are_settled():
             for write in self._writes:
                 if write.hosted is not None:
                     _fail(write, ErrorCode.REQUEST_TIMED_OUT)
