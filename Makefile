@@ -26,8 +26,8 @@ setup: .venv/.ready ## the virtual environment, from the lock file
 	@touch $@
 
 fmt: setup ## format and fix
-	$(PY) -m ruff format src tests tools benchmarks
-	$(PY) -m ruff check --fix src tests tools benchmarks
+	$(PY) -m ruff format src tests tools benchmarks examples
+	$(PY) -m ruff check --fix src tests tools benchmarks examples
 
 check: setup ## format, lint, types, import contracts, size limits, fast tests; under a minute
 	@$(PY) tools/check.py $(FAST)
