@@ -9,7 +9,7 @@ CHANGES ?= 40
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ peers: setup ## Apache Kafka, to test beside it; without java and mvn nothing
 
 rules: setup ## where each rule of docs/rules is held, renewed
 	$(PY) -m tools.rules --write
+
+reference: setup ## docs/reference, made from docstrings and tables
+	$(PY) -m tools.reference
 
 integration: setup peers ## real sockets, files, and other makers' clients
 	$(PYTEST) tests/integration tests/crash
