@@ -11,12 +11,10 @@ from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
-from headrace.client.cluster_view import TopicView
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
 F = TypeVar("F", bound=Callable[..., Any])
-_SHOWN_PARTITIONS = 10
 
 
 class _Aliases(click.Group):
@@ -151,12 +149,14 @@ def unregister(
 ) -> int:
     """S1-76: the assignments keep the broker."""
     with _target(bootstrap_server, bootstrap_controller, command_config) as client:
-        _unregister(client, broker_id, is_decommission=False, is_forced=False)
+        _unregister(client, broker_id)
     _done(f"Broker {broker_id} is no longer registered.", broker_id, as_json=as_json)
     return 0
 
 
-@command.command("decommission", help="Take a broker out of the register and out of every replica assignment.")
+@command.command(
+    "decommission", help="Take a broker out of the register and out of every replica assignment (not supported yet)."
+)
 @target_options
 @broker_option
 @click.option(
@@ -174,42 +174,21 @@ def decommission(
     broker_id: int,
     is_forced: bool,
 ) -> int:
-    """S1-66, S1-76: what Headrace adds to UnregisterBroker; other clusters leave the assignments alone, which is told."""
-    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
-        _unregister(client, broker_id, is_decommission=True, is_forced=is_forced)
-        left = [] if bootstrap_controller else _still_assigned(client, broker_id)
-    if left:
-        shown = ", ".join(left[:_SHOWN_PARTITIONS]) + (
-            f" and {len(left) - _SHOWN_PARTITIONS} more" if len(left) > _SHOWN_PARTITIONS else ""
-        )
-        raise OperatorError(
-            f"Broker {broker_id} is no longer registered, but the cluster cannot decommission: these partitions are still assigned to it: {shown}"
-        )
-    _done(f"Broker {broker_id} is decommissioned.", broker_id, as_json=as_json)
-    return 0
+    """Refused, whatever the cluster is: moving a broker's replicas away is not built yet, and half of it would lose data quietly."""
+    raise OperatorError(
+        f"Broker {broker_id} was left as it is: decommissioning is not supported yet. Move its replicas with AlterPartitionReassignments "
+        "(kafka-reassign-partitions), then stop it and call `headrace cluster unregister`."
+    )
 
 
-def _unregister(client: BlockingClient, broker_id: int, *, is_decommission: bool, is_forced: bool) -> None:
+def _unregister(client: BlockingClient, broker_id: int) -> None:
     """Raises OperatorError whose message names the broker (S1-68, S1-69)."""
     try:
-        client.run(admin_cluster.unregister_broker, broker_id, is_decommission=is_decommission, is_forced=is_forced)
+        client.run(admin_cluster.unregister_broker, broker_id)
     except PeerError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             raise OperatorError("The target cluster does not support the broker unregistration API.") from None
-        raise OperatorError(
-            f"Broker {broker_id} was not {'decommissioned' if is_decommission else 'unregistered'}: {error}"
-        ) from None
-
-
-def _still_assigned(client: BlockingClient, broker_id: int) -> list[str]:
-    views = client.run(routing.refresh, None)
-    return [
-        f"{name}-{part.partition}"
-        for name, view in sorted(views.items())
-        if isinstance(view, TopicView)
-        for part in view.partitions
-        if broker_id in part.replicas
-    ]
+        raise OperatorError(f"Broker {broker_id} was not unregistered: {error}") from None
 
 
 def _done(line: str, broker_id: int, *, as_json: bool) -> None:

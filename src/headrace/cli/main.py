@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
     "delete-records": "delete records below given offsets",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
-    "cluster": "identify a cluster, unregister or decommission a broker",
+    "cluster": "identify a cluster, list its nodes, unregister a broker",
     "broker-api-versions": "show which API versions each broker speaks",
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
     "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",

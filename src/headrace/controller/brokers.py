@@ -190,7 +190,7 @@ def decide_controller_registration(situation: Situation, request: ControllerRegi
 
 
 def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest, heartbeats: Heartbeats) -> Decision:
-    """Strike a broker off (KIP-631): out of every ISR first. Raises PeerError(BROKER_ID_NOT_REGISTERED).
+    """Strike a broker off (KIP-631): out of every ISR first. Raises PeerError: BROKER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION where its replicas are to move too.
 
     A broker that lives registers again only when it is started anew.
     """
@@ -198,6 +198,9 @@ def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest
     if broker is None:
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise PeerError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
+    if request.remove_from_assignments:
+        message = f"Decommissioning is not supported yet: broker {request.broker_id} was left as it is."
+        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, message)
     if request.broker_id in situation.leaving:
         raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "The broker is just being fenced; try again.")
 

@@ -308,7 +308,7 @@ class Connection:
         return known, end
 
     def _unsupported_api_versions(self, correlation_id: int) -> HotResult:
-        """KIP-511: an ApiVersions version that we do not know is answered in version 0, code 35, with what we do know."""
+        """KIP-511: an ApiVersions version that we do not know is answered in version 0, code 35, with the versions of ApiVersions itself."""
         row = self._rows[_API_VERSIONS]
         context = self._context(row, -1, correlation_id, None)
         return handler_of(row)(request_class_of(row)(), context, self._surface.target)

@@ -13,7 +13,7 @@ from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import ApiRow
 from headrace.testing.node import Node
 from headrace.wire.headers import framed_request
-from headrace.wire.messages.api_versions import ApiVersionsRequest
+from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.metadata import MetadataRequest
@@ -22,9 +22,11 @@ from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from headrace.wire.schema import Message
 from headrace.wire.versions import APIS, request_class
+from tests.peers import kafka
 from tests.support.raw import ROWS, RawConnection, frame, header, messages_of, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+OWN_VERSIONS = ApiVersion(api_key=18, min_version=0, max_version=4)
 METADATA = request_frame(MetadataRequest(topics=()), 12)
 
 
@@ -173,14 +175,26 @@ def test_a_version_that_is_not_served_closes_the_connection(
 
 
 def test_an_unknown_api_versions_version_is_answered_in_version_0(shared_node: Node) -> None:
-    """B6, B-W02, KIP-511: error 35 with our list, and the connection stays."""
+    """B6, B-W02, KIP-511: error 35 with the versions of ApiVersions itself, on both listeners, and the connection stays."""
+    for port in (shared_node.port, shared_node.controller_port):
+        assert _answer_to_version_99(port) == ApiVersionsResponse(error_code=35, api_keys=(OWN_VERSIONS,))
+
+
+@pytest.mark.java
+def test_kafka_answers_an_unknown_api_versions_version_as_we_do(shared_kafka: kafka.Kafka) -> None:
+    """KIP-511: what Apache Kafka 4.3.1 says is what we say."""
+    port = int(shared_kafka.bootstrap.rpartition(":")[2])
+    assert _answer_to_version_99(port) == ApiVersionsResponse(error_code=35, api_keys=(OWN_VERSIONS,))
+
+
+def _answer_to_version_99(port: int) -> ApiVersionsResponse:
+    """What a node says to a version of later times; its connection must stay of use."""
     row = ROWS["api_versions"]
-    with RawConnection(shared_node.port) as client:
+    with RawConnection(port) as client:
         client.send(frame(header(row, 99)))
-        refused = client.answer(row, 0)
-        assert refused.error_code == 35
-        assert (18, 0, 4) in [(one.api_key, one.min_version, one.max_version) for one in refused.api_keys]
+        refused: ApiVersionsResponse = client.answer(row, 0)
         assert client.ask(ASK, 3).error_code == 0
+    return refused
 
 
 @pytest.mark.parametrize("client_id", [None, "", "x" * 32_767, "two\nlines\x1b[31m\0"])

@@ -19,6 +19,7 @@ from headrace.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from headrace.wire.versions import ApiKey
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -42,8 +43,9 @@ def api_versions(
     keys = tuple(
         ApiVersion(api_key=row.key, min_version=row.lowest_advertised, max_version=row.max_version) for row in rows
     )
-    if context.api_version < 0:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
+    if context.api_version < 0:  # as Kafka 4.3.1: it is told how to ask, and asks again
+        own = tuple(key for key in keys if key.api_key == ApiKey.API_VERSIONS)
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):

@@ -1,4 +1,8 @@
-"""Which broker looks after a group? (FindCoordinator)"""
+"""Which broker looks after a group? (FindCoordinator)
+
+Transactions have no coordinator in this cluster. The usual clients go on asking for one for a minute after INVALID_REQUEST, so they are told
+what none of them retries: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which InitProducerId says as well.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,12 @@ from headrace.rpc.reply import Deferred, HandlerResult, Reply
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP_KEY = 0
+_TRANSACTION_KEY = 1
 _FIRST_WITH_KEYS = 4
 _NOWHERE = -1
 _CREATION_WAIT_MS = 1_000
 _MESSAGES = {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactions are not supported by this cluster yet.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
     "the message was sent to an incompatible broker. See the broker logs for more details.",
@@ -54,6 +60,9 @@ def _answer(request: FindCoordinatorRequest, context: RequestContext, broker: Br
 
 def _find(key: str, key_type: int, alive: dict[int, EndPoint], broker: Broker) -> Coordinator:
     """Where the coordinator of one key is. Only groups have one here."""
+    if key_type == _TRANSACTION_KEY:
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _none(key, error, _MESSAGES[error])
     if key_type != GROUP_KEY:
         return _none(key, ErrorCode.INVALID_REQUEST, _MESSAGES[ErrorCode.INVALID_REQUEST])
     topic = broker.image.topics.by_name.get(OFFSETS_TOPIC)
