@@ -1,7 +1,7 @@
 """The quorum node, event by event, as text.
 
 Commands: `start`, `stored` (the oldest ordered quorum state is on disk), `flushed`, `offer WORD...`, `time +MS`, `fetch OFFSET EPOCH
-[wait=MS] [leader-epoch=N] [known-hw=N]`, `vote EPOCH [pre] from=ID`, `snapshot END`, `resign`, `shutdown`, `crash` (unsynced bytes are lost; then start again).
+[wait=MS] [leader-epoch=N] [known-hw=N]`, `vote EPOCH [pre] [ahead] from=ID`, `snapshot END`, `resign`, `shutdown`, `crash` (unsynced bytes are lost; then start again).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RaftTranscript:
         partition = vote.RequestPartitionData(
             replica_epoch=int(epoch),
             replica_id=int(options["from"]),
-            last_offset=self.bench.log.log_end_offset,
+            last_offset=self.bench.log.log_end_offset + ("ahead" in flags),
             last_offset_epoch=self.bench.log.latest_epoch or 0,
             pre_vote="pre" in flags,
         )

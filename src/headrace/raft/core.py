@@ -10,13 +10,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination
 from headrace.raft.election import election_timeout, starting_role
+from headrace.raft.epoch_limits import EpochsTold, furthest_in_request
 from headrace.raft.events import FlushLog, LeaderChanged, QuorumState, StoreQuorumState
 from headrace.raft.history import VoterHistory, read_history, voters_in_batches
-from headrace.raft.invariants import RaftInvariantBroken, check_may_cut, check_may_load
+from headrace.raft.invariants import check_may_cut, check_may_load
 from headrace.raft.outbox import Outbox
+from headrace.raft.quorum import majority_of
 from headrace.raft.roles import (
     Candidate,
     Follower,
@@ -26,6 +29,7 @@ from headrace.raft.roles import (
     Role,
     Unattached,
     check_transition,
+    is_leader_certain,
     leader_of,
 )
 from headrace.raft.serving import LeaderHint
@@ -64,6 +68,7 @@ class RaftCore:
         self.wake_ms: int | None = None
         self._leader_found: Destination | None = None
         self._leader_found_for: Role | None = None
+        self._epochs_told = EpochsTold()
         self._hint: tuple[Role, str, LeaderHint] | None = None
         self._stored = state
         self._stores_begun = 0
@@ -256,10 +261,11 @@ class RaftCore:
         """Change the role: checked, stored, told to whom it concerns."""
         before = self.role
         known_before = (self.leader_id, before.epoch, self.leader_end_points)
-        check_transition(before, role)
+        check_transition(before, role, is_certain=is_leader_certain(before, log_epoch=self.last().epoch))
         self.role = role
         self._store_role()
-        if type(before) is not type(role) or before.epoch != role.epoch:
+        is_other_leader = isinstance(role, Follower) and leader_of(before) != role.leader_id
+        if type(before) is not type(role) or before.epoch != role.epoch or is_other_leader:
             self.outbox.forget_flights()
             if self.on_role_changed is not None:
                 self.on_role_changed(before, role)
@@ -316,7 +322,10 @@ class RaftCore:
         )
 
     def heed(self, epoch: int, leader_id: int, end_points: tuple[VoterEndPoint, ...]) -> None:
-        """Another node says who leads (-1: nobody) in its epoch: adopt what is newer or more (B-R20, S4-23)."""
+        """Another node says who leads (-1: nobody) in its epoch: adopt what is newer or more (B-R20, S4-23).
+
+        Whether the epoch may be heeded was found out by the caller.
+        """
         if epoch < self.role.epoch:
             return
         is_other = leader_id >= 0 and leader_id != self.config.node_id
@@ -329,23 +338,58 @@ class RaftCore:
         elif is_other:
             self._heed_same_epoch(epoch, leader_id, found, is_told=bool(end_points))
 
+    def heed_response(self, to: Destination, epoch: int, leader_id: int, end_points: tuple[VoterEndPoint, ...]) -> None:
+        """The same, from the response to a request that this node sent to `to`: a later epoch only as far as it is believed."""
+        if epoch > furthest_in_request(self.role.epoch):
+            others = tuple(each.voter_id for each in self.others)
+            if not self._is_known_address(to):
+                return
+            self._epochs_told.note(to.node_id, epoch)
+            if not self._epochs_told.is_believed(epoch, others=others, majority=majority_of(len(others) + 1)):
+                return
+        self.heed(epoch, leader_id, end_points)
+
+    def _is_known_address(self, to: Destination) -> bool:
+        """Settings or log say that a voter, or who knows them, listens there; a request may have told any other address."""
+        listening = {(each.host, each.port) for voter in self.others for each in voter.end_points}
+        return (to.host, to.port) in listening or (to.host, to.port) in self.config.bootstrap_servers
+
     def _heed_same_epoch(
         self, epoch: int, leader_id: int, end_points: tuple[VoterEndPoint, ...], *, is_told: bool
     ) -> None:
         role = self.role
         known = self.leader_id
-        if known >= 0 and known != leader_id:
-            raise RaftInvariantBroken(f"epoch {epoch} has the leader {known}, but {leader_id} claims it (R1)")
-        if isinstance(role, Resigned):
-            raise RaftInvariantBroken(f"epoch {epoch} was led by this node, but {leader_id} claims it (R1)")
-        if not end_points:
+        if isinstance(role, Leader | Resigned) or self.is_other_leader_certain(leader_id) or not end_points:
             return
         if (
             isinstance(role, Unattached | Candidate)
-            or (isinstance(role, Prospective) and known < 0)
+            or (isinstance(role, Prospective) and known != leader_id)
+            or (isinstance(role, Follower) and known != leader_id)
             or (isinstance(role, Follower) and is_told and not self._has_listeners(role, end_points))
         ):
             self.to_follower(epoch, leader_id, end_points)
+
+    def is_other_leader_certain(self, leader_id: int) -> bool:
+        """Whether somebody else than `leader_id` surely leads this epoch (R1): who says that it is this one is not to be believed.
+
+        That somebody leads is only a claim until it served this node, or the log holds a record of the epoch. A claim gives way to another
+        one: or a forged one would keep this node from the leader that is elected in that epoch.
+        """
+        known = self.leader_id
+        return known >= 0 and known != leader_id and is_leader_certain(self.role, log_epoch=self.last().epoch)
+
+    @property
+    def is_led(self) -> bool:
+        """This node leads, or a leader serves it."""
+        return isinstance(self.role, Leader) or self.role_has_fetched()
+
+    def may_be_voter(self, replica_id: int, directory_id: Uuid = ZERO_UUID) -> bool:
+        """Whether the replica is a voter in force, or was one before a change that is not known to be committed; the zero id is any directory."""
+        for voters in self.history.not_replaced(self.log.high_watermark):
+            voter = voters.find(replica_id)
+            if voter is not None and (directory_id == ZERO_UUID or voter.is_replica(replica_id, directory_id)):
+                return True
+        return False
 
     def _has_listeners(self, role: Follower, end_points: tuple[VoterEndPoint, ...]) -> bool:
         """What is told is known already; one that tells fewer listeners tells nothing new unless the address moved."""

@@ -18,10 +18,11 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.log.ports import AppendRefused
 from headrace.raft import serving
 from headrace.raft.election import successor_backoff
+from headrace.raft.epoch_limits import furthest_in_request
 from headrace.raft.events import HighWatermarkAdvanced
 from headrace.raft.messages import end_points_of, fetch_request
 from headrace.raft.outbox import Flight, Purpose
-from headrace.raft.roles import Follower, Resigned, Role, Unattached
+from headrace.raft.roles import Follower, Leader, Resigned, Role, Unattached
 from headrace.raft.voters import VoterEndPoint
 from headrace.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -152,7 +153,7 @@ class Following:
         leader = partition.current_leader
         nodes = [each for each in response.node_endpoints if each.node_id == leader.leader_id]
         end_points = tuple(VoterEndPoint(core.config.listener, each.host, each.port) for each in nodes)
-        core.heed(leader.leader_epoch, leader.leader_id, end_points)
+        core.heed_response(flight.to, leader.leader_epoch, leader.leader_id, end_points)
         if not is_answer_current(flight, core.role):
             if flight.purpose is Purpose.FIND_LEADER:
                 self._search_later()
@@ -255,6 +256,8 @@ class Following:
         if error is ErrorCode.NONE:
             error = serving.own_key_error(core.config, request.voter_id, asked.voter_directory_id)
         if error is ErrorCode.NONE:
+            error = self._claim_error(asked.leader_id, asked.leader_epoch)
+        if error is ErrorCode.NONE:
             core.outbox.heard_from(asked.leader_id)
             core.heed(asked.leader_epoch, asked.leader_id, end_points_of(request.leader_endpoints))
         return serving.begin_epoch_answer(error, core.hint(event.listener), version=event.api_version)
@@ -267,6 +270,8 @@ class Following:
             return EndQuorumEpochResponse(error_code=error)
         asked = request.topics[0].partitions[0]
         error = self._leader_error(asked.leader_id, asked.leader_epoch)
+        if error is ErrorCode.NONE:
+            error = self._claim_error(asked.leader_id, asked.leader_epoch)
         if error is ErrorCode.NONE:
             core.outbox.heard_from(asked.leader_id)
             core.heed(asked.leader_epoch, asked.leader_id, end_points_of(request.leader_endpoints))
@@ -292,11 +297,20 @@ class Following:
         core = self._core
         if epoch < core.role.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if leader_id < 0 or leader_id == core.config.node_id:
-            return ErrorCode.INVALID_REQUEST
-        if isinstance(core.role, Resigned) and epoch == core.role.epoch:
+        is_own_epoch = isinstance(core.role, Leader | Resigned) and epoch == core.role.epoch
+        if leader_id < 0 or leader_id == core.config.node_id or is_own_epoch:
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
+
+    def _claim_error(self, leader_id: int, epoch: int) -> ErrorCode:
+        """Why it is not believed that `leader_id` leads `epoch`, or led it."""
+        core = self._core
+        if epoch == core.role.epoch:
+            return ErrorCode.INVALID_REQUEST if core.is_other_leader_certain(leader_id) else ErrorCode.NONE
+        # Who is no voter for all that is known here may be one since records that this node lacks: without a leader it is heard.
+        is_possible = core.may_be_voter(leader_id) or not core.is_led
+        is_near = epoch <= furthest_in_request(core.role.epoch)
+        return ErrorCode.NONE if is_possible and is_near else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def is_answer_current(flight: Flight, role: Role) -> bool:

@@ -81,6 +81,6 @@ class Joining:
         end_points: tuple[VoterEndPoint, ...] = ()
         if leader.leader_id >= 0 and leader.host:
             end_points = (VoterEndPoint(core.config.listener, leader.host, leader.port),)
-        core.heed(leader.leader_epoch, leader.leader_id, end_points)
+        core.heed_response(flight.to, leader.leader_epoch, leader.leader_id, end_points)
         if response.error_code == ErrorCode.NONE and flight.epoch == core.role.epoch:
             self._is_told = True

@@ -192,7 +192,7 @@ class Leading:
                     return
                 nodes = [node for node in response.node_endpoints if node.node_id == each.leader_id]
                 end_points = tuple(VoterEndPoint(core.config.listener, node.host, node.port) for node in nodes)
-                core.heed(each.leader_epoch, each.leader_id, end_points)
+                core.heed_response(flight.to, each.leader_epoch, each.leader_id, end_points)
         if flight.epoch == core.role.epoch:
             self._told[flight.to.node_id] = core.now_ms
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from headrace.core.errors import StorageFault
 from headrace.core.peers import SendFailure
-from headrace.raft.claims import refuse_hopeless_epoch
 from headrace.raft.core import RaftCore
 from headrace.raft.events import (
     AnswerRaftRequest,
@@ -217,7 +216,7 @@ class RaftNode:
     def _handle(self, event: RaftEvent) -> None:
         match event:
             case RaftRequestArrived():
-                response = refuse_hopeless_epoch(event.request) or self._request(event)
+                response = self._request(event)
                 if response is not None:
                     self._core.reveal(AnswerRaftRequest(token=event.token, response=response))
             case RaftResponseArrived():

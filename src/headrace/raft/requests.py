@@ -1,7 +1,8 @@
 """What do the readers of a leader's log get, now or when the log has moved on?
 
 The desk serves Fetch, FetchSnapshot and DescribeQuorum: it checks requests (cluster id, the one partition, the epoch) and keeps the fetches
-that wait for records, for the high watermark (KIP-1166), or for their time to run out.
+that wait for records, for the high watermark (KIP-1166), or for their time to run out. A reader that claims a later epoch deposes nobody: it
+is answered UNKNOWN_LEADER_EPOCH, as in Kafka. A voter that is ahead says so in votes, and in its response to BeginQuorumEpoch.
 """
 
 from __future__ import annotations
@@ -115,9 +116,7 @@ class RequestDesk:
                     event=event, request=request, partition=asked, deadline_ms=deadline
                 )
                 return None
-        answer = serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)
-        self._heed(asked.current_leader_epoch, replica_id)
-        return answer
+        return serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)
 
     def _request_error(self, request: FetchRequest, version: int) -> ErrorCode:
         if request.cluster_id is not None and request.cluster_id != self._core.config.cluster_id:
@@ -155,12 +154,6 @@ class RequestDesk:
             log_start_offset=log.log_start_offset,
         )
 
-    def _heed(self, epoch: int, replica_id: int) -> None:
-        """B-R20: a replica knows a later epoch than the one this node leads: it steps down, or that replica would never follow."""
-        core = self._core
-        if epoch > core.role.epoch and replica_id >= 0 and isinstance(core.role, Leader):
-            core.to_unattached(epoch)
-
     def _note_progress(self, asked: FetchPartition, replica_id: int) -> None:
         """B-R19: who fetches with an id holds what is below; a tool (-1) leaves no state."""
         core = self._core
@@ -181,9 +174,7 @@ class RequestDesk:
         if not serving.is_metadata_partition(topic.name, asked.partition):
             return serving.no_such_snapshot_partition(topic.name, asked.partition)
         piece = self._snapshot_piece(request, asked)
-        answer = serving.fetch_snapshot_answer(piece, core.hint(event.listener), version=event.api_version)
-        self._heed(asked.current_leader_epoch, request.replica_id)
-        return answer
+        return serving.fetch_snapshot_answer(piece, core.hint(event.listener), version=event.api_version)
 
     def _snapshot_piece(self, request: FetchSnapshotRequest, asked: RequestPartitionSnapshot) -> SnapshotPiece:
         core = self._core

@@ -128,8 +128,11 @@ class IllegalTransition(RaftInvariantBroken):
     """A change of role that is not in the table: a bug of ours, or two leaders of one epoch."""
 
 
-def check_transition(before: Role, after: Role) -> None:
-    """Raises IllegalTransition unless the table allows `before` -> `after`, with the epoch moving as it says (R3)."""
+def check_transition(before: Role, after: Role, *, is_certain: bool = True) -> None:
+    """Raises IllegalTransition unless the table allows `before` -> `after`, with the epoch moving as it says (R3).
+
+    `is_certain`: the leader that `before` names leads its epoch for sure (`is_leader_certain`).
+    """
     rule = _TABLE.get((type(before), type(after)))
     if rule is None:
         raise IllegalTransition(f"{type(before).__name__} cannot become {type(after).__name__}")
@@ -143,8 +146,16 @@ def check_transition(before: Role, after: Role) -> None:
         raise IllegalTransition(
             f"{type(before).__name__} of epoch {before.epoch} cannot become {type(after).__name__} of epoch {after.epoch}"
         )
-    if before.epoch == after.epoch:
+    if before.epoch == after.epoch and is_certain:
         _check_same_leader(before, after)
+
+
+def is_leader_certain(role: Role, *, log_epoch: int) -> bool:
+    """Whether the leader that the role names served this node in its epoch; else somebody only said that it leads.
+
+    `log_epoch` is that of the log's last record.
+    """
+    return (isinstance(role, Follower) and role.has_fetched) or log_epoch >= role.epoch
 
 
 def _check_same_leader(before: Role, after: Role) -> None:

@@ -75,7 +75,8 @@ class SnapshotDownload:
         piece = response.topics[0].partitions[0]
         leader = piece.current_leader
         nodes = [each for each in response.node_endpoints if each.node_id == leader.leader_id]
-        core.heed(
+        core.heed_response(
+            flight.to,
             leader.leader_epoch,
             leader.leader_id,
             tuple(VoterEndPoint(core.config.listener, each.host, each.port) for each in nodes),

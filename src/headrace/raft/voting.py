@@ -23,6 +23,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import SendFailure
 from headrace.raft import serving
 from headrace.raft.election import cannot_win, election_backoff, gives_way, is_up_to_date, may_grant_vote
+from headrace.raft.epoch_limits import LAST_EPOCH, furthest_in_request
 from headrace.raft.events import QuorumState
 from headrace.raft.messages import vote_request
 from headrace.raft.outbox import Flight, Purpose
@@ -119,6 +120,8 @@ class Voting:
         if is_majority(core.votes(role.granted), voters=len(core.voters.voters)):
             if core.now_ms < self._give_way_until_ms:
                 core.wake_at(self._give_way_until_ms)
+            elif role.epoch >= LAST_EPOCH:
+                pass  # no epoch is left to stand in
             elif core.is_log_synced:
                 self._stand()
                 return
@@ -251,7 +254,7 @@ class Voting:
         partition = response.topics[0].partitions[0]
         nodes = [each for each in response.node_endpoints if each.node_id == partition.leader_id]
         end_points = tuple(VoterEndPoint(core.config.listener, each.host, each.port) for each in nodes)
-        core.heed(partition.leader_epoch, partition.leader_id, end_points)
+        core.heed_response(flight.to, partition.leader_epoch, partition.leader_id, end_points)
         if partition.error_code == ErrorCode.INVALID_VOTER_KEY:
             core.outbox.leave_alone(flight.to, core.now_ms)  # somebody else listens there
         elif partition.error_code == ErrorCode.NONE and partition.vote_granted:
@@ -293,7 +296,7 @@ class Voting:
             return VoteResponse(error_code=error)
         asked = request.topics[0].partitions[0]
         error = self._vote_error(request, asked)
-        is_granted = error is ErrorCode.NONE and self._decide(asked)
+        is_granted = error is ErrorCode.NONE and self._may_be_candidate(asked) and self._decide(asked)
         return serving.vote_answer(error, core.hint(event.listener), is_granted=is_granted, version=event.api_version)
 
     def _vote_error(self, request: VoteRequest, asked: RequestPartitionData) -> ErrorCode:
@@ -307,7 +310,22 @@ class Voting:
             return ErrorCode.FENCED_LEADER_EPOCH
         if asked.replica_id < 0 or asked.replica_id == core.config.node_id:
             return ErrorCode.INVALID_REQUEST
-        return serving.own_key_error(core.config, request.voter_id, asked.voter_directory_id)
+        error = serving.own_key_error(core.config, request.voter_id, asked.voter_directory_id)
+        if error is ErrorCode.NONE and epoch > furthest_in_request(core.role.epoch):
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return error
+
+    def _may_be_candidate(self, asked: RequestPartitionData) -> bool:
+        """Whether an honest replica can ask so; else its epoch is not heeded, and it gets no vote.
+
+        Who is no voter for all that is known here may be one since records that this node lacks (KIP-853): then it holds them, and no leader
+        serves this node.
+        """
+        core = self._core
+        if core.may_be_voter(asked.replica_id, asked.replica_directory_id):
+            return True
+        candidate_end = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch)
+        return not core.is_led and candidate_end != core.last() and is_up_to_date(candidate_end, core.last())
 
     def _decide(self, asked: RequestPartitionData) -> bool:
         core = self._core

@@ -390,19 +390,20 @@ def test_a_controller_with_a_fault_gives_leadership_away() -> None:
     assert isinstance(cluster.members[leader].raft.role, Follower)
 
 
-def test_a_follower_with_a_later_epoch_makes_the_leader_step_down() -> None:
-    """B-R20: told UNKNOWN_LEADER_EPOCH(75) it could never follow; a tool without an id changes nothing."""
+def test_a_voter_with_a_later_epoch_brings_the_others_there() -> None:
+    """B-R20: its votes, and its response to BeginQuorumEpoch, say so; else it could never follow."""
     cluster = static_cluster(1, 2, 3)
     leader = cluster.elect()
     cluster.run_committed(cluster.offer(leader, b"x"))
     epoch = cluster.members[leader].raft.epoch
-    cluster.add(config(9, static(1, 2, 3), is_controller=False))
-    cluster.stop(9)
-    cluster.members[9].state = QuorumState(leader_epoch=epoch + 3)
-    cluster.start(9)
-    cluster.run_until(lambda: cluster.members[9].raft.leader_id >= 0, within_ms=10_000)
-    assert cluster.members[9].raft.epoch > epoch + 3
-    cluster.run_committed(cluster.offer(cluster.elect(), b"y"))
+    other = next(each for each in (1, 2, 3) if each != leader)
+    for later in (3, 1 << 30):
+        cluster.stop(other)
+        cluster.members[other].state = QuorumState(leader_epoch=epoch + later)
+        cluster.start(other)
+        cluster.run_until(lambda: cluster.members[other].raft.leader_id >= 0, within_ms=10_000)
+        assert cluster.members[other].raft.epoch > epoch + later
+        cluster.run_committed(cluster.offer(cluster.elect(), b"y"))
 
 
 def test_who_is_refused_by_the_leader_itself_follows_it_and_fetches_at_once() -> None:

@@ -12,6 +12,7 @@ from headrace.core.ids import METADATA_TOPIC_ID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import SendFailure
 from headrace.raft.events import (
+    AnswerRaftRequest,
     FinishSnapshot,
     FlushLog,
     HighWatermarkAdvanced,
@@ -285,11 +286,27 @@ def test_a_cut_below_the_high_watermark_stops_the_node() -> None:
     assert fed.log.log_end_offset == 2
 
 
-def test_two_leaders_of_one_epoch_stop_the_node() -> None:
-    """inv:R1: somebody else claims the epoch of the leader that it follows."""
+def test_a_claim_to_the_epoch_of_a_leader_that_served_this_node_is_not_believed() -> None:
+    """inv:R1, promise:PR8: whoever says so; the node goes on with the leader that it follows."""
     fed = Fed()
-    with pytest.raises(RaftInvariantBroken, match=r"epoch 5 has the leader 2, but 3 claims it"):
-        fed.give(leader=3)
+    fed.give(batch(0))
+    fed.give(leader=3)
+    assert fed.node.leader_id == 2
+    partition = begin_quorum_epoch.RequestPartitionData(leader_id=3, leader_epoch=EPOCH)
+    topic = begin_quorum_epoch.RequestTopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    request = begin_quorum_epoch.BeginQuorumEpochRequest(cluster_id=CLUSTER_ID, voter_id=1, topics=(topic,))
+    event = RaftRequestArrived(token=1, request=request, api_version=1, listener="CONTROLLER", now_ms=fed.now_ms)
+    [answer] = [each.response for each in fed.step(event) if isinstance(each, AnswerRaftRequest)]
+    assert isinstance(answer, begin_quorum_epoch.BeginQuorumEpochResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert fed.node.leader_id == 2
+
+
+def test_a_leader_that_never_served_this_node_gives_way_to_another_claim_to_its_epoch() -> None:
+    """inv:R1, RL1: one of the two is a forgery; to hold on to the first would keep the node from the leader that is elected."""
+    fed = Fed()
+    fed.give(leader=3)
+    assert (fed.node.epoch, fed.node.leader_id, fed.asked_of(3)) == (EPOCH, 3, 1)
 
 
 def test_silence_makes_a_voter_ask_for_votes() -> None:
