@@ -13,6 +13,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.broker.served_apis import BROKER_APIS
 from headrace.config.node_config import NodeConfig
+from headrace.core.holds import Hold
 from headrace.core.ids import Uuid
 from headrace.log.config import LogConfig
 from headrace.metadata.compare import compare_images
@@ -76,7 +77,7 @@ class Outbox:
     """The socket side of a connection: what was sent, and whether it was closed."""
 
     def __init__(self) -> None:
-        self.held = False
+        self.holds: set[Hold] = set()
         self.pieces: list[Any] = []
         self.closed_because: str | None = None
         self.resumed = 0
@@ -84,9 +85,13 @@ class Outbox:
     def flush(self) -> None:
         """As the port's."""
 
-    def resume(self) -> None:
+    def hold(self, reason: Hold) -> None:
         """As the port's."""
-        self.held = False
+        self.holds.add(reason)
+
+    def release(self, reason: Hold) -> None:
+        """As the port's."""
+        self.holds.discard(reason)
         self.resumed += 1
 
     def close(self, reason: str) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from secrets import SystemRandom
 from ssl import SSLContext
-from struct import Struct
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -41,10 +41,11 @@ from headrace.client.talk import (
 )
 from headrace.core.errors import DecodeError, PeerError
 from headrace.core.ids import TopicPartition
+from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_LENGTH = Struct(">i")
+_READ_BYTES = 256 << 10
 
 
 class _AsyncLink:
@@ -52,9 +53,10 @@ class _AsyncLink:
 
     def __init__(self, settings: ClientSettings, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connection = Connection(settings)
-        self._settings = settings
         self._reader = reader
         self._writer = writer
+        self._frames = FrameReader(largest=settings.max_frame_bytes, smallest=SMALLEST_RESPONSE)
+        self._whole: deque[memoryview] = deque()
         self._waiting: dict[int, asyncio.Future[Answered]] = {}
         self._task: asyncio.Task[None] | None = None
         self.is_lost = False
@@ -89,11 +91,13 @@ class _AsyncLink:
         self._writer.close()
 
     async def _frame(self) -> memoryview:
-        head = await self._reader.readexactly(4)
-        (size,) = _LENGTH.unpack(head)
-        if not 4 <= size <= self._settings.max_frame_bytes:
-            raise DecodeError(f"the peer sent a frame of {size} bytes, which is no answer of Kafka's protocol")
-        return memoryview(await self._reader.readexactly(size))
+        """The next frame. Raises DecodeError, OSError, EOFError."""
+        while not self._whole:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                raise EOFError
+            self._whole += self._frames.feed(data)
+        return self._whole.popleft()
 
     async def _read(self) -> None:
         try:

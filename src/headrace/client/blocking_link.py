@@ -7,15 +7,14 @@ import socket
 import ssl
 import sys
 import time
-from struct import Struct
 from typing import Any
 
 from headrace.client.connection import Connection
 from headrace.client.settings import ClientSettings, TlsSettings
 from headrace.client.talk import Address, Answered, Unsupported
 from headrace.core.errors import DecodeError, OperatorError
+from headrace.wire.framing import LENGTH_BYTES, SMALLEST_RESPONSE, frame_length
 
-_LENGTH = Struct(">i")
 _INPUT_BYTES = 64 << 10
 _KEPT_BUFFERS = 4
 _IDLE_CHECK_S = 1.0
@@ -159,12 +158,13 @@ class Link:
 
     def _frame(self, deadline: float) -> bytearray | memoryview:
         """The next frame without its length: a copy of its own when small, else in a buffer that nobody uses any more."""
-        while self._end - self._start < 4:
+        while self._end - self._start < LENGTH_BYTES:
             self._fill(deadline)
-        (size,) = _LENGTH.unpack_from(self._input, self._start)
-        if not 4 <= size <= self._max_frame_bytes:
-            raise LinkLost(f"the peer sent a frame of {size} bytes, which is no answer of Kafka's protocol")
-        self._start += 4
+        try:
+            size = frame_length(self._input, self._start, smallest=SMALLEST_RESPONSE, largest=self._max_frame_bytes)
+        except DecodeError as error:
+            raise LinkLost(f"the peer does not answer in Kafka's protocol: {error}") from None
+        self._start += LENGTH_BYTES
         if size <= _INPUT_BYTES // 2:
             while self._end - self._start < size:
                 self._fill(deadline)

@@ -16,6 +16,7 @@ from headrace.wire import codec
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headrace.wire.source import carries_records
 
 API_VERSIONS_KEY = 18
 SOFTWARE_NAME = "headrace"
@@ -63,6 +64,11 @@ class Connection:
     def pending(self) -> int:
         """How many answers are still to come."""
         return len(self._pending)
+
+    @property
+    def awaits_records(self) -> bool:
+        """Whether the next response may hold record batches, which are views onto its frame."""
+        return bool(self._pending) and carries_records(self._pending[0].response)
 
     def opening(self) -> bytes:
         """The first frame of the dialogue: which versions does the node speak?"""

@@ -1,10 +1,12 @@
-"""Where do received bytes lie, and how many of them may be held at once?"""
+"""Receive buffers: where do received bytes lie, and how many of them may be held at once?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 SHARED_BYTES = 2 << 20
+FIRST_READ_BYTES = 256 << 10
+"""The most that is read before the size of a frame is known: with what the kernel touches beside it, this stays in a core's own cache."""
 _SPARE_BUFFERS = 4
 _MOST_LENT = 32
 """So many large buffers are lent at once; beyond that a connection's buffer follows the bytes that came (S96: 64 MiB)."""
@@ -14,15 +16,20 @@ class BufferPool:
     """One buffer that all connections receive into, and a few spares for those that had to keep it.
 
     A connection whose bytes were all used leaves the shared buffer to the next one. A connection that is left with a large part of a
-    frame takes the buffer away (`take`) and gives it back when the frame is done (`give_back`).
+    frame takes the buffer away (`take`) and gives it back when the frame is done (`give_back`): then it is the shared one again, because its
+    memory is still in the processor's cache.
     """
 
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self.size = size
         self._spare: list[bytearray] = []
         self._lent: set[int] = set()
-        self.shared = bytearray(size)
-        self.shared_view = memoryview(self.shared)
+        self._share(bytearray(size))
+
+    def _share(self, buffer: bytearray) -> None:
+        self.shared = buffer
+        self.shared_view = memoryview(buffer)
+        self.first_view = self.shared_view[:FIRST_READ_BYTES]
 
     @property
     def has_room(self) -> bool:
@@ -32,10 +39,15 @@ class BufferPool:
     def take(self) -> bytearray:
         """The shared buffer with what was just received in it; another one takes its place."""
         taken = self.shared
-        self.shared = self._another()
-        self.shared_view = memoryview(self.shared)
+        self._share(self._another())
         self._lent.add(id(taken))
         return taken
+
+    def leave(self, buffer: bytearray) -> None:
+        """Somebody keeps a buffer of the pool for good: it is no longer the pool's."""
+        if buffer is self.shared:
+            self._share(self._another())
+        self._lent.discard(id(buffer))
 
     def spare(self) -> bytearray:
         """A buffer of the shared one's size for a large frame of which a good part has arrived."""
@@ -47,12 +59,13 @@ class BufferPool:
         return self._spare.pop() if self._spare else bytearray(self.size)
 
     def give_back(self, buffer: bytearray) -> None:
-        """A buffer that is not needed any more; it is kept when it came from here and spares are few."""
+        """A buffer that is not needed any more; if it came from here the next bytes are received into it, and the other is kept when spares are few."""
         if id(buffer) not in self._lent:
             return
         self._lent.remove(id(buffer))
         if len(self._spare) < _SPARE_BUFFERS:
-            self._spare.append(buffer)
+            self._spare.append(self.shared)
+        self._share(buffer)
 
 
 class RequestMemory:

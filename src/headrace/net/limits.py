@@ -1,21 +1,24 @@
-"""How many connections may there be, and how long may each of them keep us waiting?"""
+"""Limits of connections: how many may there be, and how long may each of them keep us waiting?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
+from headrace.wire.headers import SMALLEST_REQUEST
+
 _UNLIMITED = 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Bounds of one listener's connections. Sizes are bytes, times milliseconds.
+    """Bounds of the connections of one listener, or of a node's links. Sizes are bytes, times milliseconds.
 
     A frame that has begun must be complete after `frame_timeout_ms` plus its size at `min_frame_bytes_per_s`; output that the peer
-    does not read is cut after `slow_reader_timeout_ms`.
+    does not read is cut after `slow_reader_timeout_ms`. With an empty `loopback_congestion_control` the machine's own choice is left.
     """
 
+    min_frame_bytes: int = SMALLEST_REQUEST
     max_frame_bytes: int = 104_857_600
     max_connections: int = 2_147_483_647
     max_connections_per_ip: int = 2_147_483_647
@@ -29,6 +32,7 @@ class ConnectionLimits:
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
+    loopback_congestion_control: str = ""
 
 
 class ConnectionCounter:

@@ -1,4 +1,4 @@
-"""Who is connected to one listener, and which of them has been silent or slow for too long?"""
+"""A listener: who is connected to it, and which of them has been silent or slow for too long?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
-from headrace.net.protocol import ServerConnection
+from headrace.net.server_connection import ServerConnection
 from headrace.net.spinning import Spinner
 
 _LOG = logging.getLogger("headrace.net")
@@ -51,6 +51,7 @@ class Listener:
         self.pool = shared.pool
         self.memory = shared.memory
         self.spinner = shared.spinner
+        self.served = shared.spinner.served
         self.counter = counter
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
@@ -75,10 +76,9 @@ class Listener:
         self.spinner.attach(self._loop.call_soon)
         self.turn_time = self._loop.time()
         self._server = await self._loop.create_server(
-            lambda: ServerConnection(self),
+            lambda: self._accepted(tls),
             host or None,
             port,
-            ssl=tls,
             backlog=max(self.limits.backlog, 128),
             reuse_address=True,
             start_serving=False,
@@ -103,7 +103,7 @@ class Listener:
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
-            connection.shut()
+            connection.end()
         if self._loop is not None:
             for _ in range(100):
                 if not self.connections:
@@ -112,6 +112,11 @@ class Listener:
             for connection in list(self.connections):
                 connection.abort("the node stops")
             await asyncio.sleep(0)
+
+    def _accepted(self, tls: ssl.SSLContext | None) -> asyncio.BufferedProtocol:
+        """What the event loop drives: the new connection, or the TLS stage before it."""
+        connection = ServerConnection(self, tls=tls)
+        return connection.tls or connection
 
     # --- its connections' calls ---
 
@@ -166,25 +171,30 @@ class Listener:
         """Close what kept us waiting too long (B3, S96, S97). `turn_time` is as coarse as the sweep."""
         assert self._loop is not None, "only an open listener sweeps"
         now = self.now()
-        limits = self.limits
         for connection in list(self.connections):
-            waited_ms = (now - connection.active_at) * 1000
-            if connection.is_closed:  # its last answers are still with the transport
-                if waited_ms > limits.slow_reader_timeout_ms:
-                    connection.abort("the peer does not read its answers")
-                continue
-            if connection.frame_since is not None and not connection.is_reading:
-                connection.frame_since = now  # it is us who do not read
-            elif connection.frame_since is not None:
-                allowed_ms = limits.frame_timeout_ms + connection.frame_size * 1000 / limits.min_frame_bytes_per_s
-                if (now - connection.frame_since) * 1000 > allowed_ms:
-                    connection.close(
-                        f"a request of {connection.frame_size} bytes was not complete after {allowed_ms / 1000:.0f} s"
-                    )
-                    continue
-            if connection.output_since is not None:
-                if (now - connection.output_since) * 1000 > limits.slow_reader_timeout_ms:
-                    connection.abort("the peer does not read its answers")
-            elif limits.idle_timeout_ms >= 0 and not connection.held and waited_ms > limits.idle_timeout_ms:
-                connection.shut()
+            self._check_patience(connection, now)
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    def _check_patience(self, connection: ServerConnection, now: float) -> None:
+        """Close one that kept us waiting too long for a frame's rest, for its reading, or for anything at all."""
+        limits = self.limits
+        waited_ms = (now - connection.active_at) * 1000
+        if connection.is_closed:  # its last answers are still with the transport
+            if waited_ms > limits.slow_reader_timeout_ms:
+                connection.abort("the peer does not read its answers")
+            return
+        if connection.frame_since is not None and not connection.is_reading:
+            connection.frame_since = now  # it is us who do not read
+        elif connection.frame_since is not None:
+            allowed_ms = limits.frame_timeout_ms + connection.frame_size * 1000 / limits.min_frame_bytes_per_s
+            if (now - connection.frame_since) * 1000 > allowed_ms:
+                what = f"a request of {connection.frame_size} bytes"
+                if connection.tls is not None and not connection.tls.is_open:
+                    what = "the TLS handshake"
+                connection.close(f"{what} was not complete after {allowed_ms / 1000:.0f} s")
+                return
+        if connection.output_since is not None:
+            if (now - connection.output_since) * 1000 > limits.slow_reader_timeout_ms:
+                connection.abort("the peer does not read its answers")
+        elif limits.idle_timeout_ms >= 0 and not connection.holds and waited_ms > limits.idle_timeout_ms:
+            connection.end()

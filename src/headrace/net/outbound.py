@@ -1,4 +1,4 @@
-"""How does this node ask other nodes, and how does each question end?
+"""Links to other nodes: how does this node send them requests, and how does each request end?
 
 There is one link for each address and purpose, made when it is first needed and again after it was lost, so no question waits behind
 those of another purpose (B-R28). A question ends once: with its answer, or with a `SendFailure`. Askers pace their own tries; a link
@@ -9,26 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from struct import Struct
-from typing import cast
 
 from headrace.client.connection import Connection, response_class
 from headrace.client.settings import ClientSettings
 from headrace.client.talk import Unsupported
 from headrace.core.errors import DecodeError, EncodeError, PeerError
 from headrace.core.peers import SendFailure
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.connection_core import ConnectionCore
 from headrace.net.dialling import connect
+from headrace.net.file_slices import Data
+from headrace.net.limits import ConnectionLimits
+from headrace.net.tls import TlsStage
+from headrace.wire.framing import SMALLEST_RESPONSE
 from headrace.wire.headers import framed_request
 from headrace.wire.schema import Message
 
 _LOG = logging.getLogger("headrace.net")
-_LENGTH = Struct(">i").unpack_from
 _SET_ID = Struct(">i").pack_into
 _ID_AT = 8
 _API_VERSIONS = 18
 _RECONNECT_FLOOR_S = 0.02
+_BUFFER_BYTES = 1 << 20
+"""Of the shared receive buffer: replication and snapshots come in pieces of up to a megabyte."""
+_COPIED_UP_TO_BYTES = 16 << 10
+"""Records of a response are kept beyond its handling: few are copied, many keep the buffer that they came in."""
 MAX_UNSENT_QUESTIONS = 10_000
 """More than so many for one link are refused with DISCONNECTED: its peer takes none."""
 
@@ -49,9 +58,11 @@ class _Question:
 class OutboundLinks:
     """The connections from this node to others. Lives on one event loop; `close` ends every question with DISCONNECTED."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        """`settings` say the client id, the longest wait for a connect and the biggest answer."""
+    def __init__(self, settings: ClientSettings, *, tls: ssl.SSLContext | None = None) -> None:
+        """`settings` say the client id, the longest wait for a connect and the biggest answer; with `tls` every link is secured by it."""
         self._settings = settings
+        self._tls = tls
+        self._shared: _LinkShared | None = None
         self._links: dict[Target, _Link] = {}
         self._passing: set[_Link] = set()
         self._is_closed = False
@@ -63,7 +74,7 @@ class OutboundLinks:
             return
         link = self._links.get(target)
         if link is None:
-            link = self._links[target] = _Link(target, self._settings)
+            link = self._links[target] = self._link(target)
         link.ask(request, timeout_ms, done)
 
     def ask_once(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
@@ -72,7 +83,7 @@ class OutboundLinks:
         if self._is_closed:
             loop.call_soon(done, SendFailure.DISCONNECTED)
             return
-        link = _Link(target, self._settings)
+        link = self._link(target)
         self._passing.add(link)
 
         def ended(outcome: Message | SendFailure) -> None:
@@ -82,6 +93,11 @@ class OutboundLinks:
 
         link.ask(request, timeout_ms, ended)
 
+    def _link(self, target: Target) -> _Link:
+        if self._shared is None:
+            self._shared = _LinkShared(self._settings, self._tls)
+        return _Link(target, self._shared)
+
     def close(self) -> None:
         """Close every connection."""
         self._is_closed = True
@@ -90,22 +106,85 @@ class OutboundLinks:
             link.drop(SendFailure.DISCONNECTED, "the node stops")
 
 
-class _Link(asyncio.Protocol):
+class _LinkShared:
+    """What the links of a node have in common; `headrace.net.connection_core.ConnectionShared`."""
+
+    def __init__(self, settings: ClientSettings, tls: ssl.SSLContext | None) -> None:
+        self.limits = ConnectionLimits(min_frame_bytes=SMALLEST_RESPONSE, max_frame_bytes=settings.max_frame_bytes)
+        self.pool = BufferPool(_BUFFER_BYTES)
+        self.memory = RequestMemory()
+        self.settings = settings
+        self.tls = tls
+        self.loop = asyncio.get_running_loop()
+        self.turn_time = 0.0
+
+    def now(self) -> float:
+        """Seconds on the loop's clock."""
+        return self.loop.time()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Let others have their turn first."""
+        self.loop.call_soon(callback)
+
+    def served(self) -> None:
+        """Nobody counts."""
+
+
+class _LinkConnection(ConnectionCore):
+    """One connection of a link: made, not accepted. Gives responses to the link, which reads them in place."""
+
+    def __init__(self, link: _Link, shared: _LinkShared, host: str) -> None:
+        context = shared.tls
+        super().__init__(
+            shared,
+            tls=None
+            if context is None
+            else lambda core: TlsStage(context, core, is_server=False, server_hostname=host),
+        )
+        self._link = link
+
+    def opened(self) -> None:
+        self.frame = self._frame
+        self._link.connected(self)
+
+    def _frame(self, view: memoryview) -> bool:
+        self._link.frame(view, self)
+        return False
+
+    def refuse(self, reason: str) -> None:
+        self._link.drop(SendFailure.DISCONNECTED, reason)
+        self.cut()
+
+    def failed(self, fault: Exception) -> None:
+        self.cut()
+        self._link.drop(SendFailure.DISCONNECTED, "an error inside the node")
+        raise fault
+
+    def lost(self, exc: Exception | None) -> None:
+        self._link.lost(self, exc)
+
+    def write(self, frame: Data) -> None:
+        """Send a request."""
+        self.pieces.append(frame)
+        self.flush()
+
+
+class _Link:
     """One connection, or the want of one.
 
     IDLE -> CONNECTING (`ask`) -> OPENING (connected: ApiVersions is asked) -> READY (what waited is sent) -> IDLE (`drop`)
     """
 
-    def __init__(self, target: Target, settings: ClientSettings) -> None:
+    def __init__(self, target: Target, shared: _LinkShared) -> None:
         self._target = target
-        self._settings = settings
-        self._loop = asyncio.get_running_loop()
-        self._dialogue = Connection(settings)
-        self._transport: asyncio.Transport | None = None
+        self._shared = shared
+        self._settings = shared.settings
+        self._loop = shared.loop
+        self._dialogue = Connection(shared.settings)
+        self._core: _LinkConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unsent: list[_Question] = []
         self._sent: dict[int, _Question] = {}
-        self._read = bytearray()
         self._next_connect_s = 0.0
 
     # --- questions ---
@@ -116,16 +195,16 @@ class _Link(asyncio.Protocol):
             self._loop.call_soon(done, SendFailure.DISCONNECTED)
             return
         question.timer = self._loop.call_later(timeout_ms / 1000, self._timed_out, question)
-        if self._transport is not None and self._dialogue.is_ready:
+        if self._core is not None and self._dialogue.is_ready:
             self._send(question)
             return
         self._unsent.append(question)
-        if self._transport is None and self._connecting is None:
+        if self._core is None and self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
 
     def _send(self, question: _Question) -> None:
         """Write it in the highest version that both sides know, or end it when there is none or none can say it."""
-        assert self._transport is not None, "sent on a connection"
+        assert self._core is not None, "sent on a connection"
         chosen = self._dialogue.choose(question.request)
         if isinstance(chosen, Unsupported):
             self._loop.call_soon(self._end, question, SendFailure.UNSUPPORTED_VERSION)
@@ -142,7 +221,7 @@ class _Link(asyncio.Protocol):
         correlation_id = self._dialogue.expect(response_class(type(message)), version, is_flexible=is_flexible)
         _SET_ID(frame, _ID_AT, correlation_id)
         self._sent[correlation_id] = question
-        self._transport.write(frame)
+        self._core.write(frame)
 
     def _end(self, question: _Question, outcome: Message | SendFailure) -> None:
         timer, question.timer = question.timer, None
@@ -158,7 +237,7 @@ class _Link(asyncio.Protocol):
             for correlation_id in [each for each, sent in self._sent.items() if sent is question]:
                 del self._sent[correlation_id]
         self._end(question, SendFailure.TIMED_OUT)
-        if self._transport is not None:
+        if self._core is not None:
             self.drop(SendFailure.DISCONNECTED, "a request timed out")
 
     # --- the connection ---
@@ -169,70 +248,63 @@ class _Link(asyncio.Protocol):
             await asyncio.sleep(wait_s)
         self._next_connect_s = self._loop.time() + _RECONNECT_FLOOR_S
         host, port, _ = self._target
-        failure = await connect(host, port, lambda: self, timeout_s=self._settings.connect_timeout_ms / 1000)
+
+        def protocol() -> asyncio.BaseProtocol:
+            made = _LinkConnection(self, self._shared, host)
+            return made.tls or made
+
+        failure = await connect(host, port, protocol, timeout_s=self._settings.connect_timeout_ms / 1000)
         self._connecting = None
         if failure is not None:
             self.drop(failure, f"no connection: {failure.value}")
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connected(self, core: _LinkConnection) -> None:
         """Connected: ask for the versions first."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's streams are none of asyncio's
+        self._core = core
         self._dialogue = Connection(self._settings)
-        self._read.clear()
-        self._transport.write(self._dialogue.opening())
+        core.write(self._dialogue.opening())
 
-    def data_received(self, data: bytes) -> None:
-        """Cut frames out of what came; bytes that are no answer end the connection (B29)."""
-        self._read += data
+    def frame(self, view: memoryview, core: _LinkConnection) -> None:
+        """A response. Bytes that are none end the connection (B29). Raises DecodeError."""
+        if core is not self._core:
+            return
+        if self._dialogue.awaits_records:
+            if len(view) > _COPIED_UP_TO_BYTES:
+                core.keep_frame()
+            else:
+                view = memoryview(bytearray(view))
         try:
-            while (frame := self._next_frame()) is not None:
-                self._frame(frame)
-        except (DecodeError, PeerError) as error:
-            self.drop(SendFailure.DISCONNECTED, str(error))
-
-    def _next_frame(self) -> bytearray | None:
-        if len(self._read) < 4:
-            return None
-        (size,) = _LENGTH(self._read)
-        if not 4 <= size <= self._settings.max_frame_bytes:
-            raise DecodeError(f"a frame of {size} bytes is no answer of Kafka's protocol")
-        if len(self._read) < 4 + size:
-            return None
-        frame = self._read[4 : 4 + size]
-        del self._read[: 4 + size]
-        return frame
-
-    def _frame(self, frame: bytearray) -> None:
-        found = self._dialogue.received(frame)
+            found = self._dialogue.received(view)
+        except PeerError as error:
+            raise DecodeError(str(error)) from None
         if isinstance(found, tuple):
             question = self._sent.pop(found[0], None)
             if question is not None:
                 self._end(question, found[1].response)
             return
-        assert self._transport is not None, "frames come on a connection"
         if found:
-            self._transport.write(found)
+            core.write(found)
         if self._dialogue.is_ready:
             unsent, self._unsent = self._unsent, []
             for question in unsent:
                 self._send(question)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lost(self, core: _LinkConnection, exc: Exception | None) -> None:
         """The peer closed or reset it."""
-        if self._transport is not None:
+        if core is self._core:
             self.drop(SendFailure.DISCONNECTED, str(exc or "the peer closed the connection"))
 
     def drop(self, failure: SendFailure, reason: str) -> None:
         """Close the connection, if there is one; every question on it ends with `failure`."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
+        core, self._core = self._core, None
+        if core is not None:
+            core.cut()
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
         going = [*self._sent.values(), *self._unsent]
         self._sent, self._unsent = {}, []
-        if going or transport is not None:
+        if going or core is not None:
             _LOG.debug("link to %s: %s", self, reason)
         for question in going:
             self._end(question, failure)

@@ -1,8 +1,9 @@
-"""How do replies reach a connection's socket at the least cost, and what happens when the peer does not read them?
+"""The output of one connection: how do answers reach its socket at the least cost, and what happens when the peer does not read them?
 
-A hot file: it runs once for the requests of one turn. Without TLS the bytes go straight to the socket (`direct`, a duplicate of the
-transport's descriptor), file bytes by `sendfile`; what the kernel does not take now goes when the socket is writable again. With TLS, and while a
-connection closes, they go through the transport.
+A hot file: it runs once for the requests of one turn. Bytes go straight to the socket (`_direct`: the transport's own descriptor), file bytes by
+`sendfile` unless TLS must seal them first; what the kernel does not take now goes when the socket is writable again. Bytes of files that are not in the
+page cache are read by a thread before they are sent, so that nobody waits for one connection's disk. While a connection closes, and where
+the process has no descriptor left to watch a socket with, what is left goes through the transport.
 """
 
 from __future__ import annotations
@@ -12,57 +13,95 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol
 
-from headrace.core.errors import StorageFault
-from headrace.net.ports import FileBytes, ReadableFile
+from headrace.core.holds import Hold
+from headrace.net.file_slices import PART_BYTES, ColdSlice, Data, Piece, SliceRest, Unreadable
 
-_FILE_PART_BYTES = 1 << 20
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
+_SEALED_AT_ONCE_BYTES = 256 << 10
+"""So much is read, sealed and handed on before the socket is asked for more room."""
 
-Data = bytes | bytearray | memoryview
-Piece = Data | FileBytes
+
+class Seal(Protocol):
+    """Makes TLS records of bytes; `headrace.net.tls.TlsStage` is the real one."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is over."""
+
+    def seal(self, data: Data) -> bytes:
+        """The records that carry `data`. Raises OSError."""
+
+    def say_goodbye(self) -> bytes:
+        """The last record; empty when there is none to send."""
 
 
 class Output:
-    """What is still to be sent on one connection. Driven by `headrace.net.protocol.ServerConnection`.
+    """What is still to be sent on one connection. Driven by `headrace.net.connection_core.ConnectionCore`.
 
-    States: open -> full (`is_full`, the kernel or the transport takes no more; `since` is when it last took something, in seconds of `now`)
-    -> open again, which `drained` is told. `broken` is told when stored bytes could not be read.
+    `holds` are the connection's: `Hold.OUTPUT` is among them while the kernel or the transport takes no more (`since` is when it last took something, in seconds
+    of `now`), `Hold.DISK` while a thread reads bytes of a file; `drained` is told when they are gone. `broken` is told when stored bytes could not be read.
     """
+
+    __slots__ = (
+        "_broken",
+        "_direct",
+        "_drained",
+        "_holds",
+        "_loop",
+        "_now",
+        "_seal",
+        "_sealed",
+        "_transport",
+        "_waiting",
+        "_watched",
+        "since",
+    )
 
     def __init__(
         self,
         transport: asyncio.Transport,
+        holds: set[Hold],
         *,
         now: Callable[[], float],
         drained: Callable[[], None],
         broken: Callable[[], None],
+        seal: Seal | None = None,
     ) -> None:
         self._transport = transport
+        self._holds = holds
         self._now = now
         self._drained = drained
         self._broken = broken
+        self._seal = seal
+        self._sealed: deque[Data] = deque()
         self._waiting: deque[Piece] = deque()
-        self._direct: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.is_full = False
+        self._watched: socket.socket | None = None
         self.since: float | None = None
-        if transport.get_extra_info("ssl_object") is None:
-            plain = transport.get_extra_info("socket")
-            self._direct = None if plain is None else _second_way(plain)
+        plain = transport.get_extra_info("socket")
+        self._direct = None if plain is None else _Borrowed(fileno=plain.fileno())
+
+    def use_congestion_control(self, name: str) -> None:
+        """Between two processes of one machine, use this congestion control (`headrace.loopback.congestion.control`).
+
+        One that paces (BBR) sets a timer for each packet, and settles on a fraction of the speed for as long as a connection lives, by chance.
+        """
+        option, direct = getattr(socket, "TCP_CONGESTION", None), self._direct
+        try:
+            if option is not None and direct is not None and direct.getpeername()[0] == direct.getsockname()[0]:
+                direct.setsockopt(socket.IPPROTO_TCP, option, name.encode())
+        except OSError:
+            return  # it is only about speed
 
     def send(self, pieces: list[Piece]) -> None:
         """Send the pieces in order, behind what waits."""
-        waiting = self._waiting
-        if waiting or self.is_full:
+        waiting, direct = self._waiting, self._direct
+        if waiting or direct is None or self._seal is not None or Hold.OUTPUT in self._holds:
             waiting.extend(pieces)
-            return
-        direct = self._direct
-        if direct is None:
-            waiting.extend(pieces)
-            self._pump()
+            self.go_on()
             return
         try:
             data = b"".join(pieces)  # type: ignore[arg-type] # fails, cheaply, when there is a slice of a file among them
@@ -78,162 +117,200 @@ class Output:
             waiting.append(memoryview(data)[done:])
             self._send_waiting()
 
+    def send_sealed(self, records: bytes) -> None:
+        """Send records that TLS made by itself (a handshake, an alert), behind those that are on their way."""
+        self._sealed.append(records)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Send what can be sent now."""
+        if Hold.OUTPUT in self._holds or Hold.DISK in self._holds:
+            return
+        if self._direct is None:
+            self._pump()
+        else:
+            self._send_waiting()
+
     # --- straight to the socket ---
 
     def _send_waiting(self) -> None:
         """Give the kernel what it takes, and go on when it takes more."""
         direct = self._direct
-        assert direct is not None, "only used without TLS"
+        assert direct is not None, "only used while there is one"
         try:
-            _push(direct, self._waiting)
+            if self._seal is None:
+                _push(direct, self._waiting)
+            else:
+                self._push_sealed(direct, self._seal)
         except BlockingIOError:
             self._watch(direct)
-        except _Unreadable:
+        except ColdSlice as cold:
+            self._fetch(cold.rest)
+        except Unreadable:
             self._broken()
         except OSError:
             self._leave_direct()  # the transport meets the same error, and says what becomes of the connection
             self._pump()
 
+    def _push_sealed(self, direct: socket.socket, seal: Seal) -> None:
+        """The same through TLS: what was sealed goes first, and no more is sealed than the socket takes."""
+        sealed, waiting = self._sealed, self._waiting
+        while True:
+            while sealed:
+                done = direct.send(sealed[0])
+                if done < len(sealed[0]):
+                    sealed[0] = memoryview(sealed[0])[done:]
+                else:
+                    sealed.popleft()
+            if not waiting or not seal.is_open:
+                return
+            sealed.append(seal.seal(_take_part(waiting)))
+
     def _watch(self, direct: socket.socket) -> None:
+        """Go on when the socket is writable. A loop watches no descriptor of a transport, so this takes a second one for as long as it lasts."""
         self.since = self._now()
-        if not self.is_full:
-            self.is_full = True
-            self._loop = asyncio.get_running_loop()
-            self._loop.add_writer(direct.fileno(), self._writable)
+        if self._watched is not None:
+            return
+        try:
+            self._watched = direct.dup()
+        except OSError:
+            self.since = None
+            self._leave_direct()
+            self._pump()
+            return
+        self._holds.add(Hold.OUTPUT)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_writer(self._watched.fileno(), self._writable)
 
     def _writable(self) -> None:
         self._send_waiting()
-        if self._waiting or not self.is_full:
+        if self._watched is None or self._waiting or self._sealed:
+            if Hold.DISK in self._holds:
+                self._unwatch()
             return
         self._unwatch()
         self._drained()
 
     def _unwatch(self) -> None:
-        self.is_full = False
+        self._holds.discard(Hold.OUTPUT)
         self.since = None
         loop, self._loop = self._loop, None
-        if loop is not None and self._direct is not None:
-            loop.remove_writer(self._direct.fileno())
+        watched, self._watched = self._watched, None
+        if loop is not None and watched is not None:
+            loop.remove_writer(watched.fileno())
+            watched.close()
 
     def _leave_direct(self) -> None:
-        if self._loop is not None:
-            self._unwatch()
+        self._unwatch()
         direct, self._direct = self._direct, None
         if direct is not None:
-            direct.close()
+            direct.detach()
+
+    # --- bytes that are not in the page cache ---
+
+    def _fetch(self, rest: SliceRest) -> None:
+        """Have a thread wait for the disk; then go on."""
+        self._holds.add(Hold.DISK)
+        fetching = asyncio.get_running_loop().run_in_executor(None, rest.fetch)
+        fetching.add_done_callback(lambda done: self._fetched(rest, done))
+
+    def _fetched(self, rest: SliceRest, fetching: asyncio.Future[bool]) -> None:
+        """The bytes are there, or cannot be read; unless the connection has gone meanwhile."""
+        self._holds.discard(Hold.DISK)
+        if not self._waiting or self._waiting[0] is not rest or fetching.cancelled():
+            return
+        if not fetching.result():
+            self._waiting.clear()
+            self._broken()
+            return
+        rest.fetched()
+        self.go_on()
+        if not self._waiting and not self._sealed and not self._holds & {Hold.DISK, Hold.OUTPUT}:
+            self._drained()
 
     # --- through the transport ---
 
     def transport_is_full(self) -> None:
         """The transport holds as much as it may."""
-        self.is_full = True
+        self._holds.add(Hold.OUTPUT)
         self.since = self._now()
 
     def transport_has_room(self) -> None:
         """The transport takes bytes again."""
-        self.is_full = False
+        self._holds.discard(Hold.OUTPUT)
         self.since = None
         self._pump()
-        if not self.is_full:
+        if Hold.OUTPUT not in self._holds:
             self._drained()
 
     def _pump(self) -> None:
         """Hand the transport what waits while it has room. File bytes are read a part at a time."""
-        waiting = self._waiting
-        while waiting and not self.is_full:
-            piece = waiting[0]
-            if isinstance(piece, bytes | bytearray | memoryview):
-                waiting.popleft()
-                self._transport.write(piece)
-                continue
-            try:
-                chunk, rest = _read_part(piece)
-            except _Unreadable:
-                waiting.clear()
-                self._broken()
-                return
-            if rest is None:
-                waiting.popleft()
-            else:
-                waiting[0] = rest
-            self._transport.write(chunk)
+        waiting, sealed, seal = self._waiting, self._sealed, self._seal
+        try:
+            while Hold.OUTPUT not in self._holds:
+                if sealed:
+                    self._transport.write(sealed.popleft())
+                elif not waiting or (seal is not None and not seal.is_open):
+                    return
+                else:
+                    part = _take_part(waiting)
+                    self._transport.write(part if seal is None else seal.seal(part))
+        except ColdSlice as cold:
+            self._fetch(cold.rest)
+        except (Unreadable, OSError):
+            waiting.clear()
+            self._broken()
 
     # --- the end ---
 
     def finish(self) -> None:
         """The connection closes: the transport gets what is left, as far as it has room, and sends it before it closes."""
         self._leave_direct()
+        if Hold.DISK in self._holds:
+            self._waiting.clear()  # a connection that closes waits for no disk
         self._pump()
+        if self._seal is not None and not self._waiting and (goodbye := self._seal.say_goodbye()):
+            self._transport.write(goodbye)
 
     def drop(self) -> None:
         """Nothing more is sent."""
         self._waiting.clear()
+        self._sealed.clear()
         self._leave_direct()
 
 
-class _Unreadable(Exception):
-    """Stored bytes could not be read."""
+class _Borrowed(socket.socket):
+    """The transport's own socket, without a descriptor more: whoever borrowed it never closes it."""
 
-
-class _Rest:
-    """What is still to be sent of a slice of a file."""
-
-    __slots__ = ("file", "position", "size")
-
-    def __init__(self, part: FileBytes, done: int) -> None:
-        self.file: ReadableFile | None = part.file
-        self.position = part.position + done
-        self.size = part.size - done
-
-
-def _second_way(plain: socket.socket) -> socket.socket | None:
-    """Another descriptor of a connection; None when the process may have no more of them."""
-    try:
-        direct = socket.socket(fileno=os.dup(plain.fileno()))
-    except OSError:
-        return None
-    _do_not_pace_locally(direct)
-    return direct
-
-
-def _do_not_pace_locally(connection: socket.socket) -> None:
-    """Between two processes of one machine, take the plainest congestion control, which every Linux has and allows.
-
-    One that paces (BBR) sets a timer for each packet, and settles on a fraction of the speed for as long as a connection lives, by chance.
-    """
-    option = getattr(socket, "TCP_CONGESTION", None)
-    try:
-        if option is not None and connection.getpeername()[0] == connection.getsockname()[0]:
-            connection.setsockopt(socket.IPPROTO_TCP, option, b"reno")
-    except OSError:
-        return  # it is only about speed
+    def __del__(self) -> None:
+        self.detach()
 
 
 def _push(direct: socket.socket, waiting: deque[Piece]) -> None:
-    """Send and remove what waits. Raises BlockingIOError when the kernel takes no more, OSError, or _Unreadable.
+    """Send and remove what waits. Raises BlockingIOError when the kernel takes no more, OSError, ColdSlice or Unreadable.
 
     Bytes before a slice of a file travel in one packet with it, and those behind it with its last one: a reader is woken once.
     """
     is_corked = False
     try:
         while waiting:
-            _join_first(waiting)
-            piece = waiting[0]
+            piece = _join_first(waiting)
             has_more = len(waiting) > 1
-            if isinstance(piece, bytes | bytearray | memoryview):
+            if isinstance(piece, SliceRest):
+                size = piece.look()
+                if (has_more or size < piece.size) and not is_corked:
+                    direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+                    is_corked = True
+                done = os.sendfile(direct.fileno(), piece.descriptor, piece.position, size)
+                if not done:
+                    raise Unreadable
+                piece.advance(done)
+                if piece.size:
+                    continue
+            else:
                 done = direct.send(piece, socket.MSG_MORE if has_more else 0)
                 if done < len(piece):
                     waiting[0] = memoryview(piece)[done:]
-                    continue
-            else:
-                if has_more and not is_corked:
-                    direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-                    is_corked = True
-                done = os.sendfile(direct.fileno(), _descriptor(piece), piece.position, piece.size)
-                if done < piece.size:
-                    if not done:
-                        raise _Unreadable
-                    waiting[0] = _Rest(piece, done)
                     continue
             waiting.popleft()
     finally:
@@ -241,41 +318,44 @@ def _push(direct: socket.socket, waiting: deque[Piece]) -> None:
             direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
 
-def _join_first(waiting: deque[Piece]) -> None:
-    """Make one piece of the bytes and small slices at the front."""
+def _join_first(waiting: deque[Piece]) -> Data | SliceRest:
+    """The first piece, after the bytes and small slices at the front were made one. Raises ColdSlice, Unreadable."""
     parts: list[Data] = []
     while waiting:
         piece = waiting[0]
-        if not isinstance(piece, bytes | bytearray | memoryview):
-            if piece.size > _COPY_UP_TO_BYTES and _descriptor(piece) >= 0:
+        if isinstance(piece, bytes | bytearray | memoryview):
+            parts.append(piece)
+        else:
+            if not isinstance(piece, SliceRest):
+                piece = waiting[0] = SliceRest(piece)
+            if piece.size > _COPY_UP_TO_BYTES and piece.descriptor >= 0:
                 break
-            piece, rest = _read_part(piece)
-            if rest is not None:
-                waiting[0] = rest
-                parts.append(piece)
+            try:
+                parts.append(piece.take(PART_BYTES))
+            except ColdSlice:
+                if parts:
+                    break
+                raise
+            if piece.size:
                 break
         waiting.popleft()
-        parts.append(piece)
     if parts:
         waiting.appendleft(parts[0] if len(parts) == 1 else b"".join(parts))
+    first = waiting[0]
+    assert isinstance(first, bytes | bytearray | memoryview | SliceRest), "slices are looked at above"
+    return first
 
 
-def _descriptor(piece: FileBytes) -> int:
-    """The descriptor of the slice's file, -1 if it has none."""
-    found: int = getattr(piece.file, "fd", -1)
-    return found
-
-
-def _read_part(piece: FileBytes) -> tuple[bytes, FileBytes | None]:
-    """The next bytes of a slice, and what is left of it. Raises _Unreadable."""
-    file = piece.file
-    size = min(piece.size, _FILE_PART_BYTES)
-    if file is None:
-        raise _Unreadable
-    try:
-        part = file.pread(size, piece.position)
-    except StorageFault:
-        raise _Unreadable from None
-    if len(part) != size:
-        raise _Unreadable
-    return part, cast("FileBytes", _Rest(piece, size)) if size < piece.size else None
+def _take_part(waiting: deque[Piece]) -> Data:
+    """The next bytes, read from their file if they lie in one; not too many at once. Raises ColdSlice, Unreadable."""
+    piece = _join_first(waiting)
+    if isinstance(piece, SliceRest):
+        part: Data = piece.take(_SEALED_AT_ONCE_BYTES)
+        if not piece.size:
+            waiting.popleft()
+        return part
+    if len(piece) <= _SEALED_AT_ONCE_BYTES:
+        waiting.popleft()
+        return piece
+    waiting[0] = memoryview(piece)[_SEALED_AT_ONCE_BYTES:]
+    return memoryview(piece)[:_SEALED_AT_ONCE_BYTES]

@@ -1,9 +1,10 @@
-"""What does a connection's socket side ask of the side that understands requests, and the other way round?"""
+"""Ports of a connection: what does its socket side ask of the side that understands requests, and the other way round?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
+
+from headrace.core.holds import Hold
 
 
 class ReadableFile(Protocol):
@@ -42,21 +43,21 @@ class FrameHandler(Protocol):
 class ConnectionOut(Protocol):
     """The socket side of one connection.
 
-    While `held` is true no further frame is delivered; `resume` has held frames delivered. Pieces appended to `pieces` leave in order after the
+    While there is a reason in `holds` no further frame is delivered. Pieces appended to `pieces` leave in order after the
     running `frame` call; outside of one, `flush` sends them.
     """
 
-    held: bool
+    holds: set[Hold]
     pieces: list[bytes | bytearray | memoryview | FileBytes]
+
+    def hold(self, reason: Hold) -> None:
+        """Deliver no further frame while this reason lasts."""
+
+    def release(self, reason: Hold) -> None:
+        """This reason is gone: deliver frames that were held back, unless another one lasts."""
 
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
-    def resume(self) -> None:
-        """Deliver frames that were held back."""
-
     def close(self, reason: str) -> None:
         """Close the connection; `reason` is logged."""
-
-
-HandlerFactory = Callable[["ConnectionOut", str, int], FrameHandler]

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Any, Protocol
 
 from headrace.core.errors import DecodeError, EncodeError
+from headrace.core.holds import Hold
 from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
 from headrace.rpc.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
@@ -29,14 +30,17 @@ _FIRST_WITH_SOFTWARE = 3
 class Output(Protocol):
     """The socket side of the connection; see `headrace.net.ports.ConnectionOut`."""
 
-    held: bool
+    holds: set[Hold]
     pieces: list[Any]
 
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
-    def resume(self) -> None:
-        """Deliver frames that were held back."""
+    def hold(self, reason: Hold) -> None:
+        """Deliver no further frame while this reason lasts."""
+
+    def release(self, reason: Hold) -> None:
+        """This reason is gone: deliver frames that were held back, unless another one lasts."""
 
     def close(self, reason: str) -> None:
         """Close the connection; `reason` is logged."""
@@ -94,7 +98,7 @@ class _Hot:
 
 
 class Connection:
-    """One connection's requests and replies. Driven by `net.protocol` (`frame`, `closed`) and by deferred replies.
+    """One connection's requests and replies. Driven by `net.connection_core` (`frame`, `closed`) and by deferred replies.
 
     Requests are handled in order and one at a time, as Kafka does, but for Produce and Envelope: a produce that waits for its replicas, or
     a client's request that waits for its commit, does not hold back the next request. Replies always leave in the order of the requests (B-W07).
@@ -235,7 +239,7 @@ class Connection:
         slot = _Slot(row, version, correlation_id, flexible=flexible)
         self._slots.append(slot)
         if not row.is_pipelined or len(self._slots) >= self._surface.max_in_flight:
-            self._out.held = True
+            self._out.hold(Hold.REPLY)
         if not isinstance(result, Deferred):
             slot.reply = result
             return
@@ -254,8 +258,8 @@ class Connection:
             assert first.reply is not None, "the loop's condition"
             self._write(first.row, first.version, first.correlation_id, first.reply, flexible=first.flexible)
         self._out.flush()
-        if self._out.held and not slots:
-            self._out.resume()
+        if not slots and Hold.REPLY in self._out.holds:
+            self._out.release(Hold.REPLY)
 
     def _write(self, row: ApiRow, version: int, correlation_id: int, reply: AnyReply, *, flexible: bool) -> None:
         """Encode one reply into the output."""

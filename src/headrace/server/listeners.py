@@ -19,7 +19,7 @@ from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
-from headrace.net.protocol import ServerConnection
+from headrace.net.server_connection import ServerConnection
 from headrace.net.spinning import Spinner
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface

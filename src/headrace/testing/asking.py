@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-import struct
 from typing import Any, Final
 
 from headrace.wire.codec import decode
+from headrace.wire.framing import LENGTH_BYTES, SMALLEST_RESPONSE, frame_length
 from headrace.wire.headers import framed_request, parse_response_header
 from headrace.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -17,7 +17,7 @@ from headrace.wire.schema import Message
 from headrace.wire.versions import response_class
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-_LENGTH = struct.Struct(">i")
+_LARGEST_RESPONSE: Final = 100 << 20
 
 
 def ask(host: str, port: int, request: Message, version: int, *, timeout_s: float = 10.0) -> Any:
@@ -25,8 +25,8 @@ def ask(host: str, port: int, request: Message, version: int, *, timeout_s: floa
     key = type(request).SCHEMA.api_key
     with socket.create_connection((host, port), timeout_s) as connection:
         connection.sendall(framed_request(request, version, correlation_id=1, client_id="headrace-testing"))
-        (size,) = _LENGTH.unpack(_exactly(connection, 4))
-        frame = _exactly(connection, size)
+        length = frame_length(_exactly(connection, LENGTH_BYTES), smallest=SMALLEST_RESPONSE, largest=_LARGEST_RESPONSE)
+        frame = _exactly(connection, length)
     _, start = parse_response_header(frame, api_key=key, api_version=version)
     return decode(response_class(key), frame[start:], version)
 

@@ -1,7 +1,7 @@
-"""Where does one message end on a stream, however the stream is sliced?
+"""Frames of a stream: where does one message end, however the stream is sliced?
 
 A frame is a length of four bytes, signed, and as many bytes. Lengths are checked before any of the frame is kept, and no
-more is ever kept than has come. Source: B1, B-W01.
+more is ever kept than has come. Source: B1, B-W01. Sockets of a node cut frames in place (`headrace.net.connection_core`), by the same `frame_length`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from headrace.wire.headers import SMALLEST_REQUEST
 
 _LENGTH = struct.Struct(">i")
 
+LENGTH_BYTES: Final = 4
+"""Bytes of a frame's length, which it does not count."""
+
 SMALLEST_RESPONSE: Final = 4
 """Bytes: a correlation id."""
 
@@ -24,6 +27,13 @@ def check_frame_length(length: int, *, smallest: int, largest: int) -> None:
         raise DecodeError(f"a frame of {length} bytes is too short")
     if length > largest:
         raise DecodeError(f"a frame of {length} bytes is above the limit of {largest}")
+
+
+def frame_length(buffer: bytes | bytearray | memoryview, position: int = 0, *, smallest: int, largest: int) -> int:
+    """The length that stands at `position`, in bytes, checked. Raises DecodeError."""
+    length: int = _LENGTH.unpack_from(buffer, position)[0]
+    check_frame_length(length, smallest=smallest, largest=largest)
+    return length
 
 
 def framed(body: bytes | bytearray | memoryview) -> bytes:
@@ -59,9 +69,7 @@ class FrameReader:
                 found.append(memoryview(self._kept)[_LENGTH.size :])
                 self._kept = bytearray()
         while len(rest) >= _LENGTH.size:
-            size = _LENGTH.unpack_from(rest)[0]
-            check_frame_length(size, smallest=self._smallest, largest=self._largest)
-            end = _LENGTH.size + size
+            end = _LENGTH.size + frame_length(rest, smallest=self._smallest, largest=self._largest)
             if end > len(rest):
                 break
             found.append(rest[_LENGTH.size : end])
@@ -75,9 +83,7 @@ class FrameReader:
         """How many bytes to collect next: the length, or the frame with its length."""
         if len(self._kept) < _LENGTH.size:
             return _LENGTH.size
-        size: int = _LENGTH.unpack_from(self._kept)[0]
-        check_frame_length(size, smallest=self._smallest, largest=self._largest)
-        return _LENGTH.size + size
+        return _LENGTH.size + frame_length(self._kept, smallest=self._smallest, largest=self._largest)
 
     def _keep(self, part: memoryview) -> int:
         self._kept += part

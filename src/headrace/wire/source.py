@@ -143,12 +143,23 @@ class Layout:
 
     def has_records(self) -> bool:
         """Whether the message carries record batches, which are never copied."""
-        return _has_records(self.message)
+        return carries_records(self.message)
+
+
+def carries_records(cls: type[Struct]) -> bool:
+    """Whether a message or a part of one has fields of type `records`, which are views onto what it was decoded from."""
+    known = _with_records.get(cls)
+    if known is None:
+        known = _with_records[cls] = _has_records(cls)
+    return known
+
+
+_with_records: dict[type[Struct], bool] = {}
 
 
 def _has_records(cls: type[Struct]) -> bool:
     return any(
-        spec.kind == "records" or (spec.struct is not None and _has_records(spec.struct)) for spec in fields_of(cls)
+        spec.kind == "records" or (spec.struct is not None and carries_records(spec.struct)) for spec in fields_of(cls)
     )
 
 

@@ -140,7 +140,7 @@ def test_replies_keep_the_order_of_pipelined_requests() -> None:
     client.send(produce_request("kept", batch(b"a")), 9)
     client.send(produce_request("kept", batch(b"b"), acks=1), 9)
     assert client.answers() == []
-    assert not client.outbox.held
+    assert not client.outbox.holds
     Client(bench).ask(follower_fetch(topic_id, 1), 15)
     assert [produced(answer) for answer in client.answers()] == [(0, 0), (0, 1)]
 
@@ -151,12 +151,12 @@ def test_the_number_of_waiting_produces_is_bounded() -> None:
     topic_id = bench.topic("kept", replicas=(1, 2))
     client = Client(bench, max_in_flight=3)
     for number in range(3):
-        assert not client.outbox.held
+        assert not client.outbox.holds
         client.send(produce_request("kept", batch(b"%d" % number)), 9)
-    assert client.outbox.held
+    assert client.outbox.holds
     Client(bench).ask(follower_fetch(topic_id, 3), 15)
     assert len(client.answers()) == 3
-    assert not client.outbox.held
+    assert not client.outbox.holds
 
 
 def test_a_waiting_fetch_holds_back_the_next_request() -> None:
@@ -165,7 +165,7 @@ def test_a_waiting_fetch_holds_back_the_next_request() -> None:
     bench.topic("quiet")
     client = Client(bench)
     client.send(fetch_request("quiet", max_wait_ms=500), 11)
-    assert client.outbox.held
+    assert client.outbox.holds
     bench.advance(500)
     assert len(client.answers()) == 1
     assert client.outbox.resumed == 1

@@ -16,9 +16,29 @@ def test_a_taken_buffer_keeps_its_bytes_and_another_takes_its_place() -> None:
     taken = pool.take()
     assert taken[:4] == b"abcd"
     assert pool.shared is not taken
+
+
+def test_the_next_bytes_go_where_the_last_were() -> None:
+    """What was given back is still in the processor's cache: one buffer serves a stream of requests."""
+    pool = BufferPool(size=16)
+    taken = pool.take()
+    other = pool.shared
     pool.give_back(taken)
-    assert pool.take() is not taken
     assert pool.shared is taken
+    assert pool.take() is taken
+    assert pool.shared is other
+
+
+def test_a_buffer_that_somebody_keeps_is_the_pools_no_more() -> None:
+    """A response's records lie in it for as long as they are used."""
+    pool = BufferPool(size=16)
+    kept = pool.shared
+    pool.leave(kept)
+    assert pool.shared is not kept
+    lent = pool.take()
+    pool.leave(lent)
+    pool.give_back(lent)
+    assert pool.take() is not lent
 
 
 def test_few_spare_buffers_are_kept() -> None:

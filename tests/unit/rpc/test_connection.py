@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.core.holds import Hold
 from headrace.rpc.apis import API_TABLE, ApiRow, row_of
 from headrace.rpc.connection import Connection, Surface
 from headrace.rpc.context import RequestContext
@@ -28,16 +29,20 @@ class Out:
     """The socket side: remembers."""
 
     def __init__(self) -> None:
-        self.held = False
+        self.holds: set[Hold] = set()
         self.pieces: list[Any] = []
         self.closed: list[str] = []
 
     def flush(self) -> None:
         """Everything is in `pieces`."""
 
-    def resume(self) -> None:
+    def hold(self, reason: Hold) -> None:
+        """Deliver no more."""
+        self.holds.add(reason)
+
+    def release(self, reason: Hold) -> None:
         """Deliver again."""
-        self.held = False
+        self.holds.discard(reason)
 
     def close(self, reason: str) -> None:
         """Remember why."""
@@ -75,7 +80,7 @@ class Setting:
 
     def is_held(self) -> bool:
         """Whether no further request is taken in."""
-        return self.out.held
+        return Hold.REPLY in self.out.holds
 
     def ask(self, row: ApiRow, correlation_id: int) -> bool:
         """A request arrives."""

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from headrace.core.holds import Hold
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionLimits
 from headrace.net.ports import FrameHandler
-from headrace.net.protocol import ServerConnection
-from headrace.net.spinning import Spinner
+from headrace.net.server_connection import ServerConnection
 
 
 class Wire(asyncio.Transport):
@@ -62,7 +62,6 @@ class Hub:
         self.memory = RequestMemory()
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
-        self.spinner = Spinner()
         self.turns: list[Callable[[], None]] = []
         self.wait_s = 0.0
         self._handler = handler
@@ -74,6 +73,9 @@ class Hub:
     def soon(self, callback: Callable[[], None]) -> None:
         """In the next turn."""
         self.turns.append(callback)
+
+    def served(self) -> None:
+        """Nobody counts."""
 
     def later(self, wait_s: float, callback: Callable[[], None]) -> None:
         """Nothing waits here."""
@@ -180,7 +182,7 @@ def test_a_connection_that_waits_its_turn_is_not_read() -> None:
     for turn in hub.turns:
         turn()
     assert not wire.is_reading()
-    connection.resume()
+    connection.release(Hold.ADMISSION)
     assert wire.is_reading()
 
 
@@ -218,7 +220,7 @@ def test_nobody_starves_behind_requests_that_are_held_back() -> None:
     for connection, wire in zip(connections, wires, strict=True):
         connection.connection_made(wire)
     waiting, other, third = connections
-    waiting.held = True
+    waiting.hold(Hold.REPLY)
     receive(waiting, frame(200) * 2)
     assert hub.memory.is_exhausted
     assert [wire.is_reading() for wire in wires] == [False, True, True]
@@ -298,4 +300,103 @@ def test_memory_is_counted_as_it_is_taken() -> None:
     receive(connection, data[:40_000])
     assert hub.memory.held == hub.pool.size
     receive(connection, data[40_000:])
+    assert hub.memory.held == 0
+
+
+def run_turns(hub: Hub) -> None:
+    """The next turn of the loop."""
+    turns, hub.turns = hub.turns, []
+    for turn in turns:
+        turn()
+
+
+def test_a_connection_is_read_when_the_last_reason_against_it_is_gone() -> None:
+    """A reply that is waited for and a quota end in any order; one of them alone keeps the next request back."""
+    handler = Frames()
+    connection, hub, wire = connect(handler)
+    connection.hold(Hold.REPLY)
+    connection.hold(Hold.QUOTA)
+    receive(connection, frame(10))
+    for reason, seen in ((Hold.REPLY, 0), (Hold.QUOTA, 1)):
+        connection.release(reason)
+        run_turns(hub)
+        assert (len(handler.seen), wire.is_reading()) == (seen, bool(seen))
+
+
+def test_memory_that_is_short_does_not_hold_back_what_has_come() -> None:
+    """inv:M1: a request that is there makes room when it is handled, however little there is."""
+    handler = Frames()
+    connection, hub, _ = connect(handler)
+    hub.memory.limit = 100
+    connection.hold(Hold.REPLY)
+    receive(connection, frame(200) + frame(200)[:50])
+    connection.holds.add(Hold.MEMORY)
+    connection.release(Hold.REPLY)
+    run_turns(hub)
+    assert len(handler.seen) == 1
+
+
+def test_a_large_frame_is_read_to_its_end_and_no_further() -> None:
+    """Nothing of the next request must be moved out of its way: a stream of them is received into one buffer, from its start."""
+    handler = Frames()
+    connection, hub, _ = connect(handler)
+    data = frame(900_000)
+    buffer = hub.pool.shared
+    for number in range(3):
+        view = connection.get_buffer(-1)
+        assert view.obj is buffer
+        first = 200_000 if number == 0 else 300_000
+        view[:first] = data[:first]
+        connection.buffer_updated(first)
+        rest = connection.get_buffer(-1)
+        assert len(rest) == len(data) - first
+        rest[:] = data[first:]
+        connection.buffer_updated(len(rest))
+        assert hub.memory.held == 0
+        assert len(connection.get_buffer(-1)) == len(data)
+    assert handler.seen == [data[4:]] * 3
+
+
+def test_a_small_request_after_a_large_one_is_served() -> None:
+    """What was expected was the size of the last one; anything may come."""
+    handler = Frames()
+    connection, _, _ = connect(handler)
+    receive(connection, frame(900_000))
+    receive(connection, frame(20) * 3 + frame(400_000)[:100])
+    receive(connection, frame(400_000)[100:])
+    assert [len(each) for each in handler.seen] == [900_000, 20, 20, 20, 400_000]
+
+
+class Keeping:
+    """Keeps views of the frames."""
+
+    def __init__(self) -> None:
+        self.connection: ServerConnection | None = None
+        self.kept: list[memoryview] = []
+
+    def frame(self, view: memoryview) -> bool:
+        """Keep it as it is."""
+        assert self.connection is not None
+        self.connection.keep_frame()
+        self.kept.append(view)
+        return False
+
+    def closed(self) -> None:
+        """Nothing to do."""
+
+
+def test_a_frame_that_is_kept_is_not_written_over() -> None:
+    """Records of a response are used where they came: its buffer is not received into again, whether it was the shared one or the connection's own."""
+    handler = Keeping()
+    hub = Hub(handler)
+    connection = handler.connection = ServerConnection(hub)
+    connection.connection_made(Wire())
+    receive(connection, frame(20, b"a") + frame(20, b"b")[:10])
+    receive(connection, frame(20, b"b")[10:])
+    receive(connection, frame(90_000, b"c")[:50_000])
+    receive(connection, frame(90_000, b"c")[50_000:] + frame(20, b"d"))
+    receive(connection, frame(20, b"e"))
+    assert [bytes(view) for view in handler.kept] == [
+        b"a" * 20, b"b" * 20, b"c" * 90_000, b"d" * 20, b"e" * 20,
+    ]  # fmt: skip
     assert hub.memory.held == 0

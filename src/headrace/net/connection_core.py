@@ -1,0 +1,417 @@
+"""The core of every connection, accepted or made: bytes on a socket become whole frames, and pieces become bytes.
+
+This is a hot file: what runs once a request is written for speed (see `benchmarks/wire_load.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+from typing import Protocol, cast
+
+from headrace.core.errors import DecodeError
+from headrace.core.holds import Hold
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.file_slices import Piece
+from headrace.net.limits import ConnectionLimits
+from headrace.net.output import Output
+from headrace.net.tls import TlsStage
+from headrace.wire.framing import check_frame_length
+
+_LENGTH = Struct(">i").unpack_from
+_OWN_FROM_BYTES = 32 << 10
+_OWN_ROOM_BYTES = 128 << 10
+_EXACT_FROM_BYTES = 128 << 10
+"""Frames of this size and more are read to their own end and no further, so that no bytes of the next one must be moved."""
+_FRAMES_A_TURN = 512
+_BEFORE_ITS_TURN_BYTES = 64
+"""So much is read of a connection whose turn has not come: enough to see that it has begun a request, and uvloop reads in any case when `connection_made` is over."""
+_MEMORY_ONLY = frozenset({Hold.MEMORY})
+
+
+class ConnectionShared(Protocol):
+    """What a connection shares with others of its listener, or of its node; `turn_time` is the loop's clock in seconds, as coarse as the owner's sweeps."""
+
+    limits: ConnectionLimits
+    pool: BufferPool
+    memory: RequestMemory
+    turn_time: float
+
+    def now(self) -> float:
+        """Seconds on the loop's clock."""
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Let others have their turn first."""
+
+    def served(self) -> None:
+        """Frames of a connection were handled just now."""
+
+
+class ConnectionCore(asyncio.BufferedProtocol):
+    """One connection. Driven by the event loop, or by the `TlsStage` before it; gives whole frames to `frame`, in order.
+
+    Received bytes lie in the shared buffer while they can be used up at once, and in a buffer of the connection's own (`_own`, filled from `_pos` to
+    `_end`) while a frame is incomplete or frames are held back. `frame` gets a view that is valid during the call, and says if others should
+    have a turn before the next. While there is a reason in `holds` no frame is delivered (but see `Hold.MEMORY`) and the socket is not read. Pieces
+    appended to `pieces` leave in order after the running `frame` call; outside of one, `flush` sends them.
+    """
+
+    def __init__(self, shared: ConnectionShared, *, tls: Callable[[ConnectionCore], TlsStage] | None = None) -> None:
+        self._shared = shared
+        self._pool = shared.pool
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._output: Output = cast("Output", None)
+        self._own: bytearray | None = None
+        self._own_counted = 0
+        self._pos = 0
+        self._end = 0
+        self._last_large = 0
+        self._running = False
+        self._is_kept = False
+        self._first = b""
+        self.tls = None if tls is None else tls(self)
+        self.is_reading = True
+        self.is_closed = False
+        self.holds: set[Hold] = set()
+        self.pieces: list[Piece] = []
+        self.frame: Callable[[memoryview], bool] = _nobody
+        self.peer = "?"
+        self.host = ""
+        self.frame_since: float | None = None
+        self.frame_size = 0
+        self.active_at = 0.0
+
+    # --- what an accepted and a made connection do in their own ways ---
+
+    def opened(self) -> None:
+        """Connected; `frame` is to be set."""
+
+    def refuse(self, reason: str) -> None:
+        """What came is no frame, or no TLS: close."""
+        raise NotImplementedError
+
+    def failed(self, fault: Exception) -> None:
+        """`frame` failed in a way that it should not: close."""
+        raise NotImplementedError
+
+    def lost(self, exc: Exception | None) -> None:
+        """The connection is gone, however it went."""
+
+    # --- the event loop's calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple) and len(name) >= 2:
+            self.host = str(name[0])
+            self.peer = f"{name[0]}:{name[1]}"
+        shared = self._shared
+        self._output = Output(
+            self._transport, self.holds, now=shared.now, drained=self._drained, broken=self._unreadable, seal=self.tls
+        )
+        if shared.limits.loopback_congestion_control:
+            self._output.use_congestion_control(shared.limits.loopback_congestion_control)
+        self._transport.set_write_buffer_limits(high=shared.limits.max_unsent_bytes)
+        self.active_at = shared.now()
+        if self.tls is not None:
+            self.frame_since = self.active_at
+        self.opened()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        own, end = self._own, self._end
+        if own is None:
+            if end:
+                return self._pool.shared_view[end:]
+            expected = self._last_large
+            return self._pool.shared_view[:expected] if expected else self._pool.first_view
+        if end == len(own):
+            self._grow()
+            own, end = self._own, self._end
+            assert own is not None, "growing keeps the buffer"
+        if self.frame_size >= _EXACT_FROM_BYTES and end - self._pos >= 4:
+            return memoryview(own)[end : max(self._pos + 4 + self.frame_size, end + 4)]
+        return memoryview(own)[end:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.is_closed:
+            return
+        self._end += nbytes
+        if not self._first:
+            buffer = self._own if self._own is not None else self._pool.shared
+            self._first = bytes(buffer[: min(8, self._end)])
+        self._deliver()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._output.transport_is_full()
+
+    def resume_writing(self) -> None:
+        self._output.transport_has_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._output.drop()
+        self.pieces.clear()
+        self._drop_buffer()
+        self._shared.memory.forget(self)
+        self.lost(exc)
+
+    # --- the TLS stage's calls ---
+
+    def send_records(self, records: bytes) -> None:
+        """Send TLS's own records."""
+        self._output.send_sealed(records)
+
+    def handshake_done(self) -> None:
+        """Plain bytes may be sent, and frames are awaited, from now on."""
+        self.frame_since = None
+        self._output.go_on()
+
+    def peer_ended(self) -> None:
+        """The peer said goodbye: as when a plain connection is closed by it."""
+        self._transport.close()
+
+    # --- the owner's calls ---
+
+    def hold(self, reason: Hold) -> None:
+        """Take no further frame while this reason lasts. Outside of `frame` the socket is left unread from the next bytes on."""
+        self.holds.add(reason)
+
+    def release(self, reason: Hold) -> None:
+        """This reason is gone; frames that were held back are delivered, not from here, when it was the last."""
+        self.holds.discard(reason)
+        if self._running or self.is_closed:
+            return
+        if self._end > self._pos:
+            self._shared.soon(self._deliver)  # not from here: replies may wake one another without end
+        else:
+            self._set_reading()
+
+    def flush(self) -> None:
+        """Send what is in `pieces`."""
+        if self.pieces and not self._running and not self.is_closed:
+            self._send()
+
+    def end(self) -> None:
+        """Close once what is in `pieces` and what waits is out, as far as the peer takes it."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.active_at = self._shared.now()
+            if self.pieces:
+                self._send()
+            self._output.finish()
+            self._transport.close()
+
+    def cut(self) -> None:
+        """Close without sending anything more."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.active_at = self._shared.now()
+        self.pieces.clear()
+        self._output.drop()
+        self._transport.abort()
+
+    def keep_frame(self) -> None:
+        """Called from `frame`: its view stays valid, because its buffer is not used again."""
+        self._is_kept = True
+
+    def read_again(self) -> None:
+        """What may be read has changed: look again."""
+        if not self.is_closed:
+            self._set_reading()
+
+    @property
+    def output_since(self) -> float | None:
+        """When the peer last took bytes that it is slow to take, in seconds on the loop's clock; None while nothing waits."""
+        return self._output.since
+
+    # --- pieces out ---
+
+    def _send(self) -> None:
+        pieces, self.pieces = self.pieces, []
+        self._output.send(pieces)
+
+    def _drained(self) -> None:
+        if not self.is_closed:
+            self._deliver()
+
+    def _unreadable(self) -> None:
+        self.pieces.clear()
+        self._output.drop()
+        self.refuse("stored bytes could not be read for an answer")
+        self.cut()
+
+    # --- frames in ---
+
+    def _deliver(self) -> None:
+        """Give every whole frame to `frame`, until one must wait; keep what is left."""
+        if self._running or self.is_closed:
+            return
+        self._running = True
+        buffer = self._pool.shared if self._own is None else self._own
+        try:
+            wanted, is_out_of_turns = self._hand_out(buffer)
+        except DecodeError as refused:
+            self.refuse(str(refused))
+            wanted, is_out_of_turns = 0, False
+        except Exception as fault:  # noqa: BLE001 - the process's edge: a bug in a handler costs its connection only
+            self.failed(fault)
+            wanted, is_out_of_turns = 0, False
+        finally:
+            self._running = False
+        if self.pieces:
+            self._send()
+        if self._has_closed():
+            return
+        if self._is_kept:
+            self._leave_buffer(buffer)
+        if self._pos == self._end:
+            self._pos = self._end = 0
+            self._drop_buffer()
+            self.frame_since = None
+        else:
+            self._keep_rest(buffer, wanted)
+        shared = self._shared
+        self.active_at = shared.turn_time
+        shared.served()
+        if self.holds or is_out_of_turns or not self.is_reading or shared.memory.limit >= 0:
+            self._set_reading()
+        if is_out_of_turns and self._end > self._pos:
+            shared.soon(self._deliver)
+
+    def _has_closed(self) -> bool:
+        return self.is_closed
+
+    def _is_held(self) -> bool:
+        return self.holds != _MEMORY_ONLY
+
+    def _hand_out(self, buffer: bytearray) -> tuple[int, bool]:
+        """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn. Raises DecodeError."""
+        limits = self._shared.limits
+        smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
+        frame, holds = self.frame, self.holds
+        view = memoryview(buffer)
+        for _ in range(_FRAMES_A_TURN):
+            pos = self._pos
+            if self._end - pos < 4 or (holds and self._is_held()) or self.is_closed:
+                return 0, False
+            (size,) = _LENGTH(buffer, pos)
+            if not smallest <= size <= largest:
+                check_frame_length(size, smallest=smallest, largest=largest)
+            stop = pos + 4 + size
+            if stop > self._end:
+                return size, False
+            self._pos = stop
+            if self._own is not None:
+                self._shared.memory.release(self)
+                self.frame_since = None
+            self._last_large = 4 + size if _EXACT_FROM_BYTES <= size < self._pool.size else 0
+            if frame(view[pos + 4 : stop]):
+                return 0, self._end > stop
+        return 0, True
+
+    def _keep_rest(self, buffer: bytearray, frame_size: int) -> None:
+        """Bytes are left: keep them in a buffer of our own, without promising the frame's whole size in advance (B1)."""
+        rest = self._end - self._pos
+        if self._own is None:
+            if rest >= _OWN_FROM_BYTES and self._pool.has_room and buffer is self._pool.shared:
+                self._own = self._pool.take()
+            else:
+                self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, 16 * rest, _OWN_ROOM_BYTES)))
+                self._move_to_start(self._own, buffer)
+        elif self._pos >= len(self._own) // 2:
+            self._move_to_start(self._own, buffer)
+        self._count_own()
+        if self.frame_since is None or self.frame_size != frame_size:
+            self.frame_since = self._shared.turn_time
+        self.frame_size = frame_size
+
+    def _move_to_start(self, target: bytearray, source: bytearray) -> None:
+        """What is left of `source` begins `target`, which may be the same."""
+        rest = self._end - self._pos
+        with memoryview(target) as to, memoryview(source) as left:
+            to[:rest] = left[self._pos : self._end]
+        self._pos, self._end = 0, rest
+
+    def _grow(self) -> None:
+        """The own buffer is full and its frame is not complete: move to its start, or double it up to the frame's size.
+
+        It is counted when its bytes have come: a loop that asks for room must not be told to stop (uvloop then calls what is gone).
+        """
+        own = self._own
+        assert own is not None, "only an own buffer grows"
+        rest = self._end - self._pos
+        if self._pos:
+            self._move_to_start(own, own)
+            return
+        wanted = 4 + _LENGTH(own, 0)[0] if rest >= 4 else 8
+        if _OWN_FROM_BYTES <= rest < wanted <= self._pool.size and self._pool.has_room:
+            bigger = self._pool.spare()
+        else:
+            bigger = bytearray(max(min(wanted, 2 * len(own)), len(own) + 4096))
+        bigger[:rest] = own
+        self._own = bigger
+        self._pool.give_back(own)
+
+    def _leave_buffer(self, buffer: bytearray) -> None:
+        """A frame in `buffer` is kept by its owner: go on in another one."""
+        self._is_kept = False
+        self._pool.leave(buffer)
+        if self._own is not None:
+            self._own = None
+            self._count_own()
+        if self._end > self._pos:
+            self._own = bytearray(max(4096, 2 * (self._end - self._pos)))
+            self._move_to_start(self._own, buffer)
+
+    def _drop_buffer(self) -> None:
+        own = self._own
+        if own is not None:
+            self._own = None
+            self._pool.give_back(own)
+            self._count_own()
+
+    def _count_own(self) -> None:
+        size = 0 if self._own is None else len(self._own)
+        if size != self._own_counted:
+            change, self._own_counted = size - self._own_counted, size
+            self._shared.memory.changed(change)
+
+    # --- when to read ---
+
+    def _set_reading(self) -> None:
+        """Read only while there is something to do with what comes."""
+        holds = self.holds
+        holds.discard(Hold.MEMORY)
+        may_read = not holds
+        if may_read:
+            has_begun = self._end > self._pos
+            if not self._shared.memory.may_read(self, self.read_again, has_begun=has_begun):
+                if has_begun or self._running:
+                    holds.add(Hold.MEMORY)
+                    may_read = False
+                else:
+                    self._read_little()  # else nobody knew that it has something to say, and it waited for others for ever
+        if may_read and self._end - self._pos >= 4 and self._own is not None:
+            size = _LENGTH(self._own, self._pos)[0]
+            may_read = self._end - self._pos < 4 + size
+        if may_read != self.is_reading and not self._transport.is_closing():
+            self.is_reading = may_read
+            if may_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _read_little(self) -> None:
+        """Have the next bytes read into a buffer that hardly counts."""
+        if self._own is None:
+            self._own = bytearray(_BEFORE_ITS_TURN_BYTES)
+            self._count_own()
+
+
+def _nobody(_: memoryview) -> bool:
+    """Where frames go before the owner said whom they are for."""
+    return False

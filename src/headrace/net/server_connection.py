@@ -1,0 +1,98 @@
+"""An accepted connection: admission, its request side, and why it is closed."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from headrace.core.holds import Hold
+from headrace.net.closed_log import ClosedConnectionLog
+from headrace.net.connection_core import ConnectionCore, ConnectionShared
+from headrace.net.hints import hint_for
+from headrace.net.ports import FrameHandler
+from headrace.net.tls import TlsStage
+
+
+class ConnectionHub(ConnectionShared, Protocol):
+    """What a connection needs of its listener; `headrace.net.listener.Listener` is the real one."""
+
+    name: str
+    closed_log: ClosedConnectionLog
+
+    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
+        """Call back after a while."""
+
+    def creation_wait_s(self) -> float:
+        """How long a new connection must wait (`max.connection.creation.rate`)."""
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Count a new connection; or the reason why it is refused."""
+
+    def gone(self, connection: ServerConnection) -> None:
+        """A counted connection ended."""
+
+    def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
+        """A handler failed in a way that it should not."""
+
+    def handler_for(self, connection: ServerConnection) -> FrameHandler:
+        """The request side of a new connection."""
+
+
+class ServerConnection(ConnectionCore):
+    """One accepted connection of a listener; gives whole requests to its `FrameHandler`, in order, and is its `ConnectionOut`."""
+
+    def __init__(self, listener: ConnectionHub, *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(listener, tls=None if tls is None else lambda core: TlsStage(tls, core, is_server=True))
+        self._listener = listener
+        self._handler: FrameHandler = cast("FrameHandler", None)
+        self._counted = False
+
+    def opened(self) -> None:
+        """Admitted, or closed at once."""
+        listener = self._listener
+        refusal = listener.admit(self)
+        if refusal is not None:
+            self.close(refusal)
+            return
+        self._counted = True
+        self._handler = listener.handler_for(self)
+        self.frame = self._handler.frame
+        wait_s = listener.creation_wait_s()
+        if wait_s > 0:
+            self.hold(Hold.ADMISSION)
+            listener.later(wait_s, lambda: self.release(Hold.ADMISSION))
+        if wait_s > 0 or listener.memory.is_exhausted:
+            self._read_little()
+            listener.soon(self.read_again)
+
+    def refuse(self, reason: str) -> None:
+        """The peer's bytes make no sense."""
+        self.close(reason)
+
+    def failed(self, fault: Exception) -> None:
+        """A bug of ours."""
+        self._listener.report_bug(self, fault)
+
+    def lost(self, exc: Exception | None) -> None:
+        """It is counted no more, and nobody waits for its replies."""
+        if self._counted:
+            self._counted = False
+            self._listener.gone(self)
+        if self._handler is not None:
+            self._handler.closed()
+
+    def close(self, reason: str) -> None:
+        """Close after what is ready was sent; `reason` is logged."""
+        if not self.is_closed:
+            hint = hint_for(self._first)
+            self._listener.closed_log.closed(listener=self._listener.name, peer=self.peer, reason=reason, hint=hint)
+            self.end()
+
+    def abort(self, reason: str) -> None:
+        """Close without waiting for unsent output."""
+        if not self.is_closed:
+            self.pieces.clear()
+            self._output.drop()
+            self.close(reason)
+        self.cut()
