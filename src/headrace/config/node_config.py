@@ -54,6 +54,8 @@ class NodeConfig:
     headrace_elect_at_start: bool = True
     headrace_self_fencing: str = "isolated"
     headrace_journal_file: str = ""
+    headrace_loopback_congestion_control: str = "reno"
+    headrace_network_busy_poll: str = "auto"
     headrace_metrics_listener: str = ""
 
     # Logs: what follows from several keys

@@ -35,6 +35,10 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
     # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
     ConfigKey("headrace.journal.file", Type.STRING, ""),
+    # The TCP congestion control between this node and a process on the same machine; empty: the machine's own choice.
+    ConfigKey("headrace.loopback.congestion.control", Type.STRING, "reno"),
+    # Whether the event loop stays awake between requests that follow each other closely; auto: unless others want its core.
+    ConfigKey("headrace.network.busy.poll", Type.STRING, "auto", OneOf(("auto", "on", "off"))),
     # Where `GET /metrics` is answered, as host:port; port 0 lets the system choose; empty: nowhere.
     ConfigKey("headrace.metrics.listener", Type.STRING, "", ListenAddress()),
 )

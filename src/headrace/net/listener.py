@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
-from headrace.net.spinning import Spinner
 
 _LOG = logging.getLogger("headrace.net")
 _SWEEP_S = 0.25
@@ -28,7 +28,7 @@ class SharedByListeners:
 
     pool: BufferPool
     memory: RequestMemory
-    spinner: Spinner
+    poller: BusyPoller
 
 
 class Listener:
@@ -50,8 +50,8 @@ class Listener:
         self.limits = limits
         self.pool = shared.pool
         self.memory = shared.memory
-        self.spinner = shared.spinner
-        self.served = shared.spinner.served
+        self._poller = shared.poller
+        self.served = shared.poller.served
         self.counter = counter
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
@@ -73,7 +73,7 @@ class Listener:
     async def bind(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> None:
         """Take the address without accepting yet, so that a taken port is known before anything else is done. Raises OSError."""
         self._loop = asyncio.get_running_loop()
-        self.spinner.attach(self._loop.call_soon)
+        self._poller.attach(self._loop.call_soon)
         self.turn_time = self._loop.time()
         self._server = await self._loop.create_server(
             lambda: self._accepted(tls),

@@ -16,11 +16,11 @@ from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener as ListenerConfig
 from headrace.core.listener import SecurityProtocol
 from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.busy_poll import BusyPoller
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
-from headrace.net.spinning import Spinner
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface
 
@@ -36,10 +36,10 @@ class NodeListeners:
     def __init__(self, config: NodeConfig, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._now_ms = now_ms
-        pool, spinner = BufferPool(), Spinner()
+        pool, poller = BufferPool(), BusyPoller(config.headrace_network_busy_poll)
         self._shared = {
             is_quorums: SharedByListeners(
-                pool=pool, memory=RequestMemory(config.queued_max_request_bytes), spinner=spinner
+                pool=pool, memory=RequestMemory(config.queued_max_request_bytes), poller=poller
             )
             for is_quorums in (True, False)
         }
@@ -170,6 +170,7 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in given else -1,
         receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in given else -1,
         backlog=config.socket_listen_backlog_size,
+        loopback_congestion_control=config.headrace_loopback_congestion_control,
     )
 
 

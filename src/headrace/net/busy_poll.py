@@ -1,0 +1,121 @@
+"""Busy polling: when does the loop keep looking for requests instead of going to sleep? While they follow each other closely.
+
+A process that sleeps between two requests pays for being woken, tens of microseconds on a virtual machine: as much as the request itself.
+So after a request that came soon after the last one, the loop stays awake for a little longer than such a gap. A node without that
+kind of traffic never polls, and one with it polls at most `POLL_S` beyond each request. Where others want the core, for instance because there are
+more loops than cores, what polling takes is taken from them: the kernel stops a loop then that would have gone on, and that is counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from time import perf_counter
+
+POLL_S = 0.000_250
+"""How long the loop stays awake after a request, and how close requests must follow each other for that."""
+STREAK = 16
+"""So many requests in a row must have followed closely before the loop stays awake at all."""
+CHECK_S = 0.1
+"""How often it is looked whether others want the core."""
+PREEMPTIONS = 10
+"""So many times in `CHECK_S` a loop that shares its core is stopped: the kernel's slices are 3 ms and more."""
+REST_S = 1.0
+"""How long a loop that shares its core sleeps between requests before it tries again: what it takes from others is a tenth."""
+
+
+def preemptions() -> int:
+    """How often the kernel stopped this thread for another one; 0 where it does not say."""
+    try:
+        from resource import RUSAGE_THREAD, getrusage
+    except ImportError:  # not on this system
+        return 0
+    return getrusage(RUSAGE_THREAD).ru_nivcsw
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    asked = getattr(os, "sched_getaffinity", None)
+    return len(asked(0)) if asked is not None else os.cpu_count() or 1
+
+
+class BusyPoller:
+    """Keeps the event loop awake between requests that follow each other closely. Shared by the listeners of a node.
+
+    `mode` is `headrace.network.busy.poll`: "on", "off", or "auto", which is off on a single core and while others want the core.
+    """
+
+    __slots__ = (
+        "_call_soon",
+        "_checked",
+        "_clock",
+        "_is_auto",
+        "_is_awake",
+        "_is_off",
+        "_last",
+        "_preempted",
+        "_preemptions",
+        "_rests_until",
+        "_streak",
+    )
+
+    def __init__(
+        self,
+        mode: str = "on",
+        *,
+        clock: Callable[[], float] = perf_counter,
+        preemptions: Callable[[], int] = preemptions,
+        cores: int | None = None,
+    ) -> None:
+        self._is_auto = mode == "auto"
+        self._is_off = mode == "off" or (self._is_auto and (usable_cores() if cores is None else cores) < 2)
+        self._clock = clock
+        self._preemptions = preemptions
+        self._call_soon: Callable[[Callable[[], None]], object] | None = None
+        self._is_awake = False
+        self._last = 0.0
+        self._streak = 0
+        self._checked = 0.0
+        self._preempted = 0
+        self._rests_until = 0.0
+
+    def attach(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """Use the loop's `call_soon`."""
+        self._call_soon = call_soon
+
+    def served(self) -> None:
+        """A request was answered just now."""
+        if self._is_off:
+            return
+        now = self._clock()
+        if now - self._last > POLL_S:
+            self._streak = 0
+        elif self._streak < STREAK:
+            self._streak += 1
+        elif not self._is_awake and self._call_soon is not None and not self._must_rest(now):
+            self._is_awake = True
+            self._call_soon(self._stay_awake)
+        self._last = now
+
+    def _stay_awake(self) -> None:
+        now = self._clock()
+        if now - self._last < POLL_S and self._call_soon is not None and not self._must_rest(now):
+            self._call_soon(self._stay_awake)
+        else:
+            self._is_awake = False
+
+    def _must_rest(self, now: float) -> bool:
+        """Whether others want the core: looked at now and then, while requests follow closely."""
+        if not self._is_auto:
+            return False
+        if now < self._rests_until:
+            return True
+        passed = now - self._checked
+        if passed < CHECK_S:
+            return False
+        before, self._preempted = self._preempted, self._preemptions()
+        self._checked = now
+        if passed < 2 * CHECK_S and self._preempted - before > PREEMPTIONS:
+            self._rests_until = now + REST_S
+            return True
+        return False
