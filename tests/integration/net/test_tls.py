@@ -1,0 +1,366 @@
+"""Is TLS a stage before the frames of accepted and of made connections, with everything else as it is without?"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.core.holds import Hold
+from headrace.core.peers import SendFailure
+from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.busy_poll import BusyPoller
+from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.listener import Listener, SharedByListeners
+from headrace.net.outbound import OutboundLinks, link_settings
+from headrace.net.server_connection import ServerConnection
+from headrace.server.run import new_event_loop
+from headrace.storage.os_files import OsFile, OsFiles
+from headrace.wire.headers import framed_response, parse_request_header
+from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from headrace.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headrace.wire.schema import Message
+
+VERSIONS = ApiVersionsResponse(
+    api_keys=(
+        ApiVersion(api_key=18, min_version=0, max_version=4),
+        ApiVersion(api_key=1, min_version=4, max_version=12),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A key and a certificate of its own authority, for localhost."""
+
+    certificate: str
+    key: str
+
+    def server(self, *, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+        """What a listener is given."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        context.maximum_version = newest
+        return context
+
+    def client(self) -> ssl.SSLContext:
+        """What who trusts it is given."""
+        return ssl.create_default_context(cafile=self.certificate)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """Made once."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    directory: Path = tmp_path_factory.mktemp("tls")
+    made = Certificate(str(directory / "certificate.pem"), str(directory / "key.pem"))
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-keyout", made.key, "-out", made.certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return made
+
+
+@dataclass
+class Slice:
+    """A part of a file, as logs give it."""
+
+    file: OsFile | None
+    position: int
+    size: int
+
+
+class Echo:
+    """Sends each frame back, or its beginning; one that says so brings a file, and one stops the connection."""
+
+    def __init__(self, connection: ServerConnection, file: OsFile | None) -> None:
+        self.connection = connection
+        self.is_closed = False
+        self._file = file
+
+    def frame(self, view: memoryview) -> bool:
+        """A request."""
+        body, out = bytes(view), self.connection.pieces
+        if body.startswith(b"the file"):
+            assert self._file is not None
+            size = self._file.size()
+            out += [struct.pack(">i", size + 6), b"abc", Slice(self._file, 0, size), b"xyz"]
+        elif body.startswith(b"stop here"):
+            self.connection.hold(Hold.REPLY)
+        else:
+            answer = body[:12] if body.startswith(b"shortly") else body
+            out += [struct.pack(">i", len(answer)), answer]
+        return False
+
+    def closed(self) -> None:
+        """Remember."""
+        self.is_closed = True
+
+
+class Broker:
+    """Tells its versions, and answers a fetch with records whose bytes are the correlation id's."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+
+    def frame(self, view: memoryview) -> bool:
+        """A request."""
+        header = parse_request_header(view)
+        answer: Message = VERSIONS
+        if header.api_key == 1:
+            records = bytes([header.correlation_id]) * 300_000
+            part = PartitionData(partition_index=0, high_watermark=5, records=memoryview(records))
+            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(part,)),))
+        self.connection.pieces.append(framed_response(answer, header.api_version, correlation_id=header.correlation_id))
+        return False
+
+    def closed(self) -> None:
+        """Nothing to do."""
+
+
+@dataclass
+class Serving:
+    """An open listener, and the handlers of its connections."""
+
+    listener: Listener
+    memory: RequestMemory
+    handlers: list[Any]
+
+
+@asynccontextmanager
+async def serving(
+    tls: ssl.SSLContext | None, make: Callable[[ServerConnection], Any], *, frame_timeout_ms: int = 30_000
+) -> AsyncIterator[Serving]:
+    """A listener on a free port."""
+    handlers: list[Any] = []
+
+    def made(connection: ServerConnection, _: int) -> Any:
+        handlers.append(make(connection))
+        return handlers[-1]
+
+    memory = RequestMemory()
+    listener = Listener(
+        "SSL",
+        made,
+        limits=ConnectionLimits(max_frame_bytes=100 << 20, frame_timeout_ms=frame_timeout_ms),
+        shared=SharedByListeners(pool=BufferPool(), memory=memory, poller=BusyPoller("off")),
+        counter=ConnectionCounter(),
+    )
+    await listener.bind("127.0.0.1", 0, tls=tls)
+    await listener.start()
+    try:
+        yield Serving(listener, memory, handlers)
+    finally:
+        await listener.close()
+
+
+def run(main: Callable[[], Any]) -> Any:
+    """On the loop that a node runs on."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main())
+
+
+class Client:
+    """A blocking client of the standard library."""
+
+    def __init__(self, port: int, context: ssl.SSLContext | None) -> None:
+        plain = socket.create_connection(("127.0.0.1", port), 20)
+        self.socket = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
+
+    def send(self, body: bytes) -> None:
+        """One frame."""
+        self.socket.sendall(struct.pack(">i", len(body)) + body)
+
+    def receive(self) -> bytes:
+        """One frame."""
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
+
+    def ask(self, body: bytes) -> bytes:
+        """One frame for another."""
+        self.send(body)
+        return self.receive()
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self.socket.recv(min(size - len(data), 1 << 20))
+            assert part, "the listener closed the connection"
+            data += part
+        return bytes(data)
+
+
+def bodies() -> list[bytes]:
+    """Requests of many sizes, around those of TLS records and of buffers."""
+    sizes = (8, 100, 16_383, 16_384, 16_385, 40_000, 131_072, 300_000, 2_500_000, 9)
+    return [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_requests_and_answers_pass_through_tls_whole(certificate: Certificate, newest: ssl.TLSVersion) -> None:
+    """One at a time, and all at once: records and frames end at different places."""
+
+    def talk(port: int) -> list[bytes]:
+        client = Client(port, certificate.client())
+        assert client.socket.version() == ("TLSv1.2" if newest is ssl.TLSVersion.TLSv1_2 else "TLSv1.3")  # type: ignore[attr-defined]
+        found = [client.ask(body) for body in bodies()]
+        small = [body for body in bodies() if len(body) <= 40_000]
+        for body in small:
+            client.send(body)
+        found += [client.receive() for _ in small]
+        client.socket.close()
+        return found
+
+    async def main() -> None:
+        async with serving(certificate.server(newest=newest), lambda made: Echo(made, None)) as served:
+            found = await asyncio.to_thread(talk, served.listener.port)
+            assert found == bodies() + [body for body in bodies() if len(body) <= 40_000]
+            while not all(handler.is_closed for handler in served.handlers):
+                await asyncio.sleep(0)
+            assert served.memory.held == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_slices_of_files_reach_a_slow_reader_whole(certificate: Certificate, tmp_path: Path, is_tls: bool) -> None:
+    """Without TLS the kernel sends them from the file; with it they are sealed a part at a time."""
+    content = bytes(range(256)) * 40_000
+    (tmp_path / "file").write_bytes(content)
+    file = OsFiles().open(str(tmp_path / "file"), read_only=True)
+
+    def talk(port: int) -> list[bytes]:
+        client = Client(port, certificate.client() if is_tls else None)
+        for _ in range(3):
+            client.send(b"the file")
+        client.send(b"and this")
+        return [client.receive() for _ in range(4)]
+
+    async def main() -> None:
+        async with serving(certificate.server() if is_tls else None, lambda made: Echo(made, file)) as served:
+            found = await asyncio.to_thread(talk, served.listener.port)
+            assert found == [b"abc" + content + b"xyz"] * 3 + [b"and this"]
+
+    run(main)
+
+
+def test_a_stopped_connection_is_not_read_through_tls_either(certificate: Certificate) -> None:
+    """What was opened before the stop is kept, no more is taken in, and all of it is served afterwards."""
+    sent = [b"shortly-%04d" % number + bytes(100_000) for number in range(200)]
+
+    def talk(port: int) -> None:
+        client = Client(port, certificate.client())
+        client.send(b"stop here")
+        for body in sent:
+            client.send(body)
+        for body in sent:
+            assert client.receive() == body[:12]
+
+    async def main() -> None:
+        async with serving(certificate.server(), lambda made: Echo(made, None)) as served:
+            talking = asyncio.create_task(asyncio.to_thread(talk, served.listener.port))
+            while not served.handlers or Hold.REPLY not in served.handlers[0].connection.holds:
+                await asyncio.sleep(0)
+            connection = served.handlers[0].connection
+            while connection.is_reading:
+                await asyncio.sleep(0)
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            assert served.memory.held <= 4 << 20
+            connection.release(Hold.REPLY)
+            await talking
+
+    run(main)
+
+
+def test_who_speaks_no_tls_is_closed_and_others_are_served(certificate: Certificate) -> None:
+    """Bytes of the plain protocol are no handshake; nothing of them reaches the handler."""
+
+    def talk(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), 20) as plain:
+            plain.sendall(struct.pack(">i", 20) + bytes(20))
+            with suppress(ConnectionResetError):
+                while plain.recv(1 << 16):
+                    pass  # an alert may come before the end
+        return Client(port, certificate.client()).ask(b"still here")
+
+    async def main() -> None:
+        async with serving(certificate.server(), lambda made: Echo(made, None)) as served:
+            assert await asyncio.to_thread(talk, served.listener.port) == b"still here"
+
+    run(main)
+
+
+def test_a_handshake_that_does_not_end_is_cut(certificate: Certificate) -> None:
+    """input:B3: as a request that does not come to its end; a handshake is one whose size nobody knows."""
+
+    def talk(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), 20) as silent:
+            silent.sendall(b"\x16\x03\x01")
+            return silent.recv(1)
+
+    async def main() -> None:
+        async with serving(certificate.server(), lambda made: Echo(made, None), frame_timeout_ms=100) as served:
+            assert await asyncio.to_thread(talk, served.listener.port) == b""
+
+    run(main)
+
+
+class Links:
+    """The links of one node."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        settings = link_settings(client_id="n", connect_timeout_ms=10_000, max_frame_bytes=10 << 20)
+        self.links = OutboundLinks(settings, tls=tls)
+
+    async def fetch(self, port: int) -> Any:
+        """The outcome of one request."""
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.links.ask(("localhost", port, "p"), FetchRequest(), timeout_ms=20_000, done=outcome.set_result)
+        return await outcome
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_records_of_a_response_stay_what_they_were(certificate: Certificate, is_tls: bool) -> None:
+    """They are read in place: who keeps them keeps their buffer, and later responses come into another one."""
+
+    async def main() -> None:
+        async with serving(certificate.server() if is_tls else None, Broker) as served:
+            links = Links(certificate.client() if is_tls else None)
+            found = [await links.fetch(served.listener.port) for _ in range(5)]
+            kept = [bytes(each.responses[0].partitions[0].records) for each in found]
+            assert kept == [bytes([number + 1]) * 300_000 for number in range(5)]
+            links.links.close()
+
+    run(main)
+
+
+def test_a_link_trusts_nobody_whom_it_does_not_know(certificate: Certificate) -> None:
+    """The certificate is checked, and a plain listener is no TLS peer either."""
+
+    async def main() -> None:
+        async with serving(certificate.server(), Broker) as served, serving(None, Broker) as plain:
+            links = Links(ssl.create_default_context())
+            assert await links.fetch(served.listener.port) is SendFailure.DISCONNECTED
+            assert await links.fetch(plain.listener.port) is SendFailure.DISCONNECTED
+            links.links.close()
+
+    run(main)
