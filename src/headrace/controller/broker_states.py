@@ -5,7 +5,7 @@ Source: KIP-631, KIP-841, KIP-858; S1-51..S1-62, S2-10, S2-19..S2-24, B-C24, B-C
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.core.ids import TopicIdPartition, Uuid
-    from headrace.metadata.image import BrokerRegistration
+    from headrace.metadata.image import BrokerRegistration, MetadataImage
 
 FENCE: Final = 1
 UNFENCE: Final = -1
@@ -38,9 +38,14 @@ class HeartbeatDecision:
 def decide_heartbeat(
     situation: Situation, request: BrokerHeartbeatRequest, heartbeats: Heartbeats
 ) -> HeartbeatDecision:
-    """B-K05. Raises PeerError(STALE_BROKER_EPOCH) for an unknown id or epoch (S1-61)."""
+    """B-K05. Raises PeerError(STALE_BROKER_EPOCH) for an unknown id or epoch (S1-61).
+
+    The session is what the image says; of a broker that is just being fenced slice by slice it says so already.
+    """
     broker = check_broker_epoch(situation, request.broker_id, request.broker_epoch)
     is_caught_up = has_read_its_registration(broker, request)
+    if request.broker_id not in situation.leaving:
+        heartbeats.agree(request.broker_id, is_fenced=broker.fenced)
     current = heartbeats.state(request.broker_id)
     state = current
     if request.broker_id not in situation.leaving:
@@ -62,6 +67,19 @@ def decide_heartbeat(
     first = (*_first_records(broker, state, current), *_cordoned(situation, broker, request))
     decision = Decision(records=first, response=response, moves=tuple(moves))
     return HeartbeatDecision(decision=decision, state=state)
+
+
+def as_committed(
+    request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, committed: MetadataImage
+) -> BrokerHeartbeatResponse:
+    """The response as it leaves: whether the broker is fenced is what the committed image says by then.
+
+    While a broker is fenced slice by slice it is not fenced yet; and a later decision may be committed together with this one.
+    """
+    broker = committed.cluster.brokers.get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch or broker.fenced == response.is_fenced:
+        return response
+    return replace(response, is_fenced=broker.fenced)
 
 
 def has_read_its_registration(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:

@@ -21,6 +21,7 @@ from headrace.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -106,10 +107,16 @@ def _elect_one(
         eligible,
         metadata_version=situation.metadata_version,
     )
-    if record is None:
+    # NONE says that the preferred replica leads; Kafka says so of any other replica that it elected, too.
+    if record is None or (election is Election.PREFERRED and not _elects(record, partition.replicas[0])):
         return _NOT_AVAILABLE[election]
     records.append(record)
     return ErrorCode.NONE, None
+
+
+def _elects(record: VersionedRecord, broker_id: int) -> bool:
+    change = record.record
+    return isinstance(change, PartitionChangeRecord) and change.leader == broker_id
 
 
 def _needs_election(partition: PartitionRegistration, election: Election) -> bool:

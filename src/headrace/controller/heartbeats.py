@@ -90,15 +90,20 @@ class Heartbeats:
         self._sessions.pop(broker_id, None)
         self._unfenced.pop(broker_id, None)
 
-    def touch(self, broker_id: int, *, is_fenced: bool, metadata_offset: int, now_ms: int) -> None:
-        """The broker was heard from; a fenced one leaves controlled shutdown."""
+    def touch(self, broker_id: int, *, metadata_offset: int, now_ms: int) -> None:
+        """The broker was heard from; what it is does not change by that."""
         session = self._sessions[broker_id]
         session.last_contact_ms = now_ms
         session.metadata_offset = metadata_offset
-        session.is_fenced = is_fenced
-        if is_fenced:
-            session.controlled_shutdown_offset = -1
         self._sort_in(broker_id)
+
+    def agree(self, broker_id: int, *, is_fenced: bool) -> None:
+        """The session is as the image says that the broker is. A fenced one leaves controlled shutdown."""
+        if is_fenced:
+            self.fenced(broker_id)
+        elif self._sessions[broker_id].is_fenced:
+            self._sessions[broker_id].is_fenced = False
+            self._sort_in(broker_id)
 
     def fenced(self, broker_id: int) -> None:
         """The controller fenced the broker."""

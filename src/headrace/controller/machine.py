@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from headrace.controller import event_names
 from headrace.controller.active import Active, Asked, OngoingMoves, Surroundings, Waiting
-from headrace.controller.broker_states import fence_moves
+from headrace.controller.broker_states import as_committed, fence_moves
 from headrace.controller.derived import Derived
 from headrace.controller.elections import balancing_moves, unclean_moves
 from headrace.controller.events import (
@@ -45,7 +45,7 @@ from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage
 from headrace.metadata.replay import ReplayError
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_metadata_transactions
-from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
@@ -292,11 +292,13 @@ class ControllerMachine:
         """C3: the answer leaves when everything decided so far is committed; at once when it is."""
         after = active.next_offset
         if after <= active.committed:
-            return [self._answer(asked, response, now_ms)]
+            return [self._answer(asked, response, now_ms, active.image)]
         active.waiting.append(Waiting(after, asked, response))
         return []
 
-    def _answer(self, asked: Asked, response: Message, now_ms: int) -> Answer:
+    def _answer(self, asked: Asked, response: Message, now_ms: int, committed: MetadataImage) -> Answer:
+        if isinstance(response, BrokerHeartbeatResponse):
+            response = as_committed(asked.request, response, committed)
         self.statistics.times(asked.name).committed.add(max(0, now_ms - asked.received_ms))
         return Answer(token=asked.token, response=response)
 
@@ -317,10 +319,7 @@ class ControllerMachine:
             broker = active.image.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
                 active.heartbeats.touch(
-                    request.broker_id,
-                    is_fenced=broker.fenced,
-                    metadata_offset=request.current_metadata_offset,
-                    now_ms=event.now_ms,
+                    request.broker_id, metadata_offset=request.current_metadata_offset, now_ms=event.now_ms
                 )
         return [self._refusal(event, PeerError(ErrorCode.REQUEST_TIMED_OUT, "The request waited past its deadline."))]
 
@@ -417,7 +416,7 @@ class ControllerMachine:
         effects: list[ControllerEffect] = []
         while active.waiting and active.waiting[0].after <= active.committed:
             each = active.waiting.popleft()
-            effects.append(self._answer(each.asked, each.response, event.now_ms))
+            effects.append(self._answer(each.asked, each.response, event.now_ms, event.image))
         return effects
 
     def _follow(self, event: RecordsCommitted) -> None:
@@ -443,6 +442,8 @@ class ControllerMachine:
         if active is None or not active.started:
             return event_names.WRITE_NO_OP, []
         effects = self._fence_expired(active, now_ms)
+        if self._active is not active:
+            return event_names.FENCE_STALE_BROKERS, effects  # it gave up
         if active.moves:
             return event_names.CONTINUE_MOVES, effects + self._continue(active, now_ms)
         if effects:
@@ -465,6 +466,8 @@ class ControllerMachine:
                 continue
             self.statistics.fenced_by_timeout += 1
             effects += self._fence(active, broker_id, "session timeout", now_ms)
+            if self._active is not active:
+                break  # a fault: this term is over
         return effects
 
     def _balance(self, active: Active, now_ms: int) -> list[ControllerEffect]:

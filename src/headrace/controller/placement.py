@@ -1,8 +1,8 @@
 """On which brokers do the replicas of new partitions go?
 
 Racks are taken in turn, so that the replicas of a partition are in as many racks as there are; within a rack, brokers are taken in turn.
-The first replica, which will lead, is on a live broker; fenced brokers come last. Each partition begins one rack further, and when every
-live broker has led once, the order is shuffled, so that the same sets do not come again and again (KIP-36; B72).
+A fenced broker gets none, unlike in Kafka, which uses such brokers last: the partition would begin its life short of a replica. Each partition
+begins one rack further, and when every broker has led once, the order is shuffled, so that the same sets do not come again and again (KIP-36; B72).
 """
 
 from __future__ import annotations
@@ -26,44 +26,30 @@ class UsableBroker(NamedTuple):
 
 
 class _Rack:
-    """The brokers of one rack, and how far each list was used."""
+    """The live brokers of one rack, and how far they were used."""
 
     def __init__(self) -> None:
-        self.live: list[int] = []
-        self.fenced: list[int] = []
-        self._taken_live = 0
-        self._taken_fenced = 0
+        self.brokers: list[int] = []
+        self._taken = 0
         self._round = -1
 
     def begin(self, partition: int) -> None:
         """For another partition every broker of the rack may be used again; the turn goes on."""
         if self._round != partition:
             self._round = partition
-            self._taken_live = self._taken_fenced = 0
+            self._taken = 0
 
-    def next_live(self, turn: int) -> int | None:
-        """The next live broker for this partition, or None when all are used."""
-        if self._taken_live >= len(self.live):
+    def next(self, turn: int) -> int | None:
+        """The next broker for this partition, or None when all are used."""
+        if self._taken >= len(self.brokers):
             return None
-        found = self.live[(turn + self._taken_live) % len(self.live)]
-        self._taken_live += 1
-        return found
-
-    def next_any(self, turn: int) -> int | None:
-        """The next broker, live ones first, or None when all are used."""
-        found = self.next_live(turn)
-        if found is not None:
-            return found
-        if self._taken_fenced >= len(self.fenced):
-            return None
-        found = self.fenced[(turn + self._taken_fenced) % len(self.fenced)]
-        self._taken_fenced += 1
+        found = self.brokers[(turn + self._taken) % len(self.brokers)]
+        self._taken += 1
         return found
 
     def shuffle(self, rng: Rng) -> None:
         """Another order."""
-        shuffle(self.live, rng)
-        shuffle(self.fenced, rng)
+        shuffle(self.brokers, rng)
 
 
 def shuffle(items: list[T], rng: Rng) -> None:
@@ -78,12 +64,12 @@ def place_replicas(
 ) -> list[tuple[int, ...]]:
     """The replicas of each of `partitions` new partitions, the preferred leader first.
 
-    Raises PeerError(INVALID_REPLICATION_FACTOR): not positive, more than the brokers, or no broker is alive.
+    Raises PeerError(INVALID_REPLICATION_FACTOR): not positive, or more than the brokers that are not fenced.
     """
     usable = sorted(brokers)
     _check(usable, replication_factor)
     racks = _racks(usable, rng)
-    live = sum(not broker.is_fenced for broker in usable)
+    live = sum(len(rack.brokers) for rack in racks)
     placed: list[tuple[int, ...]] = []
     turn = 0
     for partition in range(partitions):
@@ -102,13 +88,10 @@ def _place_one(racks: Sequence[_Rack], partition: int, turn: int, replication_fa
         rack.begin(partition)
     size = len(racks)
     inner = turn // size
-    first = next(i for i in range(size) if racks[(turn + i) % size].live)
-    leader = racks[(turn + first) % size].next_live(inner)
-    assert leader is not None
-    replicas = [leader]
-    position = turn + first + 1
+    replicas: list[int] = []
+    position = turn
     while len(replicas) < replication_factor:
-        found = racks[position % size].next_any(inner)
+        found = racks[position % size].next(inner)
         position += 1
         if found is not None:
             replicas.append(found)
@@ -118,8 +101,8 @@ def _place_one(racks: Sequence[_Rack], partition: int, turn: int, replication_fa
 def _racks(usable: Sequence[UsableBroker], rng: Rng) -> list[_Rack]:
     by_name: dict[str | None, _Rack] = {}
     for broker in usable:
-        rack = by_name.setdefault(broker.rack, _Rack())
-        (rack.fenced if broker.is_fenced else rack.live).append(broker.broker_id)
+        if not broker.is_fenced:
+            by_name.setdefault(broker.rack, _Rack()).brokers.append(broker.broker_id)
     racks = list(by_name.values())
     shuffle(racks, rng)
     for rack in racks:
@@ -140,4 +123,11 @@ def _check(usable: Sequence[UsableBroker], replication_factor: int) -> None:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} "
             "broker(s) are registered or some brokers have all their log directories cordoned.",
+        )
+    live = sum(not broker.is_fenced for broker in usable)
+    if replication_factor > live:
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The target replication factor of {replication_factor} cannot be reached because only {live} of {len(usable)} "
+            "broker(s) are not fenced.",
         )

@@ -42,12 +42,11 @@ if TYPE_CHECKING:
 def _heartbeat(situation: Situation, request: BrokerHeartbeatRequest, heartbeats: Heartbeats) -> Decision:
     """The session is renewed whatever else follows."""
     outcome = decide_heartbeat(situation, request, heartbeats)
-    heartbeats.touch(
-        request.broker_id,
-        is_fenced=outcome.state.is_fenced,
-        metadata_offset=request.current_metadata_offset,
-        now_ms=situation.now_ms,
-    )
+    heartbeats.touch(request.broker_id, metadata_offset=request.current_metadata_offset, now_ms=situation.now_ms)
+    if outcome.state.is_fenced:
+        heartbeats.fenced(request.broker_id)  # from the first slice on, before the image says so
+    else:
+        heartbeats.agree(request.broker_id, is_fenced=False)
     return outcome.decision
 
 

@@ -380,7 +380,6 @@ class RaftNode:
             log_size=core.log.size_bytes,
             max_bytes=self.config.retention_bytes,
             max_ms=self.config.retention_ms,
-            now_ms=core.now_ms,
         )
         if start is not None and start <= core.log.high_watermark:
             core.log.delete_segments_below(start)

@@ -170,18 +170,22 @@ class StoredSnapshot:
 
 
 def log_start_after_cleaning(
-    snapshots: Sequence[StoredSnapshot], *, log_size: int, max_bytes: int, max_ms: int, now_ms: int
+    snapshots: Sequence[StoredSnapshot], *, log_size: int, max_bytes: int, max_ms: int
 ) -> int | None:
     """B-S04: up to where the log may be cut, always the end of a snapshot that stays; None when nothing need go.
 
     From the oldest snapshot on, one goes while the next one is there to replace it, and log and snapshots together exceed `max_bytes`
     or it is older than `max_ms` (-1 = no limit). Limits are soft: what the newest snapshot does not cover stays.
+
+    A snapshot's age is by how much it was written before the newest one. Times of files follow the wall clock, which may jump, or be wrong when
+    a process starts; no other clock can be compared with them.
     """
+    newest_ms = max((each.mtime_ms for each in snapshots), default=0)
     total = log_size + sum(each.size for each in snapshots)
     start: int | None = None
     for oldest, following in pairwise(snapshots):
         is_too_big = 0 <= max_bytes < total
-        is_too_old = 0 <= max_ms < now_ms - oldest.mtime_ms
+        is_too_old = 0 <= max_ms < newest_ms - oldest.mtime_ms
         if not (is_too_big or is_too_old):
             break
         total -= oldest.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.controller.events import BrokerUnreachable
 from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -49,6 +50,24 @@ def test_the_preferred_replica_leads_again_when_asked() -> None:
     assert (after.leader, after.isr) == (1, (2, 1))
     assert (after.leader_epoch, after.partition_epoch) == (before.leader_epoch + 1, before.partition_epoch + 1)
     assert elect(bench, PREFERRED, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_a_preferred_election_that_would_elect_another_replica_is_refused() -> None:
+    """S2-07, inv:H13: NONE says that the preferred replica leads (Kafka 4.3.1 says so of any replica that it elected); a refusal changes nothing."""
+    bench, epochs = cluster(3)
+    topic(bench, *[(1, 2, 3)] * 3)
+    for number in range(3):
+        join(bench, 1, epochs, (1, 2, 3), number=number)
+    fence(bench, 1, epochs[1])
+    bench.machine.slice_size = 1
+    led_by = {each.leader for each in bench.machine.image.topics.by_name["t"].partitions.values()}
+    assert led_by == {2}
+    bench.take(
+        bench.machine.step(BrokerUnreachable(broker_id=2, broker_epoch=epochs[2], now_ms=bench.now_ms))
+    )  # it leaves, slice by slice: partition 2 is still led by it
+    before = partition(bench, 2)
+    assert elect(bench, PREFERRED, 2) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    assert (before.leader, partition(bench, 2)) == (2, before)
 
 
 def test_an_unclean_election_is_marked_and_counted() -> None:

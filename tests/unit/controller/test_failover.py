@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.controller.derived import Derived
 from headrace.controller.events import (
     Answer,
@@ -10,14 +12,19 @@ from headrace.controller.events import (
     LeadershipEnded,
     LeadershipGained,
     RecordsCommitted,
+    RequestArrived,
+    RequestCause,
+    Resign,
     TimeAdvanced,
 )
+from headrace.controller.heartbeats import BrokerControlState
 from headrace.controller.moving import SLICE
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import NO_LEADER, MetadataImage, ScramCredential
-from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.metadata.replay import ReplayError
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -214,7 +221,7 @@ def test_a_broker_that_is_leaving_gets_nothing_new() -> None:
     bench, epochs = sliced(1)
     unreachable(bench, 1, epochs[1])
     assert bench.machine.image.cluster.brokers[1].fenced is False
-    assert bench.heartbeat(1, epochs[1]).is_fenced is True
+    assert bench.heartbeat(1, epochs[1]).is_fenced is False
     assert join(bench, 2, epochs, (2, 1)).error_code == ErrorCode.INELIGIBLE_REPLICA
     assert bench.ask(new("one", 4, 1)).topics[0].error_code == 0
     assert 1 not in {each.leader for each in bench.machine.image.topics.by_name["one"].partitions.values()}
@@ -224,6 +231,65 @@ def test_a_broker_that_is_leaving_gets_nothing_new() -> None:
     bench.advance(4_000)
     bench.commit()
     assert bench.heartbeat(1, epochs[1]).is_fenced is False
+
+
+def test_a_late_heartbeat_does_not_unfence_a_broker_that_is_being_fenced() -> None:
+    """inv:C14, S2-30: it shows that the broker lives, but the fence goes on; told is what the committed image says."""
+    bench, epochs = sliced(1)
+    bench.now_ms += 5_000
+    unreachable(bench, 1, epochs[1])
+    late = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], current_metadata_offset=bench.next_offset - 1)
+    event = RequestArrived(
+        token=999,
+        request=late,
+        cause=RequestCause(api_version=1, listener="CONTROLLER"),
+        deadline_ms=bench.now_ms + 5_000,
+        received_ms=bench.now_ms - 4_000,
+        now_ms=bench.now_ms,
+    )
+    [refusal] = bench.machine.step(event)
+    assert isinstance(refusal, Answer)
+    assert refusal.response.error_code == ErrorCode.REQUEST_TIMED_OUT
+    term = bench.machine._active
+    assert term is not None
+    assert term.heartbeats.state(1) is BrokerControlState.FENCED
+    assert bench.heartbeat(1, epochs[1]).is_fenced is bench.committed_image.cluster.brokers[1].fenced is False
+    assert term.heartbeats.state(1) is BrokerControlState.FENCED
+    while bench.machine.next_deadline_ms() == bench.now_ms:
+        bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms)))
+        bench.commit()
+    assert bench.committed_image.cluster.brokers[1].fenced
+
+
+def test_what_a_heartbeat_is_told_is_the_committed_image_though_more_was_decided() -> None:
+    """inv:C14: the fence that was decided behind a heartbeat is committed together with what that waits for."""
+    bench, epochs = cluster(2)
+    topic(bench, (1, 2))
+    bench.send(new("held.back", 1, 1))
+    alive = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], current_metadata_offset=bench.next_offset - 1)
+    assert [each for each in bench.send(alive) if isinstance(each, Answer)] == []
+    unreachable(bench, 1, epochs[1])
+    told = [
+        each.response.is_fenced
+        for each in bench.commit()
+        if isinstance(each, Answer) and isinstance(each.response, BrokerHeartbeatResponse)
+    ]
+    assert told == [bench.committed_image.cluster.brokers[1].fenced] == [True]
+
+
+def test_a_fault_in_one_fence_ends_the_term_and_nothing_is_decided_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2-12, B-C23: two sessions run out at once, the first fence makes no sense: the controller resigns, once, and lives."""
+    bench, _ = cluster(3)
+    topic(bench, (1, 2), (2, 1))
+
+    def broken(*_: object) -> MetadataImage:
+        raise ReplayError("planted")
+
+    monkeypatch.setattr("headrace.controller.active.replay_all", broken)
+    bench.now_ms += SESSION_MS + 1
+    effects = bench.machine.step(TimeAdvanced(now_ms=bench.now_ms))
+    assert [type(each) for each in effects] == [Resign]
+    assert (bench.machine.is_active, bench.machine.statistics.faults) == (False, 1)
 
 
 def test_an_answer_waits_for_the_last_slice() -> None:

@@ -56,7 +56,7 @@ def test_a_session_lasts_its_timeout_and_not_a_millisecond_more() -> None:
     assert found.expired(9_000) == []
     assert found.expired(9_001) == [1, 2]
     assert [found.has_valid_session(each, 9_000) for each in (1, 2, 3, 4)] == [True, True, False, False]
-    found.touch(1, is_fenced=False, metadata_offset=5, now_ms=4_000)
+    found.touch(1, metadata_offset=5, now_ms=4_000)
     assert found.expired(9_001) == [2]
     found.fenced(2)
     assert found.next_expiry_ms() == 13_001
@@ -78,9 +78,9 @@ def test_a_controlled_shutdown_waits_for_the_others() -> None:
     found.begin_controlled_shutdown(1, 50)
     assert found.state(1) is State.CONTROLLED_SHUTDOWN
     assert not found.others_have_caught_up(1)
-    found.touch(2, is_fenced=False, metadata_offset=49, now_ms=1)
+    found.touch(2, metadata_offset=49, now_ms=1)
     assert not found.others_have_caught_up(1)
-    found.touch(2, is_fenced=False, metadata_offset=50, now_ms=1)
+    found.touch(2, metadata_offset=50, now_ms=1)
     assert found.others_have_caught_up(1)
     found.begin_controlled_shutdown(1, 99)
     assert found.others_have_caught_up(1)
@@ -92,5 +92,19 @@ def test_a_fenced_broker_leaves_controlled_shutdown() -> None:
     """KIP-841: its next heartbeat lets it stop at once."""
     found = sessions()
     found.begin_controlled_shutdown(1, 50)
-    found.touch(1, is_fenced=True, metadata_offset=60, now_ms=5)
+    found.agree(1, is_fenced=True)
+    found.touch(1, metadata_offset=60, now_ms=5)
     assert found.state(1) is State.FENCED
+
+
+def test_a_session_agrees_with_the_image_and_a_contact_alone_changes_nothing() -> None:
+    """C14, C16: a broker that is being fenced slice by slice stays fenced in its session, whoever hears from it."""
+    found = sessions()
+    found.fenced(1)
+    found.touch(1, metadata_offset=60, now_ms=5)
+    assert (found.state(1), found.has_valid_session(1, 5)) == (State.FENCED, False)
+    found.agree(1, is_fenced=False)
+    assert (found.state(1), found.has_valid_session(1, 5)) == (State.UNFENCED, True)
+    found.begin_controlled_shutdown(2, 50)
+    found.agree(2, is_fenced=False)
+    assert found.state(2) is State.CONTROLLED_SHUTDOWN

@@ -26,20 +26,19 @@ def clusters(draw: st.DrawFn) -> list[UsableBroker]:
 
 
 @given(clusters(), st.integers(1, 30), st.data(), st.integers(0, 9))
-def test_replicas_are_apart_and_led_by_the_living(
+def test_replicas_are_apart_and_on_the_living(
     brokers: list[UsableBroker], partitions: int, data: st.DataObject, seed: int
 ) -> None:
-    """C19: never two on one broker; as many racks as possible; a live leader; live ones before fenced ones of a rack."""
-    factor = data.draw(st.integers(1, len(brokers)))
+    """C19, S3-65, D-04: never two on one broker; as many racks as possible; none on a fenced broker."""
+    live = [broker for broker in brokers if not broker.is_fenced]
+    factor = data.draw(st.integers(1, len(live)))
     placed = place_replicas(brokers, partitions=partitions, replication_factor=factor, rng=random.Random(seed))
     assert len(placed) == partitions
-    by_id = {broker.broker_id: broker for broker in brokers}
-    racks = {broker.rack for broker in brokers}
+    rack_of = {broker.broker_id: broker.rack for broker in live}
     for replicas in placed:
         assert len(set(replicas)) == len(replicas) == factor
-        assert not by_id[replicas[0]].is_fenced
-        used = {by_id[each].rack for each in replicas}
-        assert len(used) >= min(factor, len(racks)) - (1 if any(b.is_fenced for b in brokers) else 0)
+        assert set(replicas) <= set(rack_of)
+        assert len({rack_of[each] for each in replicas}) == min(factor, len(set(rack_of.values())))
 
 
 def test_leaders_and_replicas_are_spread_evenly() -> None:
@@ -63,10 +62,16 @@ def test_the_same_chance_places_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("brokers", "factor"),
-    [([], 1), ([UsableBroker(1, "", True)], 1), ([UsableBroker(1, "", False)], 2), ([UsableBroker(1, "", False)], 0)],
+    [
+        ([], 1),
+        ([UsableBroker(1, "", True)], 1),
+        ([UsableBroker(1, "", False)], 2),
+        ([UsableBroker(1, "", False)], 0),
+        ([UsableBroker(1, "", False), UsableBroker(2, "", True)], 2),
+    ],
 )
 def test_placements_that_cannot_be(brokers: list[UsableBroker], factor: int) -> None:
-    """B72: INVALID_REPLICATION_FACTOR."""
+    """B72, D-04: INVALID_REPLICATION_FACTOR."""
     with pytest.raises(PeerError) as refusal:
         place_replicas(brokers, partitions=1, replication_factor=factor, rng=random.Random(1))
     assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

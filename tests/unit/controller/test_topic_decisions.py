@@ -179,6 +179,22 @@ def test_too_few_brokers_and_only_fenced_ones() -> None:
     )
 
 
+def test_no_new_replica_is_placed_on_a_fenced_broker() -> None:
+    """S3-65, D-04: where Kafka would use it last, too few live brokers are too few: INVALID_REPLICATION_FACTOR."""
+    bench = active()
+    bench.broker(1)
+    bench.broker(2, unfenced=False)
+    bench.broker(3)
+    [(_, error, message)] = outcome(bench, new(partitions=1, factor=3))
+    assert (error, message) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because only 2 of 3 "
+        "broker(s) are not fenced.",
+    )
+    assert outcome(bench, new(partitions=6, factor=2))[0][1] == 0
+    assert {each.replicas for each in bench.machine.image.topics.by_name["t"].partitions.values()} <= {(1, 3), (3, 1)}
+
+
 @pytest.mark.parametrize(
     ("assignments", "error", "message"),
     [

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.raft.events import RecordsOffered, SnapshotCreated
 from headrace.raft.history import NOT_IN_LOG, VoterHistory, VotersAt, read_history
 from headrace.raft.snapshots import (
     StoredSnapshot,
@@ -124,7 +125,7 @@ def test_the_log_is_cut_only_below_a_snapshot_that_stays() -> None:
     def cut(
         snapshots: list[StoredSnapshot], *, log_size: int = 100, max_bytes: int = -1, max_ms: int = -1
     ) -> int | None:
-        return log_start_after_cleaning(snapshots, log_size=log_size, max_bytes=max_bytes, max_ms=max_ms, now_ms=1_000)
+        return log_start_after_cleaning(snapshots, log_size=log_size, max_bytes=max_bytes, max_ms=max_ms)
 
     three = [stored(10), stored(20), stored(30, mtime_ms=990)]
     assert cut(three) is None
@@ -134,6 +135,24 @@ def test_the_log_is_cut_only_below_a_snapshot_that_stays() -> None:
     assert cut(three, max_ms=500) == 30
     assert cut(three[:1], max_bytes=1, max_ms=1) is None
     assert cut([], max_bytes=1) is None
+
+
+@pytest.mark.parametrize("began_ms", [0, 1_000, 10**13])
+def test_the_age_of_a_snapshot_is_told_by_files_times_alone(began_ms: int) -> None:
+    """B-S04: a process that was started with a wrong clock neither keeps snapshots for ever nor drops fresh ones."""
+    bench = RaftBench(retention_ms=500, retention_bytes=-1)
+    bench.now_ms = began_ms
+    bench.start()
+    bench.run(RecordsOffered(records=(b"a", b"b", b"c"), base_offset=1, epoch=1, now_ms=began_ms))
+    day = 1_790_000_000_000
+    for end, written_ms in ((1, day), (4, day + 400)):
+        bench.snapshots.put(OffsetAndEpoch(end, 1), b"s", mtime_ms=written_ms)
+        bench.step(SnapshotCreated(end_offset=end, epoch=1, now_ms=began_ms))
+    assert bench.snapshots.ids() == [OffsetAndEpoch(1, 1), OffsetAndEpoch(4, 1)]
+    bench.run(RecordsOffered(records=(b"d",), base_offset=4, epoch=1, now_ms=began_ms))
+    bench.snapshots.put(OffsetAndEpoch(5, 1), b"s", mtime_ms=day + 501)
+    bench.step(SnapshotCreated(end_offset=5, epoch=1, now_ms=began_ms))
+    assert bench.snapshots.ids() == [OffsetAndEpoch(4, 1), OffsetAndEpoch(5, 1)]
 
 
 def test_voters_are_read_back() -> None:
