@@ -72,6 +72,7 @@ class Broker:
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
         self.on_settings: Callable[[NodeConfig], None] = _not_needed
         self.on_warning: Callable[[str], None] = _unheard
+        self.deadline_changed: Callable[[], None] = _nobody_sleeps
         self.absolute_path: Callable[[str], str] = str
         self._clock = clock
         self.now_ms = clock.now_ms
@@ -348,3 +349,7 @@ def _unheard(warning: str) -> None:
 
 def _unhandled(fault: StorageFault) -> None:
     raise fault
+
+
+def _nobody_sleeps() -> None:
+    """Nobody sleeps until a deadline."""

@@ -46,6 +46,7 @@ class GroupService:
             return
         self._drop(partition)
         self._starting[partition] = leader_epoch
+        self._changed()
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """This broker leads the partition no longer (`leader_epoch` is the new leader's, None when the topic is gone)."""
@@ -192,6 +193,7 @@ class GroupService:
 
     def _changed(self) -> None:
         self._deadline_known = False
+        self._services.deadline_changed()
 
     def _forget(self, token: int) -> None:
         self._waiting.pop(token, None)

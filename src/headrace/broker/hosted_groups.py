@@ -53,7 +53,7 @@ class HostedCoordinator:
     """Drives the machine of one partition: loads it, then feeds it events and does its effects in order.
 
     `epoch` is the leader epoch it serves in; `failure` says why its log could not be read. `answer` takes (token, response), `changed` is called before
-    each event: `next_deadline_ms` may be another one afterwards.
+    and after each event: `next_deadline_ms` may be another one.
     """
 
     def __init__(
@@ -131,6 +131,7 @@ class HostedCoordinator:
                         self._answer(effect.token, effect.response)
         finally:
             self._is_running = False
+            self._changed()
 
     def delete_topics(self, event: TopicsDeleted) -> None:
         """Forget the positions in topics that are gone, those that are still to be loaded too."""

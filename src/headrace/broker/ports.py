@@ -60,6 +60,10 @@ class BrokerServices(Protocol):
     def purgatory(self) -> Purgatory:
         """Where replies wait."""
 
+    @property
+    def deadline_changed(self) -> Callable[[], None]:
+        """To be called when a service waits for an earlier time than it did: the node sleeps until the earliest deadline that it knows."""
+
     def now_ms(self) -> int:
         """Milliseconds on a clock that never goes back: for deadlines."""
 

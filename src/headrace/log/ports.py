@@ -340,7 +340,19 @@ class LogStorePort(Protocol):
         """Replace recovery-point, high-watermark and log-start checkpoints of all directories atomically."""
 
     def maintain(self, now_ms: int) -> None:
-        """Retention, expired producers, delayed deletions. Call about once a second; cheap when nothing is due."""
+        """Retention, expired producers, delayed deletions: what is due at this time of the wall clock, or a part of it."""
+
+    def next_maintenance_ms(self) -> int:
+        """When `maintain` and `flush_jobs_due` have something to do, by the wall clock; past for as soon as may be."""
+
+    def when_busy(self, told: Callable[[], None]) -> None:
+        """Have `told` called when `next_maintenance_ms` became sooner; in the event loop."""
+
+    def take_space_refusal(self) -> str:
+        """Why an append was refused on a full disk (D10) since the last call, as `maintain` noticed; empty if none was."""
+
+    def removals_due(self) -> Sequence[Callable[[], None]]:
+        """Work for threads: remove the files whose delay was over when `maintain` looked."""
 
     def next_compaction(self, now_ms: int) -> CompactionJob | None:
         """The log that needs compaction most, as a job; None if none does. One job at a time."""

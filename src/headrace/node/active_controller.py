@@ -67,6 +67,8 @@ class ActiveController:
         self._leader_id = -1
         self._epoch = -1
         self._to: Destination | None = None
+        self.on_waiting: Callable[[], None] = _nobody
+        """Told when `next_deadline_ms` may be sooner than before."""
         self.on_answered: Callable[[str, int], None] | None = None
         """Told the class of each request that the controller answered, and how many ms that took; for metrics (S4-59)."""
 
@@ -76,6 +78,7 @@ class ActiveController:
         self._questions[id(question)] = question
         question.answer.on_abandoned = lambda: self._forget(question)
         self._try(question)
+        self.on_waiting()
         return question.answer
 
     # --- the node's calls ---
@@ -215,6 +218,7 @@ class ActiveController:
     def _later(self, question: _Question) -> None:
         question.is_asked = False
         question.again_at_ms = self._now_ms() + RETRY_MS
+        self.on_waiting()
 
     def _refuse(self, question: _Question, error: ErrorCode, message: str) -> None:
         self._forget(question)
@@ -227,3 +231,7 @@ class ActiveController:
 
 def _refusal(question: _Question, error: PeerError) -> object:
     return refused(question.request, error, api_version=question.context.api_version)
+
+
+def _nobody() -> None:
+    """Nobody sleeps until a deadline."""

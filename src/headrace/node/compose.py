@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.broker.log_syncs import LogSync
-from headrace.core.errors import StorageFault
 from headrace.core.ids import random_uuid
-from headrace.core.values import quick_value
 from headrace.node.directories import refuse_unsupported_features
+from headrace.node.jobs import DiskJob, Lane, LogWork
 from headrace.node.lifecycle import BrokerIdentity, RecoverLogs
 from headrace.node.machine import NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
@@ -44,43 +42,7 @@ if TYPE_CHECKING:
     from headrace.wire.messages.describe_quorum import NodeView
 
 
-class Lane(Enum):
-    """Jobs of one lane are done one at a time, in the order of their effects; lanes do not wait for one another.
-
-    Those of `SYNC` are of one log each, and need not wait for each other either.
-    """
-
-    QUORUM_STATE = "quorum state"
-    METADATA_LOG = "metadata log"
-    SNAPSHOT = "snapshot"
-    LOGS = "logs"
-    SYNC = "sync"
-
-
-def _nothing() -> None:
-    """Most jobs need no preparation."""
-
-
-@quick_value
-class DiskJob:
-    """Work for the disk: `prepare` where the machine runs, `run` in a thread (it blocks), then `finish` where the machine runs.
-
-    When `run` raises StorageFault, `failed` is called in place of `finish`; without one the disk counts as failed.
-    """
-
-    lane: Lane
-    run: Callable[[], None]
-    finish: Callable[[], None]
-    failed: Callable[[StorageFault], None] | None = None
-    prepare: Callable[[], None] = _nothing
-
-    def run_in_place(self) -> None:
-        """Prepare and run, for drivers without threads. Raises StorageFault."""
-        self.prepare()
-        self.run()
-
-
-DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync
+DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +88,10 @@ class ComposedNode:
                     run=effect.run,
                     finish=effect.finish,
                     failed=effect.failed,
+                    is_sync=True,
                 )
+            case LogWork():
+                return effect.job
             case _:
                 assert_never(effect)
 
@@ -137,7 +102,7 @@ class ComposedNode:
             flush.finish()
             self.machine.step(LogFlushed(upto=flush.upto, now_ms=self.disk.clock.now_ms()))
 
-        return DiskJob(lane=Lane.METADATA_LOG, run=flush.run, finish=finish)
+        return DiskJob(lane=Lane.METADATA_LOG, run=flush.run, finish=finish, is_sync=True)
 
     def _finish_snapshot(self, effect: FinishSnapshot) -> DiskJob:
         job = self.disk.download_job(effect.snapshot_id)

@@ -23,15 +23,16 @@ from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, EndPoint, MetadataImage
 from headrace.metadata.loader import MetadataFault
 from headrace.node.active_controller import ActiveController
+from headrace.node.alarm import Alarm
 from headrace.node.broker_watch import BrokerWatch, Probe
 from headrace.node.controller_channel import LocalController
 from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.controller_side import ControllerSide
+from headrace.node.jobs import LogWork
 from headrace.node.lifecycle import (
     BrokerIdentity,
     BrokerLifecycle,
     BrokerState,
-    LifecycleEffect,
     RecoverLogs,
     StartFailed,
     StateChanged,
@@ -48,6 +49,7 @@ from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.outbound import Outbound, Purpose, SendRequest
 from headrace.node.quorum_requests import QuorumRequests
 from headrace.node.self_fencing import SelfFencing, SelfFencingMode
+from headrace.node.upkeep import LogUpkeep
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
@@ -80,6 +82,7 @@ NodeEffect = (
     | raft_events.FinishSnapshot
     | WriteSnapshot
     | RecoverLogs
+    | LogWork
     | StateChanged
     | StartFailed
     | DirectoryFailed
@@ -154,10 +157,10 @@ class NodeMachine:
             take=self._take,
             metadata_fetched=self._metadata_fetched,
         )
-        self._timed: list[Callable[[], int | None]] = [
-            self.controller.next_deadline_ms,
-            self._watch.next_deadline_ms,
-        ]
+        self._timed: list[Callable[[], int | None]] = [self.controller.next_deadline_ms, self._watch.next_deadline_ms]
+        self.alarm = Alarm(now_ms=clock.now_ms, next_deadline_ms=self.next_deadline_ms)
+        self.controller.on_waiting = self.alarm.changed
+        self.upkeep: LogUpkeep | None = None
 
     @property
     def is_controller_active(self) -> bool:
@@ -187,7 +190,7 @@ class NodeMachine:
             controller=self.controller,
             rng=self._rng,
             metadata_offset=lambda: self.image.provenance.last_contained_offset,
-            emit=self._lifecycle_effect,
+            emit=self._do,
         )
         fencing = self.self_fencing = SelfFencing(
             mode=SelfFencingMode(self._config.headrace_self_fencing),
@@ -196,7 +199,11 @@ class NodeMachine:
             moved=broker.purgatory.moved,
         )
         self.lifecycle.on_heard = fencing.heartbeat_answered
-        self._timed += [broker.next_deadline_ms, self.lifecycle.next_deadline_ms, fencing.next_deadline_ms]
+        broker.purgatory.on_deadline = self.alarm.by
+        broker.deadline_changed = self.alarm.changed
+        upkeep = self.upkeep = LogUpkeep(broker, clock=self._clock, do=self._do, woken=self.alarm.changed)
+        parts = (broker, self.lifecycle, fencing, upkeep)
+        self._timed += [each.next_deadline_ms for each in parts]
         return broker
 
     def add_registrar(self, *, incarnation_id: Uuid, end_points: tuple[EndPoint, ...]) -> None:
@@ -239,6 +246,7 @@ class NodeMachine:
         self._drain()
         if self.lifecycle is not None:
             self.lifecycle.start(now_ms)
+        self.alarm.changed()
 
     def step(self, event: PlaneEvent) -> None:
         """An effect of the metadata plane is done, or a peer asks it something."""
@@ -247,18 +255,22 @@ class NodeMachine:
     def answered(self, correlation: int, response: Message) -> None:
         """A `SendRequest` was answered."""
         self._outbound.arrived(correlation, response)
+        self.alarm.changed()
 
     def failed(self, correlation: int, failure: SendFailure) -> None:
         """A `SendRequest` has no answer."""
         self._outbound.arrived(correlation, failure)
+        self.alarm.changed()
 
     def probed(self, correlation: int, failure: SendFailure | None) -> None:
         """A `Probe` ended: None when the connect was taken."""
         self._watch.probed(correlation, failure, self._clock.now_ms())
+        self.alarm.changed()
 
     def connection_closed(self, listener: str, connection_id: int) -> None:
         """A connection to one of this node's controller listeners is gone."""
         self._watch.closed((listener, connection_id))
+        self.alarm.changed()
 
     def recovered(self) -> None:
         """The logs are loaded: publish all metadata to the broker, then ask to be unfenced."""
@@ -272,7 +284,10 @@ class NodeMachine:
         self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
         self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image))
         self.lifecycle.recovered(self._clock.now_ms())
+        if self.upkeep is not None:
+            self.upkeep.begin()
         self.tick()
+        self.alarm.changed()
 
     def begin_shutdown(self) -> None:
         """The operator wants the process to stop: the broker first (B-K12)."""
@@ -281,6 +296,7 @@ class NodeMachine:
         else:
             self.lifecycle.begin_shutdown(self._clock.now_ms())
             self.tick()
+            self.alarm.changed()
 
     def resign(self) -> None:
         """The last step of a shutdown: give up the quorum's leadership."""
@@ -309,11 +325,7 @@ class NodeMachine:
         """What stands between this node and the quorum, for an operator; empty while it is served (S4-24)."""
         if self.is_served:
             return ""
-        failing = sorted(
-            f"{link.host}:{link.port} {SendFailure[link.failure].value}"
-            for link in self._plane.witness.links.values()
-            if link.failing_since_ms >= 0 and link.host
-        )
+        failing = self._plane.witness.failing_links()
         return f"no leader of the metadata quorum is reached ({', '.join(failing) or 'every controller that was asked answered'})"
 
     @property
@@ -346,9 +358,11 @@ class NodeMachine:
             if now_ms >= self._shrink_at_ms:
                 self._shrink_at_ms = now_ms + self._config.replica_lag_time_max_ms // 2
                 broker.shrink_isrs(now_ms)
+        if self.upkeep is not None:
+            self.upkeep.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do; None when nothing waits for time. For drivers that need not tick steadily."""
+        """When `tick` has something to do; None when nothing waits for time."""
         due = self._plane.next_deadline_ms()
         for part in self._timed:
             at_ms = part()
@@ -385,6 +399,7 @@ class NodeMachine:
                 self.metadata_load_errors += is_of_the_log
                 self.metadata_apply_errors += not is_of_the_log
                 self._do(MetadataFailed(reason=failure))
+        self.alarm.changed()
 
     def _run(self, effects: list[PlaneEffect]) -> None:
         for effect in effects:
@@ -454,9 +469,6 @@ class NodeMachine:
             self._publisher.publish(delta)
             if self.on_broker_metadata is not None:
                 self.on_broker_metadata(delta)
-
-    def _lifecycle_effect(self, effect: LifecycleEffect) -> None:
-        self._do(effect)
 
     def _storage_fault(self, fault: StorageFault) -> None:
         """A log directory failed: its partitions go offline here, their coordinators resign, the controller hears it with the next heartbeat (B-K08)."""

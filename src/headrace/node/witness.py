@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.peers import SendFailure
 from headrace.raft.events import (
     AnswerRaftRequest,
     FlushLog,
@@ -216,6 +217,14 @@ class QuorumWitness:
         before, self._clock_lead_ms = self._clock_lead_ms, lead
         if before is not None and abs(lead - before) >= CLOCK_STEP_MS:
             self.clock_jump_ms, self.clock_jumped_ms = lead - before, now_ms
+
+    def failing_links(self) -> list[str]:
+        """The addresses of the quorum that do not answer, and how they fail."""
+        return sorted(
+            f"{link.host}:{link.port} {SendFailure[link.failure].value}"
+            for link in self.links.values()
+            if link.failing_since_ms >= 0 and link.host
+        )
 
     def disk_failed(self, reason: str, now_ms: int) -> None:
         """A disk refused to do its work."""

@@ -33,6 +33,8 @@ class Purgatory:
         self._waiting: dict[int, _Waiting] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._ids = count()
+        self.on_deadline: Callable[[int], None] = _nobody
+        """Told each deadline that is waited for, so that `expire` is called in time."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -55,6 +57,7 @@ class Purgatory:
             self._by_key.setdefault(key, {})[number] = waiting
         if deferred.deadline_ms is not None:
             heappush(self._deadlines, (deferred.deadline_ms, number))
+            self.on_deadline(deferred.deadline_ms)
             if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
                 self._forget_deadlines()
         deferred.on_abandoned = lambda: self._forget(number)
@@ -98,3 +101,7 @@ class Purgatory:
                 waiters.pop(number, None)
                 if not waiters:
                     del self._by_key[key]
+
+
+def _nobody(_: int) -> None:
+    """Nobody sleeps until a deadline."""

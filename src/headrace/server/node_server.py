@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from headrace.broker.log_syncs import LogSync
 from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
@@ -21,8 +19,9 @@ from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import HostPort, Listener
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
-from headrace.node.compose import ComposedNode, DiskEffect, DiskJob, Lane, compose_node
+from headrace.node.compose import ComposedNode, DiskEffect, compose_node
 from headrace.node.disk import NodeDisk
+from headrace.node.jobs import DiskJob, LogWork
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import WriteSnapshot
@@ -30,10 +29,12 @@ from headrace.node.outbound import Purpose, SendRequest
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
+from headrace.server.disk_work import DiskWork
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
-from headrace.server.pacing import Pace
+from headrace.server.notices import QuorumWatch, Warnings
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
+from headrace.server.timers import NodeTimer
 from headrace.storage.os_files import OsFiles
 from headrace.wire.schema import Message
 
@@ -44,16 +45,11 @@ if TYPE_CHECKING:
     from headrace.server.metrics.service import MetricsService
 
 _LOG = logging.getLogger("headrace.server")
-_TICK_S = 0.01
-_MAINTAIN_S = 1.0
-_WARN_AGAIN_S = 60.0
-_LEADERLESS_S = 5.0
-_THREADS = 4
 _LAST_WORDS_S = 0.3
 """So long a node that stops for a fault stays, for its last words to leave."""
-_JOBS_TIMEOUT_S = 20.0
 _RESIGN_TIMEOUT_S = 2.0
-_T = TypeVar("_T")
+_POLL_S = 0.01
+"""While a node comes up or goes down it looks so often whether it got further."""
 
 
 class NodeServer:
@@ -70,22 +66,21 @@ class NodeServer:
         self._started_at = started_at
         self._clock = ProcessClock()
         self._rng = random.SystemRandom()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
         self._files = OsFiles()
-        self._pace = Pace()
+        self._warnings = Warnings()
+        self._work = DiskWork(failed=self._went_wrong, warn=self._warnings.say)
         self._disk = NodeDisk(
             config,
             files=self._files,
             clock=self._clock,
             host_name=socket.gethostname(),
             stopwatch=time.perf_counter,
-            pace=self._pace,
+            pace=self._work.pace,
         )
         self._journal: JournalFile | None = None
         self._metrics: MetricsService | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
-        self._lanes = {lane: asyncio.Semaphore(_THREADS if lane is Lane.SYNC else 1) for lane in Lane}
         self._links: OutboundLinks | None = None
         self._bound: tuple[Listener, ...] = ()
         self._metrics_at: HostPort | None = None
@@ -96,12 +91,8 @@ class NodeServer:
         self._wants_stop = False
         self._stay_until = 0.0
         self._closing: asyncio.Task[None] | None = None
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._ticker: asyncio.TimerHandle | None = None
-        self._maintain_at = 0.0
-        self._leaderless_since = math.inf
-        self._is_compacting = False
-        self._warn_again_at: dict[str, float] = {}
+        self._timer: NodeTimer | None = None
+        self._quorum_watch: QuorumWatch | None = None
 
     @property
     def machine(self) -> NodeMachine:
@@ -129,9 +120,9 @@ class NodeServer:
             if self._wants_stop:
                 raise StoppedEarly
             self._has_begun = True
+            self._begin_time()
             self.machine.start()
-            self._leaderless_since = asyncio.get_running_loop().time()
-            self._tick()
+            self._after_event()
         except (OperatorError, StorageFault, StoppedEarly):
             await self._close_everything(is_clean=False)
             raise
@@ -181,11 +172,12 @@ class NodeServer:
         node.machine.log_levels = LoggingLevels()
         if self._metrics is not None:
             self._metrics.watch(node.machine, self._disk)
+            self._work.timed = self._metrics.timed
         broker = node.machine.broker
         if broker is not None:
             broker.log_levels = node.machine.log_levels
             broker.on_settings = self._listeners.follow
-            broker.on_warning = self._warn
+            broker.on_warning = self._warnings.say
             broker.absolute_path = os.path.abspath
 
     async def _open_metrics(self) -> None:
@@ -195,9 +187,6 @@ class NodeServer:
 
             self._metrics = MetricsService(self.config)
             self._metrics_at = await self._metrics.open()
-
-    def _timed(self, sync: Callable[[], None]) -> Callable[[], None]:
-        return sync if self._metrics is None else self._metrics.timed(sync)
 
     def _begin_journal(self) -> Rng | None:
         """The chance that the metadata side must be given when a journal of it is written."""
@@ -222,12 +211,20 @@ class NodeServer:
     def _do(self, effect: NodeEffect) -> None:
         """Do one effect, or begin it; its outcome goes back into the machine."""
         match effect:
-            case StoreQuorumState() | FlushLog() | FinishSnapshot() | WriteSnapshot() | RecoverLogs() | LogSync():
+            case (
+                StoreQuorumState()
+                | FlushLog()
+                | FinishSnapshot()
+                | WriteSnapshot()
+                | RecoverLogs()
+                | LogSync()
+                | LogWork()
+            ):
                 self._guarded(lambda: self._begin_disk_job(effect))
             case SendRequest():
                 self._ask_peer(effect)
             case Probe():
-                self._begin(self._probe(effect))
+                self._work.begin(self._probe(effect))
             case StateChanged():
                 self._state_changed(effect.state)
             case StartFailed():
@@ -245,6 +242,7 @@ class NodeServer:
                 self._guarded(lambda: self.machine.failed(effect.correlation, outcome))
             else:
                 self._guarded(lambda: self.machine.answered(effect.correlation, outcome))
+            self._after_event()
 
         target = (effect.to.host, effect.to.port, effect.purpose)
         if self._links is None:
@@ -292,23 +290,17 @@ class NodeServer:
     def _begin_disk_job(self, effect: DiskEffect) -> None:
         """The job is made now, in the order of effects; it runs in a thread, after the one before in its lane."""
         assert self._node is not None, "composed before"
-        self._begin(self._run_job(effect, self._node.job(effect)))
+        self._work.begin(self._run_job(effect, self._node.job(effect)))
 
     async def _run_job(self, effect: DiskEffect, job: DiskJob) -> None:
-        try:
-            async with self._lanes[job.lane]:
-                job.prepare()
-                await self._in_thread(self._timed(job.run) if isinstance(effect, FlushLog | LogSync) else job.run)
-        except StorageFault as fault:
-            if job.failed is None:
-                raise
-            job.failed(fault)
-            return
-        if isinstance(effect, RecoverLogs):
-            if self._closing is not None:
-                return
+        await self._work.run(job, before_finish=self._loaded if isinstance(effect, RecoverLogs) else None)
+        self._after_event()
+
+    async def _loaded(self) -> bool:
+        """The logs are loaded, unless the node goes down by now."""
+        if self._closing is None:
             await self._open_broker_listeners()
-        job.finish()
+        return self._closing is None
 
     async def _open_broker_listeners(self) -> None:
         """RECOVERY (B-K02): the logs are loaded, clients may come."""
@@ -330,80 +322,31 @@ class NodeServer:
         if self._node is not None:
             self.machine.woke()
 
-    def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._ticker = loop.call_later(_TICK_S, self._tick)
-        if self._closing is None or not self._is_stopped.is_set():
+    def _begin_time(self) -> None:
+        machine = self.machine
+        self._quorum_watch = QuorumWatch(is_served=lambda: machine.is_served, trouble=machine.quorum_trouble)
+        self._timer = NodeTimer(machine.alarm, now_ms=self._clock.now_ms, ring=self._ring)
+        self._timer.begin()
+
+    def _ring(self) -> None:
+        """A deadline has come."""
+        if not self._is_stopped.is_set():
             self._guarded(self.machine.tick)
+            self._after_event()
+
+    def _after_event(self) -> None:
+        """Something happened: is this node ready, is there a leader?"""
+        if self._closing is None and self._quorum_watch is not None:
+            self._quorum_watch.look()
             if not self.config.is_broker and self._knows_its_quorum:
                 self._is_ready.set()
-        now = loop.time()
-        self._watch_quorum(now)
-        if now >= self._maintain_at and self._disk.is_loaded and self._closing is None:
-            self._maintain_at = now + _MAINTAIN_S
-            self._guarded(self._maintain)
 
-    def _watch_quorum(self, now: float) -> None:
-        """Tell the operator of a quorum without a leader, once it lasts (S4-24)."""
-        if self.machine.is_served or self._closing is not None:
-            self._leaderless_since = now
-        elif now - self._leaderless_since >= _LEADERLESS_S:
-            self._leaderless_since += _WARN_AGAIN_S
-            _LOG.warning("%s", self.machine.quorum_trouble())
+    def _end_time(self) -> None:
+        for timer in (self._timer, self._quorum_watch):
+            if timer is not None:
+                timer.end()
 
-    def _maintain(self) -> None:
-        """Once a second: retention, flushes, checkpoints, compaction."""
-        now_ms = self._clock.wall_ms()
-        self._disk.logs.maintain(now_ms)
-        if refusal := self._disk.logs.take_space_refusal():
-            self._warn(f"the disk is full, producers are refused until there is room: {refusal}")
-        broker = self.machine.broker
-        assert broker is not None, "logs are a broker's"
-        for log, job in self._disk.logs.flush_jobs_due(now_ms):
-            self._begin(self._flush(self._timed(job.run), partial(broker.log_syncs.flushed, log, job)))
-        for removal in self._disk.logs.removals_due():
-            self._begin(self._flush(removal, lambda: None))
-        if self._disk.are_checkpoints_due():
-            self._begin(self._flush(self._disk.logs.write_checkpoints, lambda: None))
-        wants_compaction = not self._is_compacting and self.config.log_cleaner_enable
-        if wants_compaction and (compaction := self._disk.logs.next_compaction(now_ms)) is not None:
-            self._is_compacting = True
-            self._begin(self._compact(compaction.run, compaction.finish))
-
-    def _warn(self, text: str) -> None:
-        """Tell the operator; the same again only after a minute."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._warn_again_at.get(text, 0.0):
-            self._warn_again_at = {said: at for said, at in self._warn_again_at.items() if now < at}
-            self._warn_again_at[text] = now + _WARN_AGAIN_S
-            _LOG.warning("%s", text)
-
-    async def _flush(self, job: Callable[[], None], after: Callable[[], None]) -> None:
-        await self._in_thread(job)
-        after()
-
-    async def _compact(self, job: Callable[[], None], finish: Callable[[int], int]) -> None:
-        try:
-            await self._in_thread(job)
-        finally:
-            self._is_compacting = False
-            finish(self._clock.wall_ms())
-
-    # --- work in threads, and what it may break ---
-
-    async def _in_thread(self, job: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
-
-    def _begin(self, job: Awaitable[None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._watched(job))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
-
-    async def _watched(self, job: Awaitable[None]) -> None:
-        try:
-            await job
-        except Exception as fault:  # noqa: BLE001 - the process's edge
-            self._went_wrong(fault)
+    # --- what may go wrong ---
 
     def _guarded(self, job: Callable[[], None]) -> None:
         try:
@@ -441,14 +384,9 @@ class NodeServer:
 
     def _close_soon(self, *, is_clean: bool) -> None:
         if self._closing is None:
+            if self._node is not None and self._node.machine.upkeep is not None:
+                self._node.machine.upkeep.end()
             self._closing = asyncio.get_running_loop().create_task(self._close_everything(is_clean=is_clean))
-
-    async def _jobs_done(self) -> None:
-        """Let running work end, without rests and within bounds: what is cut short is done again after the next start."""
-        self._pace.hurry()
-        pending = [task for task in self._jobs if task is not asyncio.current_task()]
-        if pending:
-            await asyncio.wait(pending, timeout=_JOBS_TIMEOUT_S)
 
     async def _resign(self, machine: NodeMachine) -> None:
         """Give up leadership, and serve the quorum until its other voters know (B-R19), within bounds."""
@@ -456,7 +394,7 @@ class NodeServer:
         machine.resign()
         give_up_at = loop.time() + _RESIGN_TIMEOUT_S
         while machine.is_resigning and loop.time() < give_up_at:
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _close_everything(self, *, is_clean: bool) -> None:
         """The broker first: stop accepting, finish, flush, `.kafka_cleanshutdown`; then the quorum node (B-K04, B-K12)."""
@@ -464,22 +402,21 @@ class NodeServer:
         await self._listeners.close(tuple(name for name in self._listeners.names() if name not in controllers))
         machine = None if self._node is None else self._node.machine
         try:
-            await self._jobs_done()
+            await self._work.done()
             if machine is not None and machine.broker is not None:
                 if machine.broker.has_groups:
                     machine.broker.groups.shut_down()
                 epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
-                await self._in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
+                await self._work.in_thread(lambda: self._disk.close_logs(is_clean=is_clean, broker_epoch=epoch))
                 _LOG.info("the broker is closed")
             if machine is not None and is_clean:
                 await self._resign(machine)
             await asyncio.sleep(max(self._stay_until - asyncio.get_running_loop().time(), 0))
             await self._listeners.close(self._listeners.names())
-            if self._ticker is not None:
-                self._ticker.cancel()
+            self._end_time()
             self._close_links()
-            await self._jobs_done()
-            await self._in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
+            await self._work.done()
+            await self._work.in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
             _LOG.info("the quorum node is closed")
         except StorageFault as fault:
             self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
@@ -487,13 +424,12 @@ class NodeServer:
             _LOG.error("the node did not stop as it should", exc_info=fault)
             self.failure = self.failure or f"an error inside the node: {fault!r}"
         finally:
-            if self._ticker is not None:
-                self._ticker.cancel()
+            self._end_time()
             await self._close_outside()
-            if all(task.done() for task in self._jobs):  # else a thread still writes: the lock goes with the process
+            if self._work.is_idle:  # else a thread still writes: the lock goes with the process
                 self._disk.unlock()
             if self._journal is not None:
                 self._journal.close()
-            self._threads.shutdown(wait=False)
+            self._work.close()
             self._is_ready.set()
             self._is_stopped.set()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
-from headrace.node.compose import ComposedNode, DiskJob, Lane, compose_node
+from headrace.node.compose import ComposedNode, compose_node
+from headrace.node.jobs import DiskJob, Lane
 from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
 from headrace.node.metadata_plane import WriteSnapshot
@@ -274,9 +275,9 @@ class SimNode:
 
     def _plan_wake(self) -> None:
         machine = self.machine
-        due_ms = None if machine is None else machine.next_deadline_ms()
-        if due_ms is None:
+        if machine is None or (due_ms := machine.next_deadline_ms()) is None:
             return
+        assert machine.alarm.covers(due_ms, self.clock.now_ms()), "no driver would wake the node for what it waits for"
         at_us = max(self.clock.world_us(due_ms), self._woke_at_us + TICK_US)
         if self._wakes_at_us < 0 or at_us < self._wakes_at_us:
             self._wakes_at_us = max(at_us, self.world.schedule.now_us + 1)
@@ -290,10 +291,9 @@ class SimNode:
         machine = self.machine
         if machine is None:
             return
-        now_ms = self.clock.now_ms()
-        due_ms = machine.next_deadline_ms()
+        now_ms, due_ms = self.clock.now_ms(), machine.next_deadline_ms()
         if due_ms is not None and due_ms <= now_ms:
-            self._step(StepKind.EVENT, TimePassed(now_ms=now_ms), machine.tick)
+            self._step(StepKind.EVENT, TimePassed(now_ms=now_ms), lambda: machine.alarm.ring(machine.tick))
         else:
             self._plan_wake()
 

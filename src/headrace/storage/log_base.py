@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
@@ -13,6 +14,7 @@ from headrace.log.ports import (
     ActiveProducer,
 )
 from headrace.log.producers import ProducerStates
+from headrace.storage.busy import BusyLogs
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import (
     INDEX,
@@ -37,6 +39,7 @@ class LogBase:
 
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
     with the offset from which on records are about to go.
+    A log of a store puts itself into `busy` when something is to be done later.
     `refused_for_space` says why an append was refused on a full disk (D10); the store takes it.
     """
 
@@ -62,6 +65,7 @@ class LogBase:
         "_unsynced_indexes",
         "_unsynced_names",
         "_wants_flush_to",
+        "busy",
         "directory",
         "generation",
         "is_closed",
@@ -115,6 +119,7 @@ class LogBase:
         self.retired = RetiredSegments(files, self.path)
         self.persist_recovery_point: Callable[[], None] = _nothing
         self.on_cut: Callable[[int], None] = _nothing
+        self.busy: BusyLogs[Any] | None = None
         self._active.jitter_ms = self._jitter()
         loaded.state.producers.high_watermark_moved(loaded.state.high_watermark)
         for segment in loaded.rebuilt:
@@ -131,6 +136,12 @@ class LogBase:
     def update_config(self, config: LogConfig) -> None:
         """Obey other settings from now on."""
         self._state.config = config
+        self._stir()
+
+    def _stir(self) -> None:
+        """Something is to be done later; the store comes back to this log."""
+        if self.busy is not None:
+            self.busy.add(self)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -245,6 +256,7 @@ class LogBase:
         self._bases.append(end)
         self._positions.clear()
         self._wants_flush_to = end
+        self._stir()
 
     def _jitter(self) -> int:
         """How many ms sooner than others the active segment rolls: drawn below `segment.jitter.ms`, so that not all logs roll at once."""

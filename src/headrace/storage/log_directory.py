@@ -11,6 +11,7 @@ from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
 from headrace.log.ports import DirectoryInfo
+from headrace.storage.busy import BusyLogs
 from headrace.storage.checkpoints import (
     read_clean_shutdown,
     read_offsets,
@@ -59,6 +60,7 @@ class LogDirectory:
         self.notes: list[str] = []
         self._checkpointing = Lock()
         self._written_points: frozenset[TopicPartition] = frozenset()
+        self.busy: BusyLogs[StoredLog] = BusyLogs()
         self._going: list[tuple[int, str]] = []
         self._renames = 0
         self._now_ms = 0
@@ -166,6 +168,8 @@ class LogDirectory:
     def _adopt(self, log: StoredLog) -> None:
         log.retired.waits_for_checkpoint = True
         log.persist_recovery_point = self.write_checkpoints
+        log.busy = self.busy
+        self.busy.add(log)
         self.logs[log.topic_partition] = log
 
     # -- checkpoints -------------------------------------------------------------------------------------------
@@ -201,10 +205,10 @@ class LogDirectory:
             if full is not None:
                 raise full
 
-    @staticmethod
-    def _rename_condemned(log: StoredLog, segments: list[Segment], now_ms: int) -> None:
+    def _rename_condemned(self, log: StoredLog, segments: list[Segment], now_ms: int) -> None:
         try:
             log.retired.rename(segments, now_ms + log.config.file_delete_delay_ms)
+            self.busy.add_quietly(log)
         except StorageFault:
             if not log.is_closed:  # a topic that is deleted meanwhile takes its files along
                 raise
@@ -215,6 +219,7 @@ class LogDirectory:
         """Give a partition's directory its `-delete` or `-stray` name; the log, if it is open, is closed first."""
         log = self.logs.pop(partition, None)
         if log is not None:
+            self.busy.discard(log)
             log.close(clean=False)
         self._renames += 1
         unique = f"{now_ms & 2**64 - 1:016x}{self._renames:016x}"
@@ -231,6 +236,11 @@ class LogDirectory:
         log = self.logs.get(partition)
         delay = log.config.file_delete_delay_ms if log else 0
         self._going.append((now_ms + delay, self.rename(partition, "delete", now_ms=now_ms)))
+
+    @property
+    def next_removal_ms(self) -> int | None:
+        """When `take_due` finds a directory, None if none waits."""
+        return min((due_ms for due_ms, _ in self._going), default=None)
 
     def take_due(self, now_ms: int) -> list[str]:
         """Directories whose delay is over; the caller removes them."""
@@ -258,6 +268,7 @@ class LogDirectory:
         self.is_online = False
         lost = list(self.logs)
         for log in self.logs.values():
+            self.busy.discard(log)
             log.close(clean=False)
         self.logs.clear()
         return lost

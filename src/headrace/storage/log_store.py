@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
@@ -15,11 +16,14 @@ from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import partition_directory
 from headrace.storage.log_directory import Found, LogDirectory, remove_paths
 from headrace.storage.stored_log import StoredLog
+from headrace.storage.sweeping import (
+    PRODUCER_EXPIRATION_CHECK_INTERVAL_MS,
+    RETENTION_CHECK_INTERVAL_MS,
+    Sweeper,
+)
 
-RETENTION_CHECK_INTERVAL_MS = 300_000
-FIRST_RETENTION_CHECK_MS = 30_000
-PRODUCER_EXPIRATION_CHECK_INTERVAL_MS = 600_000
-IDLE_CHECK_INTERVAL_MS = 60_000
+ROUND_MS: Final = 1_000
+"""So often the logs are looked at in which something is on its way."""
 
 
 class LogStore:
@@ -40,11 +44,9 @@ class LogStore:
         self._files = files
         self._directories = [LogDirectory(files, path, one) for path, one in directories.items()]
         self._by_partition: dict[TopicPartition, StoredLog] = {}
-        self._retention_interval_ms = retention_check_interval_ms
-        self._retention_at_ms: int | None = None
-        self._expiration_interval_ms = producer_expiration_check_interval_ms
-        self._expiration_at_ms: int | None = None
-        self._idle_at_ms = 0
+        self._sweeper = Sweeper(
+            retention_ms=retention_check_interval_ms, expiration_ms=producer_expiration_check_interval_ms
+        )
         self._now_ms = 0
         self._cleaner = LogCleaner(files)
         self.previous_broker_epoch = self._previous_epoch()
@@ -217,46 +219,37 @@ class LogStore:
                 self._refused_for_space = str(fault)
 
     def maintain(self, now_ms: int) -> None:
-        """Retention, expired producers, delayed deletions, idle memory. Call about once a second."""
+        """Retention, expired producers, delayed deletions, idle memory: what is due of it, some logs of a pass over all at a time."""
         self._now_ms = now_ms
-        checks_retention, checks_producers, checks_idle = self._due(now_ms)
-        for log in list(self._by_partition.values()):
-            try:
-                log.maintain(now_ms)
-            except DiskFull as fault:
-                log.refused_for_space = str(fault)
-            if checks_retention:
-                log.delete_old_segments(now_ms)
-            if checks_producers:
-                log.expire_producers(now_ms)
-            if checks_idle:
-                log.forget_idle_indexes()
+        touched: dict[StoredLog, None] = {}
+        for directory in self._online():
+            for log in directory.busy.all():
+                if not log.maintain(now_ms):
+                    directory.busy.discard(log)
+                touched[log] = None
+            due = directory.take_due(now_ms)
+            if due:
+                self._removals.setdefault(directory.path, []).extend(due)
+        touched.update(dict.fromkeys(self._sweeper.turn(self._by_partition.values(), now_ms)))
+        for log in touched:
             if log.refused_for_space:
                 self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
             if log.retired.names_due:
                 self._removals.setdefault(log.directory, []).extend(log.retired.names_due)
                 log.retired.names_due = []
-        for directory in self._online():
-            due = directory.take_due(now_ms)
-            if due:
-                self._removals.setdefault(directory.path, []).extend(due)
         self._try_waiting()
 
-    def _due(self, now_ms: int) -> tuple[bool, bool, bool]:
-        """Is it time for retention, for producers that were silent too long, for indexes that nobody reads?"""
-        if self._retention_at_ms is None or self._expiration_at_ms is None:
-            self._retention_at_ms = now_ms + min(FIRST_RETENTION_CHECK_MS, self._retention_interval_ms)
-            self._expiration_at_ms = now_ms + self._expiration_interval_ms
-        checks_retention = now_ms >= self._retention_at_ms
-        checks_producers = now_ms >= self._expiration_at_ms
-        checks_idle = now_ms >= self._idle_at_ms
-        if checks_retention:
-            self._retention_at_ms = now_ms + self._retention_interval_ms
-        if checks_producers:
-            self._expiration_at_ms = now_ms + self._expiration_interval_ms
-        if checks_idle:
-            self._idle_at_ms = now_ms + IDLE_CHECK_INTERVAL_MS
-        return checks_retention, checks_producers, checks_idle
+    def next_maintenance_ms(self) -> int:
+        """When `maintain` is due; 0 for as soon as it may be, which is a second after the last time where logs wait, at once where a pass is under way."""
+        if self._waiting or self._refused_for_space or any(len(each.busy) for each in self._online()):
+            return min(self._now_ms + ROUND_MS, self._sweeper.next_ms)
+        removals = (each.next_removal_ms for each in self._online())
+        return min([self._sweeper.next_ms, *(at_ms for at_ms in removals if at_ms is not None)])
+
+    def when_busy(self, told: Callable[[], None]) -> None:
+        """Have `told` called when a log wants maintenance after none did."""
+        for directory in self._directories:
+            directory.busy.on_first = told
 
     def removals_due(self) -> Sequence[Callable[[], None]]:
         """Work for threads: remove the files whose delay was over when `maintain` looked, a job for each log directory."""
@@ -275,7 +268,7 @@ class LogStore:
     def flush_jobs_due(self, now_ms: int) -> Sequence[tuple[StoredLog, SegmentFlush]]:
         """Flush jobs that `flush.messages`, `flush.ms`, rolls and new logs ask for."""
         jobs = []
-        for log in list(self._by_partition.values()):
+        for log in [log for directory in self._online() for log in directory.busy.all()]:
             if log.is_flush_due(now_ms) and (job := log.prepare_flush()) is not None:
                 jobs.append((log, job))
         return jobs

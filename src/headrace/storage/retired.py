@@ -53,6 +53,11 @@ class RetiredSegments:
         """Segments that wait for the log start checkpoint. Until then a crash brings them back, so a flush must sync them too."""
         return self._condemned
 
+    @property
+    def is_waiting(self) -> bool:
+        """Some files are still to be removed by `remove_due`."""
+        return bool(self._going)
+
     def take(self) -> list[Segment]:
         """Segments that wait for the log start checkpoint; they are the caller's now."""
         taken, self._condemned = self._condemned, []

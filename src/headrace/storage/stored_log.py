@@ -15,7 +15,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
 from headrace.core.ports import DiskFull, Files
-from headrace.log.config import LogConfig
+from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.log.partition_log import WritePlan
 from headrace.log.ports import (
     AbortedTransaction,
@@ -237,6 +237,7 @@ class StoredLog(TrimmableLog):
 
     def _refuse_for_space(self, fault: DiskFull) -> AppendRefused:
         self.refused_for_space = str(fault)
+        self._stir()
         return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
 
     def _must_roll(self, active: Segment, size: int, last_offset: int, clock: tuple[int, int]) -> bool:
@@ -273,11 +274,13 @@ class StoredLog(TrimmableLog):
             file.close()
         self._unsynced_names.append(name)
         self._active.names_changed = self._is_new = True
+        self._stir()
 
     def distrust_names(self) -> None:
         """The process before may have died ahead of the first flush: the next one makes the directory and the topic id durable again (D2)."""
         self._unsynced_names.append(f"{self.path}/{PARTITION_METADATA}")
         self._active.names_changed = self._is_new = True
+        self._stir()
 
     def prepare_flush(self) -> SegmentFlush | None:
         """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
@@ -450,11 +453,20 @@ class StoredLog(TrimmableLog):
         """Aborted transactions that overlap [start, upper)."""
         return lookups.aborted_transactions(self._segments, start_offset, upper_offset)
 
-    def maintain(self, now_ms: int) -> None:
-        """Remove files whose delay is over, and write index entries behind. Cheap. Raises DiskFull if these find no room; they wait."""
+    def maintain(self, now_ms: int) -> bool:
+        """Remove files whose delay is over. True if the log must be looked at again though nothing new happens to it."""
         if self._syncs_running == 0:
             self.retired.remove_due(now_ms)
-        self._active.store_indexes()
+        config = self._state.config
+        return (
+            self._syncs_running > 0
+            or self._is_new
+            or bool(self._unsynced_indexes)
+            or self._wants_flush_to > self._state.durable_end_offset
+            or self.retired.is_waiting
+            or config.flush_ms < NO_LIMIT
+            or config.flush_messages < NO_LIMIT
+        )
 
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.

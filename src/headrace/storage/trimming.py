@@ -106,6 +106,7 @@ class TrimmableLog(LogBase):
                 self._files.unlink(offset_file(self.path, segment.base_offset, suffix))
         self._files.fsync_dir(self.path)
         self.retired.unlinked(segments)
+        self._stir()
         del self._segments[len(self._segments) - len(segments) :]
         del self._bases[len(self._segments) :]
         self._active = self._segments[-1] if self._segments else self._active
@@ -133,6 +134,7 @@ class TrimmableLog(LogBase):
         self._files.unlink(f"{self.path}/{LEADER_EPOCHS}")
         self._files.fsync_dir(self.path)
         self.retired.unlinked(old)
+        self._stir()
         self._snapshots = []
         self._active = Segment.create(self._files, self.path, offset, now_ms=old[-1].created_ms)
         self._segments, self._bases = [self._active], [offset]
@@ -175,6 +177,7 @@ class TrimmableLog(LogBase):
                 self.roll(now_ms)
             except DiskFull as fault:
                 self.refused_for_space = str(fault)
+                self._stir()
                 count -= 1
         if count:
             state.raise_log_start(self._bases[count])
@@ -202,6 +205,7 @@ class TrimmableLog(LogBase):
         for at in gone:
             self._files.unlink(offset_file(self.path, at, SNAPSHOT))
         self.retired.add(oldest)
+        self._stir()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Compaction: `new` takes the place of `old`, which follow each other and begin at the same base offset."""
@@ -214,3 +218,4 @@ class TrimmableLog(LogBase):
         self._segments[at : at + len(old)] = [new]
         self._bases[at : at + len(old)] = [new.base_offset]
         self.retired.unlinked(old)
+        self._stir()

@@ -52,6 +52,10 @@ class MemoryLogs:
         self.reads = 0
         self._waiting: list[Callable[[InternalAppend], None]] = []
         self._ids = 0
+        self.deadline_changes = 0
+
+    def deadline_changed(self) -> None:
+        self.deadline_changes += 1
 
     @property
     def image(self) -> MetadataImage:

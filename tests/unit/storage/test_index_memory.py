@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.sim.disk import LossyFiles
-from headrace.storage.log_store import IDLE_CHECK_INTERVAL_MS, LogStore
+from headrace.storage.log_store import LogStore
 from headrace.storage.stored_log import StoredLog
+from headrace.storage.sweeping import IDLE_CHECK_INTERVAL_MS
 from tests.support.stores import NOW_MS, PARTITION, SMALL, append, batch, memory_store, open_log, records_of
 
 
