@@ -131,8 +131,11 @@ class Target:
         )
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
         with RawConnection(self.node.port) as connection:
-            made = connection.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
-        assert [(one.name, one.error_code) for one in made.topics] == [(name, 0)]
+            _create(connection, topic)
+
+    def create_topic_on(self, connection: RawConnection, name: str) -> None:
+        """A topic, by a connection that is there already."""
+        _create(connection, CreatableTopic(name=name, num_partitions=1, replication_factor=1))
 
     # --- what it looks like ---
 
@@ -200,6 +203,11 @@ class Target:
         assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in found.topics] == [
             (POLITE_TOPIC, 0, 1)
         ]
+
+
+def _create(connection: RawConnection, topic: CreatableTopic) -> None:
+    made = connection.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
+    assert [(one.name, one.error_code) for one in made.topics] == [(topic.name, 0)]
 
 
 def slowness() -> float:

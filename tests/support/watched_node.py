@@ -3,7 +3,7 @@
     python watched_node.py WATCH_FILE DESCRIPTORS -m headrace start server.properties
 
 The arguments from `-m` on are what `python` would get. WATCH_FILE gets the figures of `tests.support.attacks.Watch`. DESCRIPTORS is the limit
-of open files, or 0 for the machine's own.
+of open files, 0 for the machine's own; a negative one is only the soft limit.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def main() -> None:
     _, path, descriptors, *command = sys.argv
     if int(descriptors):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limit = min(int(descriptors), hard) if hard != resource.RLIM_INFINITY else int(descriptors)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        limit = abs(int(descriptors))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit if int(descriptors) > 0 else hard))
     with Path(path).open("r+b") as file:
         figures = mmap.mmap(file.fileno(), FIGURES.size)
     make = run.new_event_loop

@@ -18,7 +18,7 @@ from headrace.config.topic_config import TopicConfig, topic_config, topic_defaul
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
-from headrace.core.ports import Rng
+from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.replication.fetch_session import FetchSessionCache
@@ -301,6 +301,13 @@ class Broker:
         """KIP-841, KIP-903: unfenced, not stopping, and the incarnation that fetched."""
         registered = self.image.cluster.brokers.get(broker_id)
         return registered is not None and registered.is_active and broker_epoch in (-1, registered.broker_epoch)
+
+    def unreadable(self, fault: StorageFault) -> None:
+        """A read failed: its log directory is offline from now on, unless it is only descriptors that are missing."""
+        if isinstance(fault, DiskFull):
+            self.on_warning(f"a read has to wait: {fault}")
+        else:
+            self.on_storage_fault(fault)
 
     # --- time ---
 

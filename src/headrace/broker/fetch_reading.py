@@ -144,7 +144,7 @@ def read_partition(
         try:
             _read_log(read, log, terms, limit=limit, upper=upper, min_one_batch=min_one_batch)
         except StorageFault as fault:
-            broker.on_storage_fault(fault)
+            broker.unreadable(fault)
             read.error = ErrorCode.KAFKA_STORAGE_ERROR
     if not read.error:
         read.high_watermark = high_watermark

@@ -27,7 +27,7 @@ class Rng(Protocol):
 
 
 class DiskFull(StorageFault):
-    """There is no room for a write (or a quota forbids it). Unlike other faults it may pass: the caller undoes the write (D10)."""
+    """There is no room for a write, a quota forbids it, or no descriptor is free. Unlike other faults it may pass: the caller undoes the write (D10)."""
 
 
 class FileStat(NamedTuple):

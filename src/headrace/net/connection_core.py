@@ -78,6 +78,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.frame: Callable[[memoryview], bool] = _nobody
         self.peer = "?"
         self.host = ""
+        self.descriptor = -1
         self.frame_since: float | None = None
         self.frame_size = 0
         self.active_at = 0.0
@@ -106,6 +107,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.host = str(name[0])
             self.peer = f"{name[0]}:{name[1]}"
+        plain = transport.get_extra_info("socket")
+        self.descriptor = -1 if plain is None else plain.fileno()
         shared = self._shared
         self._output = Output(
             self._transport, self.holds, now=shared.now, drained=self._drained, broken=self._unreadable, seal=self.tls

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
@@ -24,11 +24,13 @@ HandlerFactory = Callable[[ServerConnection, int], FrameHandler]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedByListeners:
-    """What the listeners of one node have in common."""
+    """What the listeners of one node have in common. `descriptors`: a socket with this number or a higher one is refused, the rest is the node's own."""
 
     pool: BufferPool
     memory: RequestMemory
     poller: BusyPoller
+    closed_log: ClosedConnectionLog = field(default_factory=ClosedConnectionLog)
+    descriptors: int = 2**31
 
 
 class Listener:
@@ -53,7 +55,8 @@ class Listener:
         self._poller = shared.poller
         self.served = shared.poller.served
         self.counter = counter
-        self.closed_log = ClosedConnectionLog()
+        self.closed_log = shared.closed_log
+        self._descriptors = shared.descriptors
         self.turn_time = 0.0
         self.connections: dict[ServerConnection, None] = {}
         self.memory.on_exhausted.append(self._memory_exhausted)
@@ -142,6 +145,8 @@ class Listener:
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
+        if connection.descriptor >= self._descriptors:
+            return f"the process may have no more files and connections open: from {self._descriptors} on they are kept for its own (ulimit -n)"
         refusal = self.counter.opened(connection.host, self.limits)
         if refusal is None:
             self.connections[connection] = None

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from headrace.core.holds import Hold
 from headrace.net.file_slices import PART_BYTES, ColdSlice, Data, Piece, SliceRest, Unreadable
+from headrace.net.writable import WritableSockets, writable_sockets
 
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
@@ -50,13 +51,12 @@ class Output:
         "_direct",
         "_drained",
         "_holds",
-        "_loop",
         "_now",
         "_seal",
         "_sealed",
         "_transport",
         "_waiting",
-        "_watched",
+        "_watched_by",
         "since",
     )
 
@@ -78,8 +78,7 @@ class Output:
         self._seal = seal
         self._sealed: deque[Data] = deque()
         self._waiting: deque[Piece] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._watched: socket.socket | None = None
+        self._watched_by: WritableSockets | None = None
         self.since: float | None = None
         plain = transport.get_extra_info("socket")
         self._direct = None if plain is None else _Borrowed(fileno=plain.fileno())
@@ -167,24 +166,23 @@ class Output:
             sealed.append(seal.seal(_take_part(waiting)))
 
     def _watch(self, direct: socket.socket) -> None:
-        """Go on when the socket is writable. A loop watches no descriptor of a transport, so this takes a second one for as long as it lasts."""
+        """Go on when the socket is writable. A loop watches no descriptor of a transport, so another watcher does."""
         self.since = self._now()
-        if self._watched is not None:
+        if self._watched_by is not None:
             return
         try:
-            self._watched = direct.dup()
+            self._watched_by = writable_sockets()
         except OSError:
             self.since = None
             self._leave_direct()
             self._pump()
             return
         self._holds.add(Hold.OUTPUT)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_writer(self._watched.fileno(), self._writable)
+        self._watched_by.watch(direct.fileno(), self._writable)
 
     def _writable(self) -> None:
         self._send_waiting()
-        if self._watched is None or self._waiting or self._sealed:
+        if self._watched_by is None or self._waiting or self._sealed:
             if Hold.DISK in self._holds:
                 self._unwatch()
             return
@@ -194,11 +192,9 @@ class Output:
     def _unwatch(self) -> None:
         self._holds.discard(Hold.OUTPUT)
         self.since = None
-        loop, self._loop = self._loop, None
-        watched, self._watched = self._watched, None
-        if loop is not None and watched is not None:
-            loop.remove_writer(watched.fileno())
-            watched.close()
+        watched_by, self._watched_by = self._watched_by, None
+        if watched_by is not None and self._direct is not None:
+            watched_by.forget(self._direct.fileno())
 
     def _leave_direct(self) -> None:
         self._unwatch()

@@ -17,12 +17,14 @@ from headrace.core.listener import Listener as ListenerConfig
 from headrace.core.listener import SecurityProtocol
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
+from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface
+from headrace.server.descriptors import descriptors_for
 
 _LOG = logging.getLogger("headrace.server")
 
@@ -37,9 +39,14 @@ class NodeListeners:
         self._config = config
         self._now_ms = now_ms
         pool, poller = BufferPool(), BusyPoller(config.headrace_network_busy_poll)
+        closed_log = ClosedConnectionLog()
         self._shared = {
             is_quorums: SharedByListeners(
-                pool=pool, memory=RequestMemory(config.queued_max_request_bytes), poller=poller
+                pool=pool,
+                memory=RequestMemory(config.queued_max_request_bytes),
+                poller=poller,
+                closed_log=closed_log,
+                descriptors=descriptors_for(is_quorums=is_quorums),
             )
             for is_quorums in (True, False)
         }

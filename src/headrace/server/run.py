@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError
+from headrace.server.descriptors import raise_descriptor_limit
 from headrace.server.ready import ReadyInfo, StoppedEarly
+from headrace.storage.descriptors import keep_spare_descriptors
 
 __all__ = ["NodeThread", "ReadyInfo", "new_event_loop", "run", "tune_garbage_collection"]
 
@@ -29,6 +31,8 @@ def run(config: NodeConfig, *, started_at: float, on_ready: Callable[[ReadyInfo]
     `started_at` is on the clock of `time.monotonic`. Raises OperatorError when it cannot start as configured.
     """
     sys.setswitchinterval(_SWITCH_S)
+    raise_descriptor_limit()
+    keep_spare_descriptors()
     gc.disable()  # until the node is ready: what it loads stays, and going over it again and again is a third of a large start
     loop = new_event_loop()
     try:

@@ -1,4 +1,4 @@
-"""The real disk: `Files` on the operating system. The only module here that may import `os`."""
+"""The real disk: `Files` on the operating system. The only module here, with `descriptors`, that may import `os`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from contextlib import contextmanager
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
+from headrace.storage.descriptors import with_spares
 
 _locked_here: set[str] = set()
 _sync_data = getattr(os, "fdatasync", os.fsync)
+_MAY_PASS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+"""Errors that say nothing about the disk's health: no room, or no descriptor that is free."""
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def _faults(action: str, path: str, directory: str) -> Iterator[None]:
 
 
 def _fault(error: OSError, action: str, path: str, directory: str) -> StorageFault:
-    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFault
+    kind = DiskFull if error.errno in _MAY_PASS else StorageFault
     return kind(f"cannot {action} {path}: {error.strerror or error}", directory=directory)
 
 
@@ -138,12 +141,12 @@ class OsFiles:
         if truncate:
             flags |= os.O_TRUNC
         with _faults("open", path, self._directory):
-            return OsFile(os.open(path, flags, 0o644), path, self._directory)
+            return OsFile(with_spares(lambda: os.open(path, flags, 0o644)), path, self._directory)
 
     def read_file(self, path: str, /) -> bytes | None:
         """The whole file, or None if there is none."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = with_spares(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -171,7 +174,7 @@ class OsFiles:
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""
         with _faults("list", path, self._directory):
-            return sorted(os.listdir(path))
+            return sorted(with_spares(lambda: os.listdir(path)))
 
     def mkdir(self, path: str, /) -> None:
         """Make a directory and its missing parents."""
@@ -204,7 +207,7 @@ class OsFiles:
     def fsync_dir(self, path: str, /) -> None:
         """Return when the names in this directory are durable."""
         with _faults("sync", path, self._directory):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = with_spares(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             try:
                 os.fsync(fd)
             finally:

@@ -83,7 +83,7 @@ def _answer(
     try:
         return _look_up(asked, request, leader, context.api_version)
     except StorageFault as fault:
-        broker.on_storage_fault(fault)
+        broker.unreadable(fault)
         return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
 
 

@@ -1,0 +1,52 @@
+"""Descriptors of this process that are kept for files: what is opened for a moment opens when sockets have taken all others."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+SPARES: Final = 32
+"""Descriptors kept: four threads write checkpoints, snapshots and indexes, each with a file and its directory open, and the event loop rolls segments."""
+_NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
+_spares: list[int] = []
+_wanted = 0
+
+
+def keep_spare_descriptors(count: int = SPARES) -> None:
+    """Take descriptors now, for later. Once a process, when it starts; 0 gives them back."""
+    global _wanted
+    _wanted = count
+    while _spares and len(_spares) > count:
+        os.close(_spares.pop())
+    _refill()
+
+
+def with_spares(use: Callable[[], T]) -> T:
+    """What `use` gives, which needs a descriptor: one that was kept, when there is no other. Raises OSError as `use` does."""
+    if len(_spares) < _wanted:
+        _refill()
+    while True:
+        try:
+            return use()
+        except OSError as error:
+            if error.errno not in _NONE_LEFT:
+                raise
+            try:
+                spare = _spares.pop()
+            except IndexError:
+                raise error from None
+            os.close(spare)
+
+
+def _refill() -> None:
+    """Take back what was given away, as far as there are any; the last free one is left for who asks now."""
+    try:
+        while len(_spares) < _wanted:
+            _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        if _spares:
+            os.close(_spares.pop())
