@@ -54,7 +54,7 @@ def leads_its_old_epoch_on(planting: Planting) -> None:
         else:
             honest_resume(self)
 
-    planting.replace_everywhere(honest_role, starting_role, *_users("starting_role"))
+    planting.replace_everywhere(honest_role, starting_role, *users("starting_role"))
     honest_resume = planting.replace(voting.Voting, "resume_candidacy", resume_candidacy)
 
 
@@ -64,7 +64,7 @@ def counting_is_enough(planting: Planting) -> None:
     def next_high_watermark(*, current: int, end_offsets: Iterable[int], epoch_start_offset: int) -> int:
         return max(current, quorum.majority_end_offset(end_offsets))
 
-    planting.replace_everywhere(quorum.next_high_watermark, next_high_watermark, *_users("next_high_watermark"))
+    planting.replace_everywhere(quorum.next_high_watermark, next_high_watermark, *users("next_high_watermark"))
 
 
 def leader_counts_itself(planting: Planting) -> None:
@@ -100,7 +100,7 @@ def cuts_below_the_high_watermark(planting: Planting) -> None:
         return log.log_start_offset if before is None else before.offset
 
     planting.replace(following, "truncation_offset", truncation_offset)
-    planting.replace_everywhere(invariants.check_may_cut, lambda to, **known: None, *_users("check_may_cut"))
+    planting.replace_everywhere(invariants.check_may_cut, lambda to, **known: None, *users("check_may_cut"))
 
 
 def snapshot_is_named_too_low(planting: Planting) -> None:
@@ -179,7 +179,7 @@ def high_watermark_before_the_cut(planting: Planting) -> None:
     planting.replace(Following, "_take", take)
 
 
-def _users(name: str) -> list[Any]:
+def users(name: str) -> list[Any]:
     """The modules of raft that hold this function, their own or another's."""
     import headrace.raft.machine
     import headrace.raft.snapshot_download

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.metadata.image import METADATA_VERSION
+from headrace.metadata.versions import KRAFT_VERSION, LATEST_METADATA_VERSION
 from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.formatting import CLUSTER_ID
 from headrace.sim.observation import Outcome
 from headrace.sim.partition_requests import Asks
+from headrace.sim.scripted_broker import FIRST_SCRIPTED_BROKER_ID
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT
 from headrace.wire.messages import (
     add_raft_voter,
@@ -20,8 +23,10 @@ from headrace.wire.messages import (
     delete_topics,
     describe_quorum,
     incremental_alter_configs,
+    update_features,
 )
 from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
     from headrace.core.ids import Uuid
@@ -50,7 +55,10 @@ class Admin(Client):
     def act(self) -> None:
         """One of the things that an administrator does."""
         images = self.images()
-        if self._asks.has_any and images and self.chance.random() < _ASKS_OF_PARTITIONS:
+        request = self._request_of_brokers(images)
+        if request is not None:
+            self.ask_controller(request)
+        elif self._asks.has_any and images and self.chance.random() < _ASKS_OF_PARTITIONS:
             self._ask_of_partitions(images)
         else:
             self.ask_controller(self._request_by_chance())
@@ -67,8 +75,39 @@ class Admin(Client):
         else:
             self.ask_controller(request)
 
+    def _request_of_brokers(self, images: list[MetadataImage]) -> Message | None:
+        """Where the plan has it: another level of a feature, or a broker that is unregistered."""
+        plan, chance = self.cluster.plan, self.chance
+        if plan.upgrades and images and chance.random() < 0.08:
+            return self._feature_update(chance.choice(images))
+        if plan.moves_brokers and plan.scripted_brokers and chance.random() < 0.02:
+            broker_id = FIRST_SCRIPTED_BROKER_ID + chance.randrange(0, plan.scripted_brokers)
+            return UnregisterBrokerRequest(broker_id=broker_id)
+        return None
+
+    def _feature_update(self, image: MetadataImage) -> Message:
+        """UpdateFeatures: mostly metadata.version some levels up, now and then down, now and then the level of the quorum."""
+        chance = self.chance
+        if chance.random() < 0.25:
+            asked = update_features.FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
+        else:
+            level = (image.features.metadata_version or LATEST_METADATA_VERSION) + chance.choice((1, 1, 2, 4, 30, -1))
+            asked = update_features.FeatureUpdateKey(
+                feature=METADATA_VERSION,
+                max_version_level=min(level, LATEST_METADATA_VERSION),
+                upgrade_type=chance.choice((1, 1, 1, 2, 3)),
+            )
+        return update_features.UpdateFeaturesRequest(
+            feature_updates=(asked,), validate_only=chance.random() < 0.15, timeout_ms=2_000
+        )
+
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
         """After a moment, the next."""
+        if outcome is Outcome.OK and isinstance(request, UnregisterBrokerRequest):
+            self.cluster.markers.hit("broker unregistered")
+        if outcome is Outcome.OK and isinstance(request, update_features.UpdateFeaturesRequest):
+            feature = request.feature_updates[0].feature
+            self.cluster.markers.hit(f"{feature} {'judged' if request.validate_only else 'updated'}")
         self.begin(self.chance.randrange(0, self.cluster.think_ms))
 
     def _request_by_chance(self) -> Message:
@@ -79,16 +118,20 @@ class Admin(Client):
             return self._create(name)
         if drawn < 5:
             return delete_topics.DeleteTopicsRequest(
-                topics=(delete_topics.DeleteTopicState(name=name),), timeout_ms=2_000
+                topics=(delete_topics.DeleteTopicState(name=name),), timeout_ms=self._timeout_ms()
             )
         if drawn < 6:
             more = create_partitions.CreatePartitionsTopic(name=name, count=chance.randrange(2, 6), assignments=None)
-            return create_partitions.CreatePartitionsRequest(topics=(more,), timeout_ms=2_000)
+            return create_partitions.CreatePartitionsRequest(topics=(more,), timeout_ms=self._timeout_ms())
         if drawn < 9:
             return self._configure(name)
         asked = describe_quorum.RequestPartitionData(partition_index=0)
         topic = describe_quorum.RequestTopicData(topic_name="__cluster_metadata", partitions=(asked,))
         return describe_quorum.DescribeQuorumRequest(topics=(topic,))
+
+    def _timeout_ms(self) -> int:
+        """Now and then so short that the request is too late when it is its turn, or waits until its deadline for a commit."""
+        return self.chance.choice((1, 10, 50)) if self.chance.random() < 0.05 else 2_000
 
     def _create(self, name: str) -> Message:
         chance = self.chance
@@ -100,7 +143,7 @@ class Admin(Client):
             )
             for number in range(chance.choice((1, 1, 1, 2, 3)))
         ]
-        return create_topics.CreateTopicsRequest(topics=tuple(topics), timeout_ms=2_000)
+        return create_topics.CreateTopicsRequest(topics=tuple(topics), timeout_ms=self._timeout_ms())
 
     def _configure(self, name: str) -> Message:
         chance = self.chance

@@ -24,7 +24,7 @@ from headrace.sim.havoc import Havoc
 from headrace.sim.looking_on import DATA
 from headrace.sim.node import SimNode
 from headrace.sim.observation import Checker, Crash, InvariantBroken
-from headrace.sim.scripted_broker import LeadingBroker, ScriptedBroker
+from headrace.sim.scripted_broker import FIRST_SCRIPTED_BROKER_ID, LeadingBroker, ScriptedBroker
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT, NEWEST_VERSIONS
 from headrace.sim.trace import Trace
 from headrace.sim.world import World
@@ -39,6 +39,8 @@ _SETTINGS: Final = frozenset(NodeConfig.__dataclass_fields__)
 _CHECK_EVERY: Final = 1_000
 _LOOK_MS: Final = 250
 """How often a healed cluster is looked at, whether all that must become true is."""
+_LEADER_WITHIN: Final = 10
+"""RL1: election timeouts after the faults have stopped."""
 FIRST_BROKER_ID: Final = 101
 
 
@@ -129,7 +131,12 @@ class SimCluster:
         return Uuid(b"\x40" + self._identities.randbytes(15))
 
     def _format(self, node: SimNode, voters: VoterSet | None) -> None:
-        first = FirstDisk(node_id=node.node_id, directory_id=node.directory_id, voters=voters)
+        first = FirstDisk(
+            node_id=node.node_id,
+            directory_id=node.directory_id,
+            voters=voters,
+            metadata_version=self.plan.first_metadata_version,
+        )
         format_disk(node.disk, DATA, first)
 
     def replace_disk(self, node: SimNode) -> None:
@@ -177,7 +184,7 @@ class SimCluster:
             clients.append(Operator(self, -101))
         make_broker = LeadingBroker if plan.has_leaders else ScriptedBroker
         for number in range(plan.scripted_brokers):
-            broker_id = FIRST_BROKER_ID + 100 + number
+            broker_id = FIRST_SCRIPTED_BROKER_ID + number
             rack = self.rack_of(broker_id)
             clients.append(
                 make_broker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
@@ -191,7 +198,8 @@ class SimCluster:
         self.start()
         self.run_until(self.plan.faults_until_ms)
         self.heal()
-        self._run_until_true(self.has_common_leader, self.plan.heal_ms)
+        self._run_until_true(self.has_common_leader, _LEADER_WITHIN * self.election_timeout_ms)
+        self._judge_leader()
         if self.plan.has_leaders:
             self._settle()
         self.rest()
@@ -244,6 +252,16 @@ class SimCluster:
             and len(known) == 1
             and leader is not None
             and leader.node_id == known.pop()[0]
+        )
+
+    def _judge_leader(self) -> None:
+        """RL1, when every process runs. Raises InvariantBroken."""
+        rafts = {node.node_id: node.raft for node in self.nodes.values() if node.is_up}
+        if len(rafts) < len(self.nodes) or self.has_common_leader():
+            return
+        said = {each: (raft.leader_id, raft.epoch) for each, raft in rafts.items() if raft is not None}
+        raise InvariantBroken(
+            "RL1", f"{_LEADER_WITHIN} election timeouts after the last fault nodes follow (leader, epoch) {said}"
         )
 
     def _is_judged_well(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.metadata.bootstrap import bootstrap_records
+from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
 from headrace.raft.voters import Voter, VoterEndPoint, VoterSet
 from headrace.sim.clock import WALL_START_MS
@@ -31,6 +32,7 @@ class FirstDisk:
     directory_id: Uuid
     voters: VoterSet | None = None
     features: Mapping[str, int] = field(default_factory=dict)
+    metadata_version: int = LATEST_METADATA_VERSION
 
 
 def dynamic_voters(directory_ids: Mapping[int, Uuid], port: int) -> VoterSet:
@@ -52,7 +54,7 @@ def format_disk(files: Files, directory: str, first: FirstDisk) -> None:
     """Format a log directory durably."""
     files.mkdir(directory)
     files.fsync_dir("/")
-    records = bootstrap_records(features=dict(first.features))
+    records = bootstrap_records(metadata_version=first.metadata_version, features=dict(first.features))
     batches = build_snapshot(
         records, snapshot_id=OffsetAndEpoch(0, 0), last_contained_log_timestamp=0, now_ms=WALL_START_MS
     )

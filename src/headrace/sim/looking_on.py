@@ -11,6 +11,7 @@ from headrace.raft import events as raft_events
 from headrace.raft.quorum_state import decode_quorum_state
 from headrace.sim.observation import (
     BatchApplied,
+    DeltaPublished,
     HighWatermarkMoved,
     LeadershipGone,
     LeadershipTaken,
@@ -25,6 +26,7 @@ from headrace.sim.observed_log import ObservedLog
 from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY, QUORUM_STATE_FILE_NAME, parse_snapshot_name
 
 if TYPE_CHECKING:
+    from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.sim.faulty_disk import SimDisk
 
@@ -69,8 +71,8 @@ def note_snapshot(step: Step, disk: SimDisk, name: str) -> None:
     step.changes.append(SnapshotAppeared(parsed[0], disk.is_durable(path), disk.read_file(path) or b""))
 
 
-def look_on(step: Step, plane: MetadataPlane, *, on_leadership_lost: Callable[[], None]) -> None:
-    """Note every step of the plane's machines, and every batch and snapshot that is applied."""
+def look_on(step: Step, node: NodeMachine, plane: MetadataPlane, *, on_leadership_lost: Callable[[], None]) -> None:
+    """Note every step of the plane's machines, every batch and snapshot that is applied, and every delta that is published."""
     loader = plane.loader
     load_batches, load_snapshot = loader.load_batches, loader.load_snapshot
 
@@ -97,6 +99,7 @@ def look_on(step: Step, plane: MetadataPlane, *, on_leadership_lost: Callable[[]
                     on_leadership_lost()
                     step.changes.append(LeadershipGone(effect.epoch))
 
+    node.on_metadata = lambda delta: step.changes.append(DeltaPublished(delta))
     loader.load_batches = batches_loaded  # type: ignore[method-assign]
     loader.load_snapshot = snapshot_loaded  # type: ignore[method-assign]
     plane.on_machine_step = machine_stepped

@@ -197,7 +197,7 @@ class SimNode:
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)
-        look_on(world.step, disk.plane, on_leadership_lost=self._note_cut_short)
+        look_on(world.step, composed.machine, disk.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
 
     def die(self, crash: Crash, *, is_dark: bool = False) -> None:

@@ -20,6 +20,7 @@ from headrace.core.offsets import OffsetAndEpoch
 
 if TYPE_CHECKING:
     from headrace.controller.machine import ControllerMachine
+    from headrace.metadata.delta import MetadataDelta
     from headrace.metadata.image import MetadataImage
     from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane
@@ -175,6 +176,12 @@ class ImagePublished(NamedTuple):
     image: MetadataImage
 
 
+class DeltaPublished(NamedTuple):
+    """The node's readers were told what changed."""
+
+    delta: MetadataDelta
+
+
 class LeadershipTaken(NamedTuple):
     """The node's controller was told that it leads `epoch` and that the next record gets `next_offset`."""
 
@@ -221,6 +228,7 @@ Change = (
     | BatchApplied
     | SnapshotApplied
     | ImagePublished
+    | DeltaPublished
     | LeadershipTaken
     | LeadershipGone
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.core.errors import OperatorError
+from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
@@ -19,7 +20,8 @@ class Plan:
 
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
     the heartbeats of these ask to be fenced. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
-    for elections (`elects`), and read what became of it (`reads`).
+    for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
+    (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`).
     """
 
     seed: int
@@ -36,12 +38,14 @@ class Plan:
     profile: Profile = field(default_factory=Profile)
     faults: tuple[Fault, ...] = ()
     faults_until_ms: int = 10_000
-    heal_ms: int = 20_000
     think_ms: int = 200
     wants_fence: float = 0.01
     moves_replicas: bool = False
     elects: bool = False
     reads: bool = False
+    moves_brokers: bool = False
+    upgrades: bool = False
+    first_metadata_version: int = LATEST_METADATA_VERSION
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
 
     @property
@@ -77,7 +81,6 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
-        heal_ms=10 * limits.controller_quorum_election_timeout_ms,
         think_ms=chance.choice((20, 100, 400)),
         versions={} if is_dynamic or chance.random() < 0.7 else _older_releases(chance, voters),
     )
@@ -85,6 +88,8 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         return _with_forks(plan)
     if voters > 2 and seed % 8 == 1:
         return _with_late_answers(plan)
+    if voters > 2 and seed % 8 == 2:
+        return _with_duels(plan)
     if voters > 1 and seed % 8 == 6:
         return _with_moves_cut_short(plan)
     return _with_sudden_ends(plan) if voters > 2 and seed % 8 == 3 else plan
@@ -110,7 +115,7 @@ def _with_forks(plan: Plan) -> Plan:
         for_ms = chance.randrange(600, 1_200)
         faults.append(Fault(at_ms=at_ms, kind=FaultKind.ISOLATE, who=(LEADER,), for_ms=for_ms))
         at_ms += for_ms + chance.randrange(100, 400)
-    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms, heal_ms=2_000)
+    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms)
 
 
 _ENDS: Final = (
@@ -145,6 +150,30 @@ def _with_sudden_ends(plan: Plan) -> Plan:
         )
         at_ms += chance.randrange(200, 900)
     return replace(plan, limits=limits, faults=tuple(faults), admins=3, scripted_brokers=3, think_ms=20)
+
+
+def _with_duels(plan: Plan) -> Plan:
+    """Leaders die while messages are slow: several voters stand at once, ask each other, and some die with a vote that is just on disk."""
+    chance = random.Random(f"duels {plan.seed}")
+    limits = replace(
+        plan.limits,
+        controller_quorum_election_timeout_ms=200,
+        controller_quorum_election_backoff_max_ms=chance.choice((1, 200)),
+        controller_quorum_fetch_timeout_ms=400,
+        controller_quorum_request_timeout_ms=400,
+        metadata_max_idle_interval_ms=100,
+    )
+    faults = [Fault(at_ms=600, kind=FaultKind.SLOW_NET, who=(0,), for_ms=5_000, amount=chance.choice((20, 100)))]
+    at_ms = 1_000
+    while at_ms < 5_500:
+        faults.append(Fault(at_ms=at_ms, kind=FaultKind.KILL, who=(LEADER,), for_ms=chance.randrange(20, 800)))
+        voter = chance.randrange(0, 64)
+        faults.append(Fault(at_ms=at_ms + 1, kind=FaultKind.CRASH_VOTE, who=(voter,), for_ms=chance.randrange(20, 300)))
+        if chance.random() < 0.5:
+            pair = (chance.randrange(0, 64), chance.randrange(0, 64))
+            faults.append(Fault(at_ms=at_ms + 2, kind=FaultKind.CUT, who=pair, for_ms=chance.randrange(100, 900)))
+        at_ms += chance.randrange(500, 1_200)
+    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=6_000)
 
 
 def _with_late_answers(plan: Plan) -> Plan:
@@ -204,6 +233,14 @@ def _older_releases(chance: random.Random, voters: int) -> dict[int, dict[int, i
     return {node_id: {key: chance.choice(newest) for key, newest in _OLDER.items()} for node_id in old}
 
 
+def _with_more_requests(plan: Plan) -> Plan:
+    """In half of the runs with scripted brokers these come and go as an operator has them; in a quarter the cluster is upgraded, too."""
+    chance = random.Random(f"brokers {plan.seed}")
+    moves, upgrades = chance.random() < 0.5, chance.random() < 0.3
+    first = chance.choice((16, 17, 20, 25, 29)) if upgrades else LATEST_METADATA_VERSION
+    return replace(plan, moves_brokers=moves, upgrades=upgrades, first_metadata_version=first)
+
+
 def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
     """The same run with other faults."""
     return replace(plan, faults=tuple(faults))
@@ -217,7 +254,7 @@ _SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
-    plan = _DRAWN[level](seed)
+    plan = _with_more_requests(_DRAWN[level](seed))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
     if "controllers" in sizes:
         sizes.setdefault("voters", sizes["controllers"])
@@ -272,7 +309,6 @@ def draw_cluster_plan(seed: int, *, length_ms: int = 15_000) -> Plan:
         profile=profile,
         faults=draw_faults(chance, profile, until_ms=length_ms),
         faults_until_ms=length_ms,
-        heal_ms=10 * limits.controller_quorum_election_timeout_ms + 2 * limits.broker_session_timeout_ms,
         think_ms=chance.choice((50, 200, 400)),
     )
 

@@ -1,21 +1,24 @@
 """What does the controller see of a broker that is none? Registration, heartbeats, and what a leader of partitions asks.
 
+Where the plan says so (`moves_brokers`) it also stops in good order, loses and cordons log directories, says where its replicas are, and
+believes in incarnations of other brokers that are gone; where it `upgrades`, some begin with an older release's features.
+
 So runs without whole brokers have something to decide. `LeadingBroker` also does what a leader owes its partitions: replicas that come
 join the ISR, a partition that lost records is told to be recovered; and it goes away for long, so that others must lead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
-from headrace.metadata.image import LEADER_RECOVERED
-from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.metadata.image import LEADER_RECOVERED, METADATA_VERSION
+from headrace.metadata.versions import LATEST_METADATA_VERSION, SUPPORTED_FEATURES
 from headrace.sim.clients import Client
 from headrace.sim.formatting import CLUSTER_ID
 from headrace.sim.observation import Outcome
-from headrace.wire.messages import alter_partition, broker_registration
+from headrace.wire.messages import alter_partition, assign_replicas_to_dirs, broker_registration
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from headrace.metadata.image import ClusterImage, MetadataImage, PartitionRegistration
     from headrace.sim.stage import Stage
     from headrace.wire.schema import Message
+
+
+FIRST_SCRIPTED_BROKER_ID: Final = 201
+"""Whole brokers have lower ids."""
 
 
 class ScriptedBroker(Client):
@@ -37,6 +44,23 @@ class ScriptedBroker(Client):
         self._epoch = -1
         self._previous_epoch = -1
         self._is_fenced = True
+        self._directories = tuple(
+            Uuid(bytes([64 + number, *([broker_id & 255] * 15)])) for number in range(2 if self._moves else 1)
+        )
+        self._offline: tuple[Uuid, ...] = ()
+        self._cordoned: tuple[Uuid, ...] | None = None
+        self._is_stopping = False
+        self._newest_level = cluster.plan.first_metadata_version if self._is_old_release() else LATEST_METADATA_VERSION
+        self._known_epochs: dict[int, int] = {}
+        """Broker -> its epoch as this one saw it some time ago."""
+
+    @property
+    def _moves(self) -> bool:
+        return self.cluster.plan.moves_brokers
+
+    def _is_old_release(self) -> bool:
+        """Some brokers of a cluster that is being upgraded are not, yet."""
+        return self.cluster.plan.upgrades and self.chance.random() < 0.5
 
     def _new_incarnation(self) -> Uuid:
         return Uuid(self.chance.randbytes(16))
@@ -51,6 +75,8 @@ class ScriptedBroker(Client):
         elif not self._is_fenced and chance.random() < 0.03:
             request = AllocateProducerIdsRequest(broker_id=self.broker_id, broker_epoch=self._epoch)
             self.ask_controller(request, timeout_ms=2_000)
+        elif self._moves and not self._is_fenced and not self._is_stopping and chance.random() < 0.06:
+            self.ask_controller(self._assignment() or self._heartbeat(), timeout_ms=2_000)
         else:
             self.ask_controller(self._heartbeat(), timeout_ms=2_000)
 
@@ -62,6 +88,9 @@ class ScriptedBroker(Client):
         if isinstance(response, broker_registration.BrokerRegistrationResponse) and outcome is Outcome.OK:
             self._epoch, self._is_fenced = response.broker_epoch, True
             wait_ms = 10
+        elif isinstance(response, broker_registration.BrokerRegistrationResponse):
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION:  # its software is upgraded, too
+                self._newest_level = LATEST_METADATA_VERSION
         elif isinstance(request, BrokerHeartbeatRequest) and response is not None:
             self._take_heartbeat(response)
             if self._is_fenced:
@@ -74,19 +103,36 @@ class ScriptedBroker(Client):
         if drawn < 0.01:
             return 2 * self.cluster.limits.broker_session_timeout_ms
         if drawn < 0.02:
-            self._start_anew()
+            self._start_anew(is_clean=self.chance.random() < 0.5)
+        elif self._moves:
+            self._move()
         return 0
 
-    def _start_anew(self) -> None:
-        """Another process, after a clean stop or an unclean one."""
-        is_clean = self.chance.random() < 0.5
+    def _move(self) -> None:
+        """It begins to stop, or its directories change."""
+        if self.cluster.is_healing:
+            return
+        drawn = self.chance.random()
+        if drawn < 0.015:
+            self._is_stopping = True
+        elif drawn < 0.025:
+            self._offline = (self.chance.choice(self._directories),)
+        elif drawn < 0.06:
+            self._cordoned = self.chance.choice(((), self._directories[:1], self._directories[1:], self._directories))
+
+    def _start_anew(self, *, is_clean: bool) -> None:
+        """Another process, after a clean stop or an unclean one, on directories that work."""
         self._previous_epoch = self._epoch if is_clean else -1
         self._incarnation, self._epoch, self._is_fenced = self._new_incarnation(), -1, True
+        self._is_stopping = False
+        self._offline, self._cordoned = (), None
 
     def _take_heartbeat(self, response: Any) -> None:
         code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
             self._is_fenced = response.is_fenced
+            if response.should_shut_down and self._is_stopping:
+                self._start_anew(is_clean=True)
         elif code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             self._epoch, self._is_fenced = -1, True
 
@@ -100,11 +146,15 @@ class ScriptedBroker(Client):
             incarnation_id=self._incarnation,
             listeners=(listener,),
             features=tuple(
-                broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                broker_registration.Feature(
+                    name=name,
+                    min_supported_version=low,
+                    max_supported_version=min(high, self._newest_level) if name == METADATA_VERSION else high,
+                )
                 for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
             ),
             rack=self._rack,
-            log_dirs=(Uuid(bytes([64, *([self.broker_id & 255] * 15)])),),
+            log_dirs=self._directories,
             previous_broker_epoch=self._previous_epoch,
         )
 
@@ -115,7 +165,30 @@ class ScriptedBroker(Client):
             broker_epoch=self._epoch - (1 if self.chance.random() < 0.02 else 0),
             current_metadata_offset=max(applied, self._epoch) if self.chance.random() < 0.9 else 0,
             want_fence=self.chance.random() < self._wants_fence,
-            want_shut_down=False,
+            want_shut_down=self._is_stopping,
+            offline_log_dirs=self._offline,
+            cordoned_log_dirs=self._cordoned,
+        )
+
+    def _assignment(self) -> Message | None:
+        """AssignReplicasToDirs (KIP-858): some of its replicas are in one of its directories."""
+        images = self.images()
+        usable = [each for each in self._directories if each not in self._offline]
+        if not images or not usable:
+            return None
+        image = self.chance.choice(images)
+        topics: list[assign_replicas_to_dirs.RequestTopicData] = []
+        for topic_id, topic in sorted(image.topics.by_id.items()):
+            mine = [number for number, each in sorted(topic.partitions.items()) if self.broker_id in each.replicas]
+            chosen = [number for number in mine if self.chance.random() < 0.4]
+            asked = tuple(assign_replicas_to_dirs.RequestPartitionData(partition_index=each) for each in chosen)
+            if asked:
+                topics.append(assign_replicas_to_dirs.RequestTopicData(topic_id=topic_id, partitions=asked))
+        if not topics:
+            return None
+        place = assign_replicas_to_dirs.RequestDirectoryData(id=self.chance.choice(usable), topics=tuple(topics))
+        return assign_replicas_to_dirs.AssignReplicasToDirsRequest(
+            broker_id=self.broker_id, broker_epoch=self._epoch, directories=(place,)
         )
 
     def _isr_change(self) -> Message | None:
@@ -132,10 +205,26 @@ class ScriptedBroker(Client):
         data = alter_partition.RequestPartitionData(
             partition_index=number,
             leader_epoch=partition.leader_epoch,
-            new_isr_with_epochs=_members(wanted, image.cluster),
+            new_isr_with_epochs=self._members_by_chance(wanted, image.cluster),
             partition_epoch=partition.partition_epoch - (1 if self.chance.random() < 0.1 else 0),
         )
         return self._alter_partition({topic_id: [data]})
+
+    def _members_by_chance(self, wanted: list[int], cluster: ClusterImage) -> tuple[alter_partition.BrokerState, ...]:
+        """Now and then it saw some members fetch before they were started anew (KIP-903)."""
+        members = _members(wanted, cluster)
+        if not self._moves:
+            return members
+        if self.chance.random() < 0.3:
+            members = tuple(
+                alter_partition.BrokerState(
+                    broker_id=each.broker_id, broker_epoch=self._known_epochs.get(each.broker_id, each.broker_epoch)
+                )
+                for each in members
+            )
+        if self.chance.random() < 0.1:
+            self._known_epochs = {broker_id: broker.broker_epoch for broker_id, broker in cluster.brokers.items()}
+        return members
 
     def _led(self, image: MetadataImage) -> list[tuple[Uuid, int, PartitionRegistration]]:
         return [
@@ -187,7 +276,9 @@ class LeadingBroker(ScriptedBroker):
         if drawn < 0.04:
             return session_ms + self.chance.randrange(200, session_ms)
         if drawn < 0.05:
-            self._start_anew()
+            self._start_anew(is_clean=self.chance.random() < 0.5)
+        elif self._moves:
+            self._move()
         return 0
 
     def _what_partitions_need(self) -> Message | None:

@@ -10,9 +10,13 @@ from headrace.sim.checkers.deciding import Deciding
 from headrace.sim.checkers.decisions import FencedIsOut, IsrChanges, OldEpochs, Placement
 from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
+from headrace.sim.checkers.granted_votes import GrantedVotes
+from headrace.sim.checkers.heartbeat_answers import HeartbeatAnswers, HeartbeatOffsets
 from headrace.sim.checkers.history import History
+from headrace.sim.checkers.hosted_partitions import HostedPartitions
 from headrace.sim.checkers.images import Images
 from headrace.sim.checkers.liveness import Liveness
+from headrace.sim.checkers.metadata_changes import MetadataChanges
 from headrace.sim.checkers.partitions import CommittedState
 from headrace.sim.checkers.reads import Reads
 from headrace.sim.checkers.reassignments import Reassignments
@@ -20,6 +24,7 @@ from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
 from headrace.sim.checkers.strangers import Strangers
+from headrace.sim.checkers.supported_features import SupportedFeatures, UsableDirectories
 from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
 from headrace.sim.checkers.watcher import Watcher
 
@@ -29,11 +34,22 @@ if TYPE_CHECKING:
     from headrace.sim.checkers.group import Group, Scene
     from headrace.sim.observation import Checker
 
-JUDGES = (FencedIsOut, OldEpochs, IsrChanges, ElectedLeaders, Placement, Sessions)
+JUDGES = (
+    FencedIsOut,
+    OldEpochs,
+    IsrChanges,
+    ElectedLeaders,
+    Placement,
+    Sessions,
+    HeartbeatAnswers,
+    SupportedFeatures,
+    UsableDirectories,
+)
 """Those that look at single decisions of a controller."""
 
 GROUPS: Sequence[Callable[[Scene], Group]] = (
     Elections,
+    GrantedVotes,
     Replication,
     Commitment,
     VoterChanges,
@@ -41,6 +57,9 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Snapshots,
     Strangers,
     Images,
+    MetadataChanges,
+    HostedPartitions,
+    HeartbeatOffsets,
     CommittedState,
     partial(Deciding, judges=JUDGES),
     History,

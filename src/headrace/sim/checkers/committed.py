@@ -13,10 +13,12 @@ from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.loader import MetadataLoader
 from headrace.records.batch import read_header
 from headrace.records.record import read_records
+from headrace.sim.checkers.cluster_model import ClusterModel, Key
 from headrace.sim.checkers.logs import EMPTY_CHAIN, GhostLog
+from headrace.wire.metadata_records.frame import decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from headrace.metadata.delta import MetadataDelta
     from headrace.raft.voters import VoterSet
@@ -34,12 +36,17 @@ class CommittedBatch(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """One committed batch and what it did: `delta` is None when nothing became visible (a metadata transaction is open)."""
+    """One committed batch and what it did: `delta` is None when nothing became visible (a metadata transaction is open).
+
+    `touched` is what the model of the cluster says that it may have changed; `wrong` where the image says something else than the model.
+    """
 
     batch: CommittedBatch
     image: MetadataImage
     delta: MetadataDelta | None
     in_transaction: bool
+    touched: Mapping[Key, None] = {}
+    wrong: str = ""
 
 
 def committed_batch(batch: LogAppended) -> CommittedBatch:
@@ -54,7 +61,7 @@ def committed_batch(batch: LogAppended) -> CommittedBatch:
 class CommittedPrefix:
     """The true committed prefix, from offset 0 on, and the image after each of its batches."""
 
-    __slots__ = ("_loader", "batches", "counted", "log", "replayed")
+    __slots__ = ("_loader", "batches", "counted", "log", "model", "replayed")
 
     def __init__(self) -> None:
         self.log = GhostLog()
@@ -62,6 +69,8 @@ class CommittedPrefix:
         """The voters of whom a majority made the last batch committed: those of the leader's log, which it may not have committed (KIP-853)."""
         self.batches: list[LogAppended] = []
         self.replayed: list[Replayed] = []
+        self.model = ClusterModel()
+        """What the records say, by other code than the product's: the images are compared with it."""
         self._loader = MetadataLoader()
 
     @property
@@ -80,7 +89,10 @@ class CommittedPrefix:
         self.batches.append(batch)
         read = committed_batch(batch)
         delta = self._loader.load_batches((read,))
-        replayed = Replayed(read, self._loader.image, delta, self._loader.in_transaction)
+        image = self._loader.image
+        touched = self.model.take([decode_record(each) for each in read.records])
+        wrong = next((found for key in touched if (found := self.model.difference(key, image))), "")
+        replayed = Replayed(read, image, delta, self._loader.in_transaction, touched, wrong)
         self.replayed.append(replayed)
         return replayed
 
@@ -95,6 +107,10 @@ class CommittedPrefix:
             return EMPTY_IMAGE
         index = self.index_ending_at(end)
         return None if index is None else self.replayed[index].image
+
+    def images_from(self, end: int) -> list[MetadataImage]:
+        """The visible image after the first batch that ends at or behind `end`, and after each later one; the last one if none does."""
+        return [each.image for each in self.replayed[min(bisect_left(self.log.ends, end), len(self.replayed) - 1) :]]
 
     def images_since(self, end: int) -> Iterator[MetadataImage]:
         """The visible image at `end`, and each one after it."""

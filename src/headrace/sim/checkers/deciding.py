@@ -80,9 +80,11 @@ class Reign:
     next_offset: int
     began_ms: int
     decided_end: int = 0
-    """The end of the last records that it ordered."""
+    """The end of the last records that it ordered, or of what it began with."""
     waiting: dict[int, Unanswered] = field(default_factory=dict)
     """By token."""
+    answering: Unanswered | None = None
+    """The request whose answer the judges are told of."""
 
 
 @quick_value
@@ -184,9 +186,10 @@ class Deciding(Group):
             image=event.image,
             next_offset=event.next_offset,
             began_ms=event.now_ms,
+            decided_end=event.image.provenance.last_contained_offset + 1,
         )
         self._reigns[life.node_id] = reign
-        end = event.image.provenance.last_contained_offset + 1
+        end = reign.decided_end
         if end > self.ghost.committed.end:
             raise self.broken("C3", f"controller {life.node_id} begins with {end}, committed is less", life)
         if self._last_reign_node not in (-1, life.node_id):
@@ -275,6 +278,7 @@ class Deciding(Group):
             )
         if isinstance(response, AllocateProducerIdsResponse) and response.error_code == ErrorCode.NONE:
             self._block(reign, response)
+        reign.answering = asked
         for judge in self._judges:
             judge.answered(reign, asked.event.request, answer, now_ms)
 

@@ -49,9 +49,9 @@ class FencedIsOut(Judge):
         for topic_id, number, _, after in touched(decided):
             if after is not None:
                 self._check(decided, image, f"{topic_id}-{number}", after)
-        for broker_id, broker in image.cluster.brokers.items():
-            old = decided.before.cluster.brokers.get(broker_id)
-            if old is not None and old is not broker and old.is_active and not broker.is_active:
+        for broker_id, old in decided.before.cluster.brokers.items():
+            broker = image.cluster.brokers.get(broker_id)
+            if old is not broker and old.is_active and (broker is None or not broker.is_active):
                 self._check_all(decided, image)
                 return
 

@@ -82,6 +82,13 @@ class Elections(Group):
             raise self.broken(
                 "R3", f"node {life.node_id} starts in epoch {role.epoch}, its disk said {life.disk.stored_epoch}", life
             )
+        stored = life.disk.stored
+        if stored is None or stored.leader_epoch != role.epoch or stored.voted_id in (-1, life.node_id):
+            return
+        if getattr(role, "voted_id", stored.voted_id) != stored.voted_id:
+            raise self.broken(
+                "R2", f"node {life.node_id} starts in epoch {role.epoch} without its vote for {stored.voted_id}", life
+            )
 
     def _leads(self, life: Life, role: Leader) -> None:
         known = self.leaders.setdefault(role.epoch, life)

@@ -47,6 +47,8 @@ def epochs_fault(before: PartitionRegistration, after: PartitionRegistration, *,
         return f"a change without a new partition epoch: {before} -> {after}"
     if before.leader != after.leader and led == 0:
         return f"another leader without a new leader epoch: {before} -> {after}"
+    if led == 0 and not set(before.replicas) <= set(after.replicas):
+        return f"replicas went without a new leader epoch: {before} -> {after}"
     return ""
 
 

@@ -532,7 +532,11 @@ def _ruling() -> Reigning:
     reign.next_offset = reign.ghost.committed.end
     reign.gain(image_of(*usual_records()))
     for each in (1, 2, 3):
-        _asks(reign, _heartbeat(each, offset=reign.next_offset - 1), BrokerHeartbeatResponse(is_fenced=False))
+        _asks(
+            reign,
+            _heartbeat(each, offset=reign.next_offset - 1),
+            BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False),
+        )
     return reign
 
 
@@ -551,7 +555,7 @@ def _asks(
 def _wants_to_stop(reign: Reigning, broker_id: int = 1, *records: Message, may: bool = False) -> None:
     """A broker that is told to stop is fenced by the same decision, so it leads nothing when it hears that."""
     request = _heartbeat(broker_id, offset=reign.next_offset - 1, want_shut_down=True)
-    _asks(reign, request, BrokerHeartbeatResponse(is_fenced=may, should_shut_down=may), *records)
+    _asks(reign, request, BrokerHeartbeatResponse(is_caught_up=True, is_fenced=may, should_shut_down=may), *records)
 
 
 def test_a_broker_that_leads_and_may_stop_is_flagged() -> None:
@@ -566,7 +570,7 @@ def test_a_broker_that_may_stop_before_the_others_know_is_flagged() -> None:
     before = reign.next_offset - 1
     _wants_to_stop(reign, 1, *MOVED)
     for each, offset in ((2, before), (3, before + 2)):
-        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_fenced=False))
+        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
     with breaks("C15"):
         _wants_to_stop(reign, 1, FENCED, may=True)
 
@@ -577,7 +581,7 @@ def test_a_broker_that_may_stop_when_all_know_is_fine() -> None:
     moved = reign.next_offset
     _wants_to_stop(reign, 1, *MOVED)
     for each in (2, 3):
-        _asks(reign, _heartbeat(each, offset=moved), BrokerHeartbeatResponse(is_fenced=False))
+        _asks(reign, _heartbeat(each, offset=moved), BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
     _wants_to_stop(reign, 1, FENCED, may=True)
     assert reign.markers.counts["broker let go"] == 1
 
@@ -595,7 +599,7 @@ def test_a_broker_that_is_just_being_fenced_is_not_waited_for() -> None:
     before = reign.next_offset - 1
     _wants_to_stop(reign, 1, *MOVED)
     for each, offset in ((2, before), (3, before + 2)):
-        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_fenced=False))
+        _asks(reign, _heartbeat(each, offset=offset), BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
     reign.decide(BrokerUnreachable(broker_id=2, broker_epoch=2, now_ms=reign.now_ms))
     _wants_to_stop(reign, 1, FENCED, may=True)
 
