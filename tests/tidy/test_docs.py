@@ -15,7 +15,12 @@ from headrace.config.key import Type
 from headrace.config.project_keys import PROJECT_KEYS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PLACES = ("", "src", "src/headrace", "tests", "benchmarks")
 _FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|md|txt|toml))`")
 _TARGET = re.compile(r"(?:^|`)make ([a-z-]+)", re.M)
@@ -44,6 +49,21 @@ def test_make_targets_that_are_named_exist() -> None:
     """`make TARGET` in the README."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(_TARGET.findall((ROOT / "README.md").read_text())) - targets == set()
+
+
+def test_what_the_readme_claims_was_measured() -> None:
+    """Each row of "How fast" names a command that there is, and a commit of which a run is kept."""
+    text = (ROOT / "README.md").read_text().partition("## How fast")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| .* \| `make ([\w-]+)` \| (\w+) \|$|`make ([\w-]+)` at commit (\w+)", text)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    runs = [path.read_text() for path in (ROOT / "benchmarks" / "results").glob("*.json")]
+    claims = {(one or other, commit or at) for one, commit, other, at in rows}
+    assert claims
+    assert [
+        (target, commit)
+        for target, commit in claims
+        if target not in targets or not any(f'"commit": "{commit}' in run for run in runs)
+    ] == []
 
 
 def _unknown(words: list[str]) -> list[str]:
