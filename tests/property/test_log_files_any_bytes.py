@@ -9,6 +9,7 @@ import pytest
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import OutOfRange
 from headrace.records.record import read_all_records
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import NOW_MS, PARTITION, fill, memory_store, open_log, sync
@@ -76,8 +77,8 @@ def read_everything(log: StoredLog) -> None:
             break
         for header, _ in read_all_records(found):
             offset = max(header.next_offset, offset + 1)
-    log.offset_for_timestamp(NOW_MS + 10)
-    log.max_timestamp()
+    finish(log.offset_for_timestamp(NOW_MS + 10))
+    finish(log.max_timestamp())
     log.aborted_transactions(0, log.log_end_offset)
     log.end_offset_for_epoch(1)
 

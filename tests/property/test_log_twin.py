@@ -13,6 +13,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended, AppendRefused, OutOfRange
 from headrace.records.record import NewRecord, ProducerStamp, Record, build_batch, read_all_records
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import NOW_MS, PARTITION, TOPIC_ID, memory_store, records_of, sync
@@ -252,7 +253,7 @@ class LogAndTwin(RuleBasedStateMachine):
         visible = self._visible()
         for timestamp in (NOW_MS, NOW_MS + 500, NOW_MS + 1000):
             first = next((r for r in visible if r.timestamp >= timestamp), None)
-            found = self.log.offset_for_timestamp(timestamp)
+            found = finish(self.log.offset_for_timestamp(timestamp))
             if first is None:
                 assert found is None
             else:

@@ -12,6 +12,7 @@ from headrace.broker.log_syncs import LogSyncs
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
+from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import NodeConfig
 from headrace.config.topic_config import TopicConfig, topic_config, topic_defaults
@@ -66,6 +67,7 @@ class Broker:
         self.topic_defaults: TopicConfig = topic_defaults(config)
         self.partitions = PartitionTable()
         self.purgatory = Purgatory()
+        self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions, purgatory=self.purgatory)
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1

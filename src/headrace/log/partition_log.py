@@ -15,10 +15,10 @@ from headrace.core.errors import PeerError
 from headrace.core.ports import BytesLike
 from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
-from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, Origin
+from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, CheckedBatch, Opening, Origin
 from headrace.log.producers import ProducerStates, aborted_entry
 from headrace.log.segments import MAX_RELATIVE_OFFSET
-from headrace.log.validation import check_client_batch
+from headrace.log.validation import begin_check
 from headrace.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -92,11 +92,13 @@ class PartitionLog:
 
     def plan_client(
         self, batches: memoryview, *, leader_epoch: int, now_ms: int
-    ) -> WritePlan | AppendRefused | Appended:
-        """A client's one batch, with offset and epoch set in place; `Appended` for a repeat of an earlier one (E2)."""
-        checked = check_client_batch(batches, self.config, now_ms)
-        if isinstance(checked, AppendRefused):
-            return checked
+    ) -> WritePlan | AppendRefused | Appended | Opening:
+        """A client's one batch, with offset and epoch set in place; `Appended` for a repeat of an earlier one (E2), `Opening` if its records must be seen first."""
+        checked = begin_check(batches, self.config, now_ms)
+        return self.plan_checked(checked, leader_epoch=leader_epoch) if isinstance(checked, CheckedBatch) else checked
+
+    def plan_checked(self, checked: CheckedBatch, *, leader_epoch: int) -> WritePlan | AppendRefused | Appended:
+        """As `plan_client`, for a batch that was checked."""
         data, header, append_time = checked
         if len(data) > self.config.segment_bytes:
             return self._refuse_oversized(len(data))

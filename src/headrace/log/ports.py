@@ -20,6 +20,8 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import File
 from headrace.log.config import LogConfig
+from headrace.records.batch import BatchHeader
+from headrace.records.walk import Search
 
 
 class Origin(Enum):
@@ -53,6 +55,21 @@ class AppendRefused:
     message: str
     log_start_offset: int = -1
     record_errors: tuple[tuple[int, str | None], ...] = ()
+
+
+class CheckedBatch(NamedTuple):
+    """A batch fit to be appended: its bytes (writable; offset and epoch still to be set) and header.
+
+    `log_append_time` is -1 unless the topic's timestamps are those of the append.
+    """
+
+    data: memoryview
+    header: BatchHeader
+    log_append_time: int
+
+
+Opening = Search[CheckedBatch | AppendRefused]
+"""The check of a batch that must be opened for it."""
 
 
 class FileSlice(NamedTuple):
@@ -208,6 +225,19 @@ class PartitionLogPort(Protocol):
         takes several batches whose offsets are already set and follow the log end.
         """
 
+    def append_client(
+        self, batches: memoryview, *, leader_epoch: int, now_ms: int
+    ) -> Appended | AppendRefused | Opening:
+        """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended: the caller has the search done, then `append_checked`.
+
+        An `Opening` has a copy of the bytes.
+        """
+
+    def append_checked(
+        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int
+    ) -> Appended | AppendRefused:
+        """Write a batch whose `Opening` is over."""
+
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte (R20, P16). A cut-off last batch is left out.
 
@@ -242,10 +272,10 @@ class PartitionLogPort(Protocol):
     def read_bytes(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> bytes | OutOfRange:
         """`read_slice` and the bytes of it."""
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+    def offset_for_timestamp(self, timestamp: int) -> Search[TimestampAndOffset | None]:
         """The first record whose timestamp is at least `timestamp`, or None."""
 
-    def max_timestamp(self) -> TimestampAndOffset | None:
+    def max_timestamp(self) -> Search[TimestampAndOffset | None]:
         """The record with the highest timestamp (the first of them), or None if the log is empty."""
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> Sequence[AbortedTransaction]:

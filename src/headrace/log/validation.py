@@ -6,15 +6,17 @@ record, another `compression.type` rewrites the batch, and a timestamp out of bo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.log.config import LogConfig, TimestampType
-from headrace.log.ports import AppendRefused
+from headrace.log.ports import AppendRefused, CheckedBatch, Opening
 from headrace.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
@@ -24,29 +26,27 @@ from headrace.records.batch import (
     BatchHeader,
     crc_is_right,
     read_header,
+    set_crc,
     set_max_timestamp,
     whole_batch_size,
 )
-from headrace.records.compression import CODEC_NAMES, Codec, unknown_codec
-from headrace.records.record import Placement, ProducerStamp, Record, build_batch_at, read_records
+from headrace.records.compression import CODEC_NAMES, Codec, compress, unknown_codec
+from headrace.records.walk import RecordWalk, Search, Span, Walk, finish
 
 _CLIENT_ATTRIBUTES = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT
 HIGHEST_CODEC = max(Codec)
-
-
-class CheckedBatch(NamedTuple):
-    """A batch fit to be appended: its bytes (writable; offset and epoch still to be set) and header.
-
-    `log_append_time` is -1 unless the topic's timestamps are those of the append.
-    """
-
-    data: memoryview
-    header: BatchHeader
-    log_append_time: int
+MAX_RECORD_ERRORS: Final = 1_000
+"""So many records at fault are named; Kafka names all, and would name millions."""
 
 
 def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> CheckedBatch | AppendRefused:
-    """The one batch of a produce request, checked as Kafka does; refused with Kafka's error, or ready to be appended."""
+    """As `begin_check`, to its end."""
+    checked = begin_check(batches, config, now_ms)
+    return finish(checked) if isinstance(checked, Generator) else checked
+
+
+def begin_check(batches: memoryview, config: LogConfig, now_ms: int) -> CheckedBatch | AppendRefused | Opening:
+    """The one batch of a produce request, checked as Kafka does: refused with Kafka's error, ready to be appended, or to be opened first."""
     size = len(batches)
     if size < HEADER_SIZE:
         return _refuse_bytes(batches)
@@ -64,10 +64,7 @@ def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> C
     ):
         return _refuse_header(batches, header)
     if size > config.max_message_bytes:
-        return AppendRefused(
-            error=ErrorCode.MESSAGE_TOO_LARGE,
-            message=f"The batch has {size} bytes, which is above max.message.bytes={config.max_message_bytes}.",
-        )
+        return _too_large(size, config)
     if not crc_is_right(batches, header):
         return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch's CRC-32C does not fit its bytes.")
     if (
@@ -78,6 +75,11 @@ def check_client_batch(batches: memoryview, config: LogConfig, now_ms: int) -> C
     ):
         return _check_closely(batches, header, config, now_ms)
     return CheckedBatch(batches, header, NO_TIMESTAMP)
+
+
+def _too_large(size: int, config: LogConfig) -> AppendRefused:
+    message = f"The batch has {size} bytes, which is above max.message.bytes={config.max_message_bytes}."
+    return AppendRefused(error=ErrorCode.MESSAGE_TOO_LARGE, message=message)
 
 
 def takes_batches_as_they_are(config: LogConfig) -> bool:
@@ -154,8 +156,11 @@ def _refuse_fields(header: BatchHeader) -> AppendRefused:
 
 def _check_closely(
     batches: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
-) -> CheckedBatch | AppendRefused:
-    """What only some topics, and suspicious batches, need: a look at the records, another time, another codec."""
+) -> Search[CheckedBatch | AppendRefused]:
+    """What only some topics, and suspicious batches, need: a look at the records, another time, another codec.
+
+    A batch that is opened is copied first: its request's buffer is not kept for so long.
+    """
     is_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
     if header.is_log_append_time and (is_append_time or header.max_timestamp == NO_TIMESTAMP):
         message = "Producers should not set the timestamp type to LogAppendTime."
@@ -172,56 +177,98 @@ def _check_closely(
             and (_is_outside(max_timestamp, config, now_ms) or _is_outside(header.base_timestamp, config, now_ms))
         )
     ):
+        data = memoryview(bytearray(batches))
+        records = _Records(config, now_ms, header, target)
+        walk = Walk(data, records.look, max_bytes=config.max_decompressed_bytes)
+        yield walk
         try:
-            records = read_records(batches, max_bytes=config.max_decompressed_bytes)
+            found = walk.outcome
         except PeerError as error:
             return AppendRefused(error=error.code, message=error.message)
-        refused = _check_records(records, config, now_ms)
-        if refused is not None:
-            return refused
-        if target != header.codec:
-            data = _recode(records, header, target, config)
-            header = read_header(data)
-        max_timestamp = max(record.timestamp for record in records)
+        if isinstance(found, AppendRefused):
+            return found
+        max_timestamp = found.max_timestamp
+        if found.recoded is not None:
+            data, header = found.recoded, read_header(found.recoded)
     time = now_ms if is_append_time else NO_TIMESTAMP
     set_max_timestamp(data, header, now_ms if is_append_time else max_timestamp, is_append_time=is_append_time)
     return CheckedBatch(data, read_header(data), time)
 
 
-def _check_records(records: list[Record], config: LogConfig, now_ms: int) -> AppendRefused | None:
-    """The records that the topic's settings forbid, named by their index in the batch (KIP-467)."""
-    checks_time = config.message_timestamp_type is TimestampType.CREATE_TIME
-    errors: list[tuple[int, str | None]] = []
-    is_time_wrong = False
-    for index, record in enumerate(records):
-        if record.offset != index:
-            message = f"Record {index} of the batch has offset delta {record.offset}."
-            return AppendRefused(error=ErrorCode.INVALID_RECORD, message=message)
-        if config.is_compacted and record.key is None:
-            errors.append((index, "A compacted topic takes no record without a key."))
-        elif checks_time and _is_outside(record.timestamp, config, now_ms):
-            is_time_wrong = True
+class _Fit(NamedTuple):
+    """Records that the topic takes: their highest timestamp, and their batch in the topic's codec if that is another one."""
+
+    max_timestamp: int
+    recoded: memoryview | None
+
+
+class _Records:
+    """What is asked of a batch's records before it is appended."""
+
+    __slots__ = ("_config", "_errors", "_header", "_is_time_wrong", "_now_ms", "_target")
+
+    def __init__(self, config: LogConfig, now_ms: int, header: BatchHeader, target: int) -> None:
+        self._config = config
+        self._now_ms = now_ms
+        self._header = header
+        self._target = target
+        self._errors: list[tuple[int, str | None]] = []
+        self._is_time_wrong = False
+
+    def look(self, records: RecordWalk) -> Generator[None, None, _Fit | AppendRefused]:
+        """The records that the topic's settings forbid, named by their index in the batch (KIP-467), the first thousand; else what is appended."""
+        index, max_timestamp = 0, NO_TIMESTAMP
+        while not records.is_done and len(self._errors) < MAX_RECORD_ERRORS:
+            for span in records.take():
+                if span.offset_delta != index:
+                    message = f"Record {index} of the batch has offset delta {span.offset_delta}."
+                    return AppendRefused(error=ErrorCode.INVALID_RECORD, message=message)
+                timestamp = records.timestamp(span)
+                max_timestamp = max(max_timestamp, timestamp)
+                self._check(index, span, timestamp)
+                index += 1
+            yield
+        if self._errors:
+            return self._refusal()
+        if self._target == self._header.codec:
+            return _Fit(max_timestamp, None)
+        return self._recoded(records, max_timestamp)
+
+    def _check(self, index: int, span: Span, timestamp: int) -> None:
+        config, now_ms = self._config, self._now_ms
+        if config.is_compacted and span.key_size < 0:
+            self._errors.append((index, "A compacted topic takes no record without a key."))
+        elif config.message_timestamp_type is TimestampType.CREATE_TIME and _is_outside(timestamp, config, now_ms):
+            self._is_time_wrong = True
             earliest = max(now_ms - config.message_timestamp_before_max_ms, 0)
             latest = now_ms + config.message_timestamp_after_max_ms
-            errors.append((index, f"Timestamp {record.timestamp} is outside [{earliest}, {latest}]."))
-    if not errors:
-        return None
-    if is_time_wrong:
-        code, message = ErrorCode.INVALID_TIMESTAMP, "Records have timestamps that are out of range."
-    else:
-        code, message = ErrorCode.INVALID_RECORD, f"{len(errors)} records are not allowed in this topic."
-    return AppendRefused(error=code, message=message, record_errors=tuple(errors))
+            self._errors.append((index, f"Timestamp {timestamp} is outside [{earliest}, {latest}]."))
 
+    def _refusal(self) -> AppendRefused:
+        errors = tuple(self._errors[:MAX_RECORD_ERRORS])
+        if self._is_time_wrong:
+            code, message = ErrorCode.INVALID_TIMESTAMP, "Records have timestamps that are out of range."
+        else:
+            code, message = ErrorCode.INVALID_RECORD, f"{len(errors)} records are not allowed in this topic."
+        return AppendRefused(error=code, message=message, record_errors=errors)
 
-def _recode(records: list[Record], header: BatchHeader, codec: int, config: LogConfig) -> memoryview:
-    """The same batch, its records packed by the topic's codec."""
-    levels = {
-        Codec.GZIP: config.compression_gzip_level,
-        Codec.LZ4: config.compression_lz4_level,
-        Codec.ZSTD: config.compression_zstd_level,
-    }
-    producer = ProducerStamp(
-        header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control
-    )
-    level = levels.get(Codec(codec))
-    return memoryview(build_batch_at(records, codec=codec, producer=producer, placement=Placement(), level=level))
+    def _recoded(self, records: RecordWalk, max_timestamp: int) -> _Fit | AppendRefused:
+        """The same batch, its records packed by the topic's codec. Raises PeerError if it would be too large then."""
+        header, config, codec = self._header, self._config, self._target
+        levels = {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }
+        opened = records.view
+        packed = opened if codec == Codec.NONE else compress(codec, opened, level=levels.get(Codec(codec)))
+        size = HEADER_SIZE + len(packed)
+        if size > config.max_message_bytes:
+            return _too_large(size, config)
+        data = bytearray(HEADER_SIZE)
+        attributes = header.attributes & ~COMPRESSION_MASK | codec
+        recoded = header._replace(length=size - LOG_OVERHEAD, attributes=attributes, max_timestamp=max_timestamp)
+        HEADER.pack_into(data, 0, *recoded)
+        data += packed
+        set_crc(data, 0, size)
+        return _Fit(max_timestamp, memoryview(data))

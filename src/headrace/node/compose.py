@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.broker.log_syncs import LogSync
+from headrace.broker.walks import WalkJob
 from headrace.core.ids import random_uuid
 from headrace.node.directories import refuse_unsupported_features
 from headrace.node.jobs import DiskJob, Lane, LogWork
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from headrace.wire.messages.describe_quorum import NodeView
 
 
-DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork
+DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork | WalkJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,12 @@ class ComposedNode:
                 )
             case LogWork():
                 return effect.job
+            case WalkJob():
+                return DiskJob(
+                    lane=Lane.LARGE_WALK if effect.is_large else Lane.WALK,
+                    run=lambda: effect.run(self.disk.pace),
+                    finish=effect.finish,
+                )
             case _:
                 assert_never(effect)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.log_settings import log_config
 from headrace.config.node_config import NodeConfig
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 _METADATA = TopicPartition("__cluster_metadata", 0)
 
-Paced = Callable[[Iterable[bytearray]], Iterable[bytearray]]
-"""Gives the same batches, perhaps with rests between them."""
+Paced = Callable[[Iterable[Any]], Iterable[Any]]
+"""Gives the same items, perhaps with rests between them."""
 
 
 class NodeDisk:
@@ -73,7 +73,7 @@ class NodeDisk:
         What a thread writes piece by piece goes through `pace`, which may let it rest in between.
         """
         self.host_name = host_name
-        self._pace = pace
+        self.pace = pace
         self._stopwatch = stopwatch
         self._config = config
         self.clock = clock
@@ -291,7 +291,7 @@ class NodeDisk:
         assert snapshots is not None, "open_metadata comes first"
 
         def run() -> None:
-            self.snapshot_bytes = snapshots.write(job.snapshot_id, self._pace(job.batches()))
+            self.snapshot_bytes = snapshots.write(job.snapshot_id, self.pace(job.batches()))
             self.snapshot_ms = self.clock.now_ms()
 
         return run

@@ -25,6 +25,8 @@ class Lane(Enum):
     CHECKPOINTS = "checkpoints"
     REMOVALS = "removals"
     COMPACTION = "compaction"
+    WALK = "walk"
+    LARGE_WALK = "large walk"
 
 
 def _nothing() -> None:

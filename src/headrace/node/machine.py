@@ -11,6 +11,7 @@ from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.log_syncs import LogSync
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
@@ -90,6 +91,7 @@ NodeEffect = (
     | SendRequest
     | Probe
     | LogSync
+    | WalkJob
 )
 """What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.compose`."""
 
@@ -181,6 +183,7 @@ class NodeMachine:
         )
         broker.on_storage_fault = broker.log_syncs.on_fault = self._storage_fault
         broker.log_syncs.begin = self._do
+        broker.walks.begin = self._do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
         self.broker = broker
         self._publisher = PartitionPublisher(broker)

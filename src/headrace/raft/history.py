@@ -17,7 +17,7 @@ from headrace.raft.snapshots import MAX_BYTES_A_BATCH, Snapshot, read_snapshot
 from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, VoterSet, decode_kraft_version, decode_voters
 from headrace.records.batch import crc_is_right, iter_batches
 from headrace.records.control import ControlType, control_type
-from headrace.records.record import read_records
+from headrace.records.record import iter_records
 
 _CHUNK_BYTES = 4_194_304
 NOT_IN_LOG = -1
@@ -140,7 +140,7 @@ def voters_in_batches(data: bytes | bytearray | memoryview, where: str, *, direc
             found: VoterSet | None = None
             offset = header.base_offset
             if header.is_control and crc_is_right(data, header, position):
-                for record in read_records(data, position):
+                for record in iter_records(data, position):
                     kind = control_type(record.key)
                     if kind is ControlType.KRAFT_VOTERS:
                         found, offset = decode_voters(record.value or b""), record.offset
@@ -162,7 +162,7 @@ def voters_of_snapshot(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch, *,
         for position, header in iter_batches(data):
             if not header.is_control:
                 break
-            for record in read_records(data, position):
+            for record in iter_records(data, position):
                 kind = control_type(record.key)
                 if kind is ControlType.KRAFT_VOTERS:
                     voters = decode_voters(record.value or b"")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.errors import PeerError, StorageFault
@@ -29,8 +29,8 @@ from headrace.records.record import (
     ProducerStamp,
     Record,
     build_batch,
+    iter_records,
     read_all_records,
-    read_records,
 )
 from headrace.wire.codec import decode, encode
 from headrace.wire.raft_records.snapshot_footer_record import SnapshotFooterRecord
@@ -223,7 +223,7 @@ def _is_sound_part(snapshots: SnapshotsPort, snapshot_id: OffsetAndEpoch) -> boo
             for at, header in checked_batches(data):
                 taken = at + header.size
                 if header.is_control:
-                    kinds += [control_type(row.key) for row in read_records(data, at)]
+                    kinds += [control_type(row.key) for row in islice(iter_records(data, at), MAX_RECORDS_A_BATCH)]
                 elif not kinds or ControlType.SNAPSHOT_FOOTER in kinds:
                     return False
         except PeerError:

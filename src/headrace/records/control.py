@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.core.ports import BytesLike
 from headrace.records.batch import BatchHeader
-from headrace.records.record import FRESH, NewRecord, Placement, ProducerStamp, build_batch, read_records
+from headrace.records.record import FRESH, NewRecord, Placement, ProducerStamp, build_batch, iter_records
 
 CONTROL_KEY = Struct(">hh")
 _MARKER = Struct(">hi")
@@ -74,7 +74,7 @@ def read_marker(batch: BytesLike, header: BatchHeader, position: int = 0) -> Tra
     """The marker of a control batch, or None if it is not a transaction's (or was emptied by compaction)."""
     if not header.is_control or not header.is_transactional or header.record_count < 1:
         return None
-    record = read_records(batch, position)[0]
+    record = next(iter_records(batch, position))
     kind = control_type(record.key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT) or record.value is None or len(record.value) < _MARKER.size:
         return None

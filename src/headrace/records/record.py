@@ -33,7 +33,10 @@ from headrace.records.batch import (
 )
 from headrace.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from headrace.records.varint import read_varint, read_varlong, varint_size, write_varint
+from headrace.records.walk import MIN_RECORD_BYTES, RecordWalk
 
+_COPIED_BYTES = 1024 * 1024
+"""What opens to no more is copied once for speed."""
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -208,10 +211,13 @@ def iter_records(
     header = read_header(batch, position)
     view = memoryview(batch)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, view, max_bytes=max_bytes)
+    if len(body) > _COPIED_BYTES:
+        yield from _walked(header, body)
+        return
     data = bytes(body)
     at, end = 0, len(data)
     count = header.record_count
-    if count < 0 or count > end:
+    if not 0 <= count * MIN_RECORD_BYTES <= end:
         raise PeerError(ErrorCode.INVALID_RECORD, f"record count {count} does not fit {end} bytes")
     base_timestamp = header.base_timestamp
     fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
@@ -232,6 +238,24 @@ def iter_records(
         )
     if at != end:
         raise PeerError(ErrorCode.INVALID_RECORD, f"{end - at} bytes after the last record of a batch")
+
+
+def _walked(header: BatchHeader, opened: BytesLike) -> Iterator[Record]:
+    """The records of much that was opened, without a second copy of it."""
+    walk = RecordWalk(header, opened)
+    base_sequence = header.base_sequence
+    while not walk.is_done:
+        for span in walk.take():
+            count, at = read_varint(walk.view, span.headers)
+            headers = _read_headers(bytes(walk.view[at : span.stop]), 0, span.stop - at, count)[0] if count else ()
+            yield Record(
+                header.base_offset + span.offset_delta,
+                walk.timestamp(span),
+                walk.key(span),
+                walk.value(span),
+                headers,
+                base_sequence if base_sequence < 0 else (base_sequence + span.offset_delta) & 0x7FFFFFFF,
+            )
 
 
 def _read_body(data: bytes, at: int, end: int) -> tuple[int, int, bytes | None, bytes | None, Headers]:

@@ -243,6 +243,8 @@ class Connection:
         if not isinstance(result, Deferred):
             slot.reply = result
             return
+        if result.holds_back:
+            self._out.hold(Hold.REPLY)
         slot.deferred = result
         result.when_done(lambda reply: self._done(slot, reply))
 

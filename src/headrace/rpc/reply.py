@@ -55,10 +55,10 @@ class Deferred:
     of them changes nothing, so whoever races for it need not ask.
 
     `deadline_ms` is on the clock of `Broker.now_ms`; with None it waits for ever. `on_timeout` makes the reply at the deadline; the purgatory
-    calls it (see `Purgatory.watch`).
+    calls it (see `Purgatory.watch`). With `holds_back` the connection's next request is not begun before the reply, though it might be: it could overtake this one.
     """
 
-    __slots__ = ("_abandoned", "_on_done", "_reply", "deadline_ms", "on_abandoned", "on_timeout")
+    __slots__ = ("_abandoned", "_on_done", "_reply", "deadline_ms", "holds_back", "on_abandoned", "on_timeout")
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class Deferred:
         deadline_ms: int | None = None,
         on_timeout: Callable[[], AnyReply] | None = None,
         on_abandoned: Callable[[], None] | None = None,
+        holds_back: bool = False,
     ) -> None:
+        self.holds_back = holds_back
         self.deadline_ms = deadline_ms
         self.on_timeout = on_timeout
         self.on_abandoned = on_abandoned

@@ -12,7 +12,7 @@ from headrace.core.errors import StorageFault
 from headrace.node.jobs import DiskJob, Lane
 from headrace.server.pacing import Pace
 
-_THREADS: Final = 4
+_THREADS: Final = 6
 _JOBS_TIMEOUT_S: Final = 20.0
 SLOW_SYNC_S: Final = 1.0
 """A sync that takes so long is worth a line: whoever waits for it waits as long."""

@@ -10,9 +10,8 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from headrace.broker.log_syncs import LogSync
 from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
@@ -21,13 +20,11 @@ from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
 from headrace.node.compose import ComposedNode, DiskEffect, compose_node
 from headrace.node.disk import NodeDisk
-from headrace.node.jobs import DiskJob, LogWork
+from headrace.node.jobs import DiskJob
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
-from headrace.node.metadata_plane import WriteSnapshot
 from headrace.node.outbound import Purpose, SendRequest
 from headrace.node.served_apis import CONTROLLER_APIS
-from headrace.raft.events import FinishSnapshot, FlushLog, StoreQuorumState
 from headrace.server.clock import ProcessClock
 from headrace.server.disk_work import DiskWork
 from headrace.server.listeners import NodeListeners
@@ -211,16 +208,6 @@ class NodeServer:
     def _do(self, effect: NodeEffect) -> None:
         """Do one effect, or begin it; its outcome goes back into the machine."""
         match effect:
-            case (
-                StoreQuorumState()
-                | FlushLog()
-                | FinishSnapshot()
-                | WriteSnapshot()
-                | RecoverLogs()
-                | LogSync()
-                | LogWork()
-            ):
-                self._guarded(lambda: self._begin_disk_job(effect))
             case SendRequest():
                 self._ask_peer(effect)
             case Probe():
@@ -234,7 +221,7 @@ class NodeServer:
             case DirectoryFailed():
                 self._directory_failed(effect)
             case _:
-                assert_never(effect)
+                self._guarded(lambda: self._begin_disk_job(effect))
 
     def _ask_peer(self, effect: SendRequest) -> None:
         def done(outcome: Message | SendFailure) -> None:

@@ -209,6 +209,30 @@ class LogBase:
         """Where each leader epoch began."""
         return self._state.epochs
 
+    def _must_sync(self, first: int) -> bool:
+        """True if what was appended from `first` on waits for a sync: it reached `flush.messages`, or came behind what did."""
+        state = self._state
+        if self._unacknowledged < 0 and state.log_end_offset - state.durable_end_offset >= state.config.flush_messages:
+            self._unacknowledged = first
+        return self._unacknowledged >= 0
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
+        if self._syncs_running:
+            return False
+        state = self._state
+        unflushed = state.log_end_offset - state.durable_end_offset
+        if unflushed <= 0:
+            self._clean_at_ms = now_ms
+            return self._is_new or bool(self._unsynced_indexes)
+        config = state.config
+        return (
+            bool(self._unsynced_indexes)
+            or self._wants_flush_to > state.durable_end_offset
+            or unflushed >= config.flush_messages
+            or now_ms - self._clean_at_ms >= config.flush_ms
+        )
+
     def advance_high_watermark(self, to: int) -> int:
         """Raise the high watermark, at most to the log end."""
         state = self._state

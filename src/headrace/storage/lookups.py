@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import TypeVar
 
-from headrace.core.errors import PeerError
+from headrace.core.errors import PeerError, StorageFault
 from headrace.log.partition_log import PartitionLog
 from headrace.log.ports import AbortedTransaction, TimestampAndOffset
-from headrace.records.record import read_records
+from headrace.records.walk import RecordWalk, Search, Walk
+from headrace.storage.log_base import LogBase
 from headrace.storage.segment_file import Segment
 
+R = TypeVar("R")
 
-def offset_for_timestamp(segments: Sequence[Segment], state: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
-    """The first readable record whose timestamp is at least `timestamp` (ms)."""
+
+def of_log(log: LogBase, begin: Callable[[], Search[R]]) -> Search[R | None]:
+    """The search; begun again if what it reads was removed meanwhile, None if the log was closed."""
+    while True:
+        generation = log.generation
+        try:
+            return (yield from begin())
+        except StorageFault:
+            if log.is_closed:
+                return None
+            if log.generation == generation:
+                raise
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], state: PartitionLog, timestamp: int
+) -> Search[TimestampAndOffset | None]:
+    """The first readable record whose timestamp is at least `timestamp` (ms). A batch that cannot be opened (B53) is answered by its header alone."""
     start = state.log_start_offset
-    for index, segment in enumerate(segments):
+    for index, segment in enumerate(list(segments)):
         is_below = index + 1 < len(segments) and segments[index + 1].base_offset <= start
         if is_below or segment.max_timestamp < timestamp:
             continue
-        found = segment.record_at_timestamp(timestamp, start, state.config.max_decompressed_bytes)
-        if found is not None:
-            return TimestampAndOffset(*found)
+        for candidate in segment.batches_with_time(timestamp, start):
+            if candidate is None:
+                yield None
+                continue
+            header, data = candidate
+            walk = Walk(data, partial(_first_at, timestamp, start), max_bytes=state.config.max_decompressed_bytes)
+            yield walk
+            try:
+                found = walk.outcome
+            except PeerError:
+                found = (header.max_timestamp, max(header.base_offset, start))
+            if found is not None:
+                return TimestampAndOffset(*found, header.leader_epoch)
     return None
 
 
-def max_timestamp(segments: Sequence[Segment], state: PartitionLog) -> TimestampAndOffset | None:
+def _first_at(timestamp: int, start: int, records: RecordWalk) -> Generator[None, None, tuple[int, int] | None]:
+    """(timestamp, offset) of the first record from `start` on with at least this timestamp."""
+    base = records.header.base_offset
+    while not records.is_done:
+        for span in records.take():
+            at = records.timestamp(span)
+            if at >= timestamp and base + span.offset_delta >= start:
+                return at, base + span.offset_delta
+        yield
+    return None
+
+
+def max_timestamp(segments: Sequence[Segment], state: PartitionLog) -> Search[TimestampAndOffset | None]:
     """The first readable record with the highest timestamp. A batch that cannot be opened (B53) answers by its header."""
     best: Segment | None = None
     for segment in segments:
@@ -32,20 +74,34 @@ def max_timestamp(segments: Sequence[Segment], state: PartitionLog) -> Timestamp
             best = segment
     if best is None:
         return None
-    found = best.find(best.offset_of_max_timestamp)
-    if found is None:
+    place = best.find(best.offset_of_max_timestamp)
+    if place is None:
         return None
-    position, header = found
+    position, header = place
+    walk = Walk(
+        best.read_batch(position, header),
+        partial(_highest, state.log_start_offset),
+        max_bytes=state.config.max_decompressed_bytes,
+    )
+    yield walk
     try:
-        records = read_records(best.read_batch(position, header), max_bytes=state.config.max_decompressed_bytes)
+        found = walk.outcome
     except PeerError:
-        records = []
-    readable = [r for r in records if r.offset >= state.log_start_offset]
-    if not readable:
-        return TimestampAndOffset(header.max_timestamp, header.last_offset, header.leader_epoch)
-    highest = max(record.timestamp for record in readable)
-    first = next(record for record in readable if record.timestamp == highest)
-    return TimestampAndOffset(highest, first.offset, header.leader_epoch)
+        found = None
+    return TimestampAndOffset(*(found or (header.max_timestamp, header.last_offset)), header.leader_epoch)
+
+
+def _highest(start: int, records: RecordWalk) -> Generator[None, None, tuple[int, int] | None]:
+    """(timestamp, offset) of the first record from `start` on with the highest timestamp."""
+    base = records.header.base_offset
+    best: tuple[int, int] | None = None
+    while not records.is_done:
+        for span in records.take():
+            at = records.timestamp(span)
+            if (best is None or at > best[0]) and base + span.offset_delta >= start:
+                best = at, base + span.offset_delta
+        yield
+    return best
 
 
 def aborted_transactions(segments: Sequence[Segment], start_offset: int, upper_offset: int) -> list[AbortedTransaction]:

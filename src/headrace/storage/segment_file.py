@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from headrace.core.errors import PeerError, StorageFault
+from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, File, Files
 from headrace.log.partition_log import PlannedBatch
 from headrace.log.segments import TIME_ENTRY_BYTES
@@ -17,7 +17,6 @@ from headrace.records.batch import (
     BatchHeader,
     read_header,
 )
-from headrace.records.record import read_records
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
@@ -28,6 +27,7 @@ _PLACE = Struct(">qi4xb6xi")
 _UNKNOWN = -2
 _KNOWN_STARTS = 64
 _IDLE_ROUNDS = 3
+_HEADERS_A_TURN = 1_000
 
 
 class Segment:
@@ -384,27 +384,18 @@ class Segment:
         """The bytes of a batch."""
         return self.log.pread(header.length + LOG_OVERHEAD, position)
 
-    def record_at_timestamp(self, timestamp: int, start_offset: int, max_bytes: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record from `start_offset` on with at least this timestamp.
-
-        A batch that cannot be opened (B53) is answered by its header alone.
-        """
+    def batches_with_time(self, timestamp: int, start_offset: int) -> Iterator[tuple[BatchHeader, bytes] | None]:
+        """Batches that may hold a record from `start_offset` on with at least this timestamp, by their headers; None after so many that others should have a turn."""
         entry = self.time_index.entry_before(timestamp)
         if entry is not None and not self._has_time(*entry):
             self.rebuild_indexes()
             entry = None
         low = start_offset if entry is None else max(entry[1], start_offset)
-        for position, header in self.batches(self.place_before(low)):
-            if header.max_timestamp < timestamp or header.last_offset < start_offset or header.record_count <= 0:
-                continue
-            try:
-                records = read_records(self.read_batch(position, header), max_bytes=max_bytes)
-            except PeerError:
-                return header.max_timestamp, max(header.base_offset, start_offset), header.leader_epoch
-            for record in records:
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return record.timestamp, record.offset, header.leader_epoch
-        return None
+        for number, (position, header) in enumerate(self.batches(self.place_before(low)), 1):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset and header.record_count > 0:
+                yield header, self.read_batch(position, header)
+            elif number % _HEADERS_A_TURN == 0:
+                yield None
 
     def _has_time(self, timestamp: int, offset: int) -> bool:
         """True if the batch that holds `offset` has this highest timestamp, as the time index says."""

@@ -7,7 +7,7 @@ cutting, and starting anew.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from struct import Struct
 
@@ -21,7 +21,9 @@ from headrace.log.ports import (
     AbortedTransaction,
     Appended,
     AppendRefused,
+    CheckedBatch,
     FileSlice,
+    Opening,
     Origin,
     OutOfRange,
     TimestampAndOffset,
@@ -41,6 +43,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.crc import crc32c
+from headrace.records.walk import Search, finish
 from headrace.storage import lookups
 from headrace.storage.checkpoints import topic_id_text
 from headrace.storage.flushing import SegmentFlush, ToSync
@@ -112,9 +115,35 @@ class StoredLog(TrimmableLog):
             plain = self._append_plain(batches, leader_epoch, now_ms)
             if plain is not None:
                 return plain
-            plan = state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
-        else:
-            plan = state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin)
+            opened = self._append_unusual(batches, leader_epoch, now_ms)
+            if isinstance(opened, Appended | AppendRefused):
+                return opened
+            checked = finish(opened)
+            return self.append_checked(checked, leader_epoch=leader_epoch, now_ms=now_ms)
+        return self._append_planned(state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin), now_ms)
+
+    def append_client(
+        self, batches: memoryview, *, leader_epoch: int, now_ms: int
+    ) -> Appended | AppendRefused | Opening:
+        """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended."""
+        plain = self._append_plain(batches, leader_epoch, now_ms)
+        return plain if plain is not None else self._append_unusual(batches, leader_epoch, now_ms)
+
+    def append_checked(
+        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int
+    ) -> Appended | AppendRefused:
+        """Write a batch whose `Opening` is over."""
+        if isinstance(checked, AppendRefused):
+            return checked
+        return self._append_planned(self._state.plan_checked(checked, leader_epoch=leader_epoch), now_ms)
+
+    def _append_unusual(
+        self, batches: memoryview, leader_epoch: int, now_ms: int
+    ) -> Appended | AppendRefused | Opening:
+        plan = self._state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
+        return plan if isinstance(plan, Generator) else self._append_planned(plan, now_ms)
+
+    def _append_planned(self, plan: WritePlan | AppendRefused | Appended, now_ms: int) -> Appended | AppendRefused:
         if isinstance(plan, WritePlan):
             return self._write(plan, now_ms)
         if isinstance(plan, Appended) and plan.last_offset >= self.acknowledged_end_offset:
@@ -217,13 +246,6 @@ class StoredLog(TrimmableLog):
             for entry in aborted:
                 active.txn_index.append(entry)
         return Appended(first, last, append_time, state.log_start_offset, size, False, self._must_sync(first))  # noqa: FBT003 - hot path
-
-    def _must_sync(self, first: int) -> bool:
-        """True if what was appended from `first` on waits for a sync: it reached `flush.messages`, or came behind what did."""
-        state = self._state
-        if self._unacknowledged < 0 and state.log_end_offset - state.durable_end_offset >= state.config.flush_messages:
-            self._unacknowledged = first
-        return self._unacknowledged >= 0
 
     def _leap(self, to: int, now_ms: int) -> None:
         """Go on at `to`, because compaction on the leader left a gap wider than a segment's offsets; durably, so that no recovery takes the gap for a torn write."""
@@ -330,23 +352,6 @@ class StoredLog(TrimmableLog):
         if self._unacknowledged >= 0:
             self._unacknowledged = -1 if durable >= state.log_end_offset else max(durable, self._unacknowledged)
 
-    def is_flush_due(self, now_ms: int) -> bool:
-        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
-        if self._syncs_running:
-            return False
-        state = self._state
-        unflushed = state.log_end_offset - state.durable_end_offset
-        if unflushed <= 0:
-            self._clean_at_ms = now_ms
-            return self._is_new or bool(self._unsynced_indexes)
-        config = state.config
-        return (
-            bool(self._unsynced_indexes)
-            or self._wants_flush_to > state.durable_end_offset
-            or unflushed >= config.flush_messages
-            or now_ms - self._clean_at_ms >= config.flush_ms
-        )
-
     def read_slice(
         self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
     ) -> FileSlice | OutOfRange:
@@ -441,13 +446,13 @@ class StoredLog(TrimmableLog):
         found = self.read_slice(offset, max_bytes, upper_offset=upper_offset, min_one_batch=min_one_batch)
         return found if isinstance(found, OutOfRange) else found.read()
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+    def offset_for_timestamp(self, timestamp: int) -> Search[TimestampAndOffset | None]:
         """The first record whose timestamp is at least `timestamp`."""
-        return lookups.offset_for_timestamp(self._segments, self._state, timestamp)
+        return lookups.of_log(self, lambda: lookups.offset_for_timestamp(self._segments, self._state, timestamp))
 
-    def max_timestamp(self) -> TimestampAndOffset | None:
+    def max_timestamp(self) -> Search[TimestampAndOffset | None]:
         """The first record with the highest timestamp."""
-        return lookups.max_timestamp(self._segments, self._state)
+        return lookups.of_log(self, lambda: lookups.max_timestamp(self._segments, self._state))
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> Sequence[AbortedTransaction]:
         """Aborted transactions that overlap [start, upper)."""

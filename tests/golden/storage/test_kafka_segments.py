@@ -13,6 +13,7 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import AbortedTransaction, TimestampAndOffset
 from headrace.records.record import read_all_records
+from headrace.records.walk import finish
 from headrace.storage.log_store import LogStore
 from headrace.storage.os_files import OsFiles
 from headrace.storage.producer_snapshot import decode_snapshot, encode_snapshot
@@ -100,10 +101,10 @@ def test_times_are_found_through_kafkas_time_index(tmp_path: Path) -> None:
     store = open_copy(tmp_path / "data")
     plain = log_of(store, "plain")
     asked = EXPECTED["plain"][71]["timestamp"]
-    assert plain.offset_for_timestamp(asked) == TimestampAndOffset(asked, 71, 0)
-    assert plain.offset_for_timestamp(asked + 10**12) is None
+    assert finish(plain.offset_for_timestamp(asked)) == TimestampAndOffset(asked, 71, 0)
+    assert finish(plain.offset_for_timestamp(asked + 10**12)) is None
     highest = max(record["timestamp"] for record in EXPECTED["plain"])
-    assert plain.max_timestamp() == TimestampAndOffset(highest, 149, 0)
+    assert finish(plain.max_timestamp()) == TimestampAndOffset(highest, 149, 0)
     store.close(clean=False)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.config import LogConfig, TimestampType
-from headrace.log.ports import AppendRefused
-from headrace.log.validation import CheckedBatch, check_client_batch
+from headrace.log.ports import AppendRefused, CheckedBatch
+from headrace.log.validation import check_client_batch
 from headrace.records.batch import read_header, set_crc
 from headrace.records.compression import Codec
 from headrace.records.record import NewRecord, ProducerStamp, build_batch, read_records

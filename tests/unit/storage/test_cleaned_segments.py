@@ -13,6 +13,7 @@ from headrace.log.config import LogConfig
 from headrace.log.ports import Origin
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, ProducerStamp, build_batch
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFiles, crashed
 from headrace.sim.faulty_disk import SimDisk
 from headrace.storage.log_store import LogStore
@@ -51,14 +52,14 @@ def test_a_power_cut_after_compaction_changes_no_answer_by_time() -> None:
     cleaned(store)
     store.write_checkpoints()
     last = NOW_MS + 119
-    expected = [log.offset_for_timestamp(at) for at in range(NOW_MS, last + 1)]
-    highest, ages = log.max_timestamp(), [segment.largest_timestamp() for segment in log.segments[:-1]]
+    expected = [finish(log.offset_for_timestamp(at)) for at in range(NOW_MS, last + 1)]
+    highest, ages = finish(log.max_timestamp()), [segment.largest_timestamp() for segment in log.segments[:-1]]
     for seed in range(40):
         found = memory_store(crashed(files.ops, len(files.ops), random.Random(seed)), COMPACT).get(PARTITION)
         assert found is not None
         assert [segment.largest_timestamp() for segment in found.segments[:-1]] == ages, f"seed {seed}"
-        assert [found.offset_for_timestamp(at) for at in range(NOW_MS, last + 1)] == expected, f"seed {seed}"
-        assert found.max_timestamp() == highest
+        assert [finish(found.offset_for_timestamp(at)) for at in range(NOW_MS, last + 1)] == expected, f"seed {seed}"
+        assert finish(found.max_timestamp()) == highest
 
 
 def test_a_swap_syncs_its_directory_a_fixed_number_of_times() -> None:

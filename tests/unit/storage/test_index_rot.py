@@ -8,6 +8,7 @@ import pytest
 
 from headrace.log.ports import OutOfRange, TimestampAndOffset
 from headrace.records.batch import iter_batches
+from headrace.records.walk import finish
 from headrace.sim.faulty_disk import SimDisk
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import NOW_MS, PARTITION, append, batch, memory_store, open_log
@@ -74,7 +75,7 @@ def test_a_time_that_no_batch_has_is_not_believed(entry: int) -> None:
     disk.open(name).pwrite(data[entry * 12 + 20 : entry * 12 + 24], entry * 12 + 8)  # the offset of the next entry
     log = opened(disk)
     for offset in range(0, end, 5):
-        found = log.offset_for_timestamp(NOW_MS + 3 * offset)
+        found = finish(log.offset_for_timestamp(NOW_MS + 3 * offset))
         assert isinstance(found, TimestampAndOffset)
         assert found.timestamp >= NOW_MS + 3 * offset
         assert found_at(log, found.offset) <= found.offset

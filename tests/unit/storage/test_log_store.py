@@ -11,6 +11,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import FileSlice
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFile, LossyFiles, Op
 from headrace.storage import checkpoints
 from headrace.storage.log_store import LogStore
@@ -347,7 +348,7 @@ def test_caches_may_be_deleted() -> None:
     fill(log, 40)
     fill(log, 20, seed=9, leader_epoch=4)
     expected, epochs, producers = records_of(log), log.epochs.entries(), log.active_producers()
-    found = log.offset_for_timestamp(NOW_MS + 30)
+    found = finish(log.offset_for_timestamp(NOW_MS + 30))
     store.close(clean=True)
     for name in files.listdir(log.path):
         if not name.endswith((".log", ".metadata")):
@@ -357,7 +358,7 @@ def test_caches_may_be_deleted() -> None:
     again = memory_store(files).get(PARTITION)
     assert again is not None
     assert (records_of(again), again.epochs.entries(), again.active_producers()) == (expected, epochs, producers)
-    assert again.offset_for_timestamp(NOW_MS + 30) == found
+    assert finish(again.offset_for_timestamp(NOW_MS + 30)) == found
 
 
 def test_a_partition_directory_without_topic_id_is_found_as_unknown() -> None:

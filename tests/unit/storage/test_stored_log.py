@@ -16,6 +16,7 @@ from headrace.log.ports import Appended, AppendRefused, FileSlice, Origin, OutOf
 from headrace.records.batch import set_crc
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFile, LossyFiles
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import (
@@ -152,15 +153,15 @@ def test_times_are_found() -> None:
     end = log.log_end_offset
     records = records_of(log)
     for record in records[::5]:
-        assert log.offset_for_timestamp(record.timestamp) == TimestampAndOffset(
+        assert finish(log.offset_for_timestamp(record.timestamp)) == TimestampAndOffset(
             record.timestamp, next(r.offset for r in records if r.timestamp >= record.timestamp), 0
         )
     highest = max(record.timestamp for record in records)
-    assert log.max_timestamp() == TimestampAndOffset(
+    assert finish(log.max_timestamp()) == TimestampAndOffset(
         highest, next(r.offset for r in records if r.timestamp == highest), 0
     )
-    assert log.offset_for_timestamp(highest + 1) is None
-    assert new_log().max_timestamp() is None
+    assert finish(log.offset_for_timestamp(highest + 1)) is None
+    assert finish(new_log().max_timestamp()) is None
     assert end > 60
 
 
@@ -171,8 +172,8 @@ def test_a_batch_that_cannot_be_opened_stops_no_time_lookup() -> None:
     damaged[70:] = bytes(len(damaged) - 70)
     set_crc(damaged, 0, len(damaged))
     append(log, memoryview(damaged))
-    assert log.offset_for_timestamp(NOW_MS) == TimestampAndOffset(NOW_MS, 0, 0)
-    assert log.max_timestamp() == TimestampAndOffset(NOW_MS, 0, 0)
+    assert finish(log.offset_for_timestamp(NOW_MS)) == TimestampAndOffset(NOW_MS, 0, 0)
+    assert finish(log.max_timestamp()) == TimestampAndOffset(NOW_MS, 0, 0)
 
 
 def test_a_follower_writes_the_leaders_bytes() -> None:

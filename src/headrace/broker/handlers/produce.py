@@ -5,16 +5,19 @@ A hot file: one batch for one partition that is led here is the case that `handl
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
+from headrace.broker.walks import MAX_WAITING_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
-from headrace.log.ports import Appended, AppendRefused
+from headrace.log.ports import Appended, AppendRefused, CheckedBatch, Opening
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import NO_REPLY, AnyReply, CloseConnection, Deferred, EncodedReply, HotResult
+from headrace.rpc.reply import NO_REPLY, AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply
 from headrace.wire.leader_hints import Endpoint
 from headrace.wire.produce import (
     ParsedProduce,
@@ -57,7 +60,7 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
                 and hosted.topic not in INTERNAL_TOPICS
             ):
                 try:
-                    appended = leader.log.append_as_leader(
+                    appended = leader.log.append_client(
                         records, leader_epoch=leader.leader_epoch, now_ms=broker.wall_ms()
                     )
                 except StorageFault as fault:
@@ -70,33 +73,43 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
                     if leader.advance():
                         broker.purgatory.moved(hosted)
                     return encode_appended(version, topic, index, (first, append_time, log_start))
-                assert isinstance(appended, AppendRefused), "there is no third kind"
-                return encode_produce_response(version, [_refused(batches[0], appended)])
+                if isinstance(appended, AppendRefused):
+                    return encode_produce_response(version, [_refused(batches[0], appended)])
+                assert isinstance(appended, Generator), "there are three kinds"
+                return _Call(request, context, broker).opened(batches[0], hosted, appended)
     return _Call(request, context, broker).result()
 
 
 class _Write:
     """One partition's share of a request: where it went, or why it did not."""
 
-    __slots__ = ("end_offset", "hosted", "leader_epoch", "result")
+    __slots__ = ("end_offset", "hosted", "is_open", "leader_epoch", "result")
 
     def __init__(self, result: ProduceResult) -> None:
         self.result = result
         self.hosted: HostedPartition | None = None
         self.leader_epoch = -1
         self.end_offset = -1
+        self.is_open = False
+
+    def take(self, other: _Write) -> None:
+        """What became of it is known now."""
+        self.result, self.hosted = other.result, other.hosted
+        self.leader_epoch, self.end_offset = other.leader_epoch, other.end_offset
+        self.is_open = False
 
 
 class _Call:
     """One Produce request of any shape: what was appended, what is waited for."""
 
-    __slots__ = ("_broker", "_context", "_request", "_writes")
+    __slots__ = ("_broker", "_context", "_deferred", "_request", "_writes")
 
     def __init__(self, request: ParsedProduce, context: RequestContext, broker: Broker) -> None:
         self._request = request
         self._context = context
         self._broker = broker
         self._writes: list[_Write] = []
+        self._deferred: Deferred | None = None
 
     def result(self) -> HotResult:
         """Append what may be appended; every partition gets an answer, each is written once (B24)."""
@@ -118,7 +131,15 @@ class _Call:
         self._writes.append(self._note(batch, hosted, appended))
         return self._answer_or_wait()
 
+    def opened(self, batch: ProduceBatch, hosted: HostedPartition, opening: Opening) -> HotResult:
+        """The one batch of the request must be opened before it may be appended."""
+        self._writes.append(self._open(batch, hosted, opening))
+        return self._answer_or_wait()
+
     def _answer_or_wait(self) -> HotResult:
+        if any(write.is_open for write in self._writes):
+            self._deferred = Deferred(holds_back=True)
+            return self._deferred
         if self._request.acks == 0:
             return self._silent_result()
         if not self._are_settled():
@@ -143,13 +164,69 @@ class _Call:
             return _failed(batch, ErrorCode.NOT_ENOUGH_REPLICAS)
         broker = self._broker
         try:
-            appended = leader.log.append_as_leader(records, leader_epoch=leader.leader_epoch, now_ms=broker.wall_ms())
+            appended = leader.log.append_client(records, leader_epoch=leader.leader_epoch, now_ms=broker.wall_ms())
+        except StorageFault as fault:
+            broker.on_storage_fault(fault)
+            return _failed(batch, ErrorCode.KAFKA_STORAGE_ERROR)
+        if isinstance(appended, Generator):
+            return self._open(batch, hosted, appended)
+        return (
+            _Write(_refused(batch, appended))
+            if isinstance(appended, AppendRefused)
+            else self._note(batch, hosted, appended)
+        )
+
+    # --- opening ---
+
+    def _open(self, batch: ProduceBatch, hosted: HostedPartition, opening: Opening) -> _Write:
+        """Look into the batch, here if that is quick; else the write is open until that is over."""
+        assert batch.records is not None, "there are bytes to open"
+        leader = hosted.leader
+        assert leader is not None, "only a leader appends"
+        walks, size, epoch = self._broker.walks, len(batch.records), leader.leader_epoch
+        if walks.waiting_bytes + size > MAX_WAITING_BYTES:
+            return _failed(batch, ErrorCode.REQUEST_TIMED_OUT)
+        place = ProduceBatch(batch.topic, batch.partition, None)
+        write = _failed(batch, ErrorCode.NONE)
+        write.is_open = True
+        walks.waiting_bytes += size
+
+        def done(checked: CheckedBatch | AppendRefused) -> None:
+            walks.waiting_bytes -= size
+            write.take(self._append_checked(place, hosted, epoch, checked))
+            if self._deferred is not None and not any(each.is_open for each in self._writes):
+                self._finish(self._deferred)
+
+        walks.follow(opening, done)
+        return write
+
+    def _append_checked(
+        self, batch: ProduceBatch, hosted: HostedPartition, leader_epoch: int, checked: CheckedBatch | AppendRefused
+    ) -> _Write:
+        """What was looked into is appended, if this broker leads the partition still."""
+        leader = hosted.leader
+        if leader is None or leader.leader_epoch != leader_epoch or hosted.is_withheld:
+            return _failed(batch, self._gone(hosted))
+        broker = self._broker
+        try:
+            appended = leader.log.append_checked(checked, leader_epoch=leader_epoch, now_ms=broker.wall_ms())
         except StorageFault as fault:
             broker.on_storage_fault(fault)
             return _failed(batch, ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(appended, AppendRefused):
             return _Write(_refused(batch, appended))
         return self._note(batch, hosted, appended)
+
+    def _finish(self, deferred: Deferred) -> None:
+        """The last batch was looked into: answer, or wait on for the replicas."""
+        if self._request.acks == 0:
+            result = self._silent_result()
+            assert isinstance(result, NoReply | CloseConnection), "nothing is said"
+            deferred.complete(result)
+        elif self._are_settled():
+            deferred.complete(EncodedReply((self._response(),)))
+        else:
+            self._watch(deferred)
 
     def _note(self, batch: ProduceBatch, hosted: HostedPartition, appended: Appended) -> _Write:
         """A batch was written: who waits for that is woken, and the request may have to wait itself."""
@@ -201,8 +278,7 @@ class _Call:
                 continue
             leader = hosted.leader
             if leader is None or leader.leader_epoch != write.leader_epoch:
-                is_lost = hosted.log is None and self._broker.partitions.get(hosted.topic, hosted.partition) is hosted
-                _fail(write, ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                _fail(write, self._gone(hosted))
                 continue
             if self._request.acks == -1:
                 error = leader.committed(write.end_offset)
@@ -216,16 +292,26 @@ class _Call:
                 _fail(write, error)
         return done
 
+    def _gone(self, hosted: HostedPartition) -> ErrorCode:
+        """Why the partition is not led here any more."""
+        is_lost = hosted.log is None and self._broker.partitions.get(hosted.topic, hosted.partition) is hosted
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def _wait(self) -> Deferred:
         """Answer when every write is settled; with acks=all at the request's timeout, with REQUEST_TIMED_OUT for those that are not."""
+        deferred = Deferred()
+        self._watch(deferred)
+        return deferred
+
+    def _watch(self, deferred: Deferred) -> None:
         broker = self._broker
-        deadline_ms = broker.now_ms() + max(0, self._request.timeout_ms) if self._request.acks == -1 else None
-        deferred = Deferred(deadline_ms=deadline_ms, on_timeout=self._timed_out)
+        if self._request.acks == -1:
+            deferred.deadline_ms = broker.now_ms() + max(0, self._request.timeout_ms)
+        deferred.on_timeout = self._timed_out
         keys = [write.hosted for write in self._writes if write.hosted is not None]
         broker.purgatory.watch(
             deferred, keys, lambda: self._are_settled() and deferred.complete(EncodedReply((self._response(),)))
         )
-        return deferred
 
     def _timed_out(self) -> AnyReply:
         if not self._are_settled():
