@@ -6,7 +6,7 @@ The last value of each key below the cleaned point stays, with its offset. Tombs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -26,10 +26,21 @@ from headrace.records.batch import (
     set_crc,
 )
 from headrace.records.control import read_marker
-from headrace.records.record import Placement, ProducerStamp, Record, build_batch_at, read_records
+from headrace.records.record import (
+    Placement,
+    ProducerStamp,
+    WrittenRecords,
+    build_batch_at,
+    build_written_batch,
+    iter_records,
+)
+from headrace.records.varint import write_varint
+from headrace.records.walk import RecordWalk, Span, open_records
 
 DEFAULT_MAX_KEYS = 2_000_000
 _DIGEST_BYTES = 16
+_SPANS_KEPT = 10_000
+"""Of a batch with no more records their places are kept until all were met; a larger one is walked twice."""
 _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -129,22 +140,59 @@ class KeyMap:
 
     @property
     def is_full(self) -> bool:
-        """True if no batch may be added: the rest waits for the next pass."""
+        """True if no other key may be added: the rest waits for the next pass."""
         return len(self._offsets) >= self._max_keys
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Note the keys of a batch."""
-        for record in records:
-            if record.key is not None:
-                self._offsets[_short(record.key)] = record.offset
+    def add(self, key: bytes, offset: int) -> None:
+        """Note the last offset of a key."""
+        self._offsets[_short(key)] = offset
 
-    def last_offset(self, key: bytes) -> int | None:
-        """Offset of the key's last record in the dirty part."""
-        return self._offsets.get(_short(key))
+    def add_batch(self, header: BatchHeader, data: bytes, *, max_bytes: int) -> Generator[None, None, None]:
+        """Note the keys of a batch, a turn at a time, up to the first for which there is no room; `end_offset` follows.
+
+        Raises PeerError for a batch that cannot be opened or is damaged, before anything of it is noted: it stays, and hides no key (B53).
+        """
+        records = open_records(data, header, max_bytes=max_bytes)
+        found: list[Span] = []
+        keeps = header.record_count <= _SPANS_KEPT
+        while not records.is_done:
+            taken = records.take()
+            if keeps:
+                found += taken
+            yield
+        if keeps:
+            self._add_spans(records, found)
+        else:
+            records = RecordWalk(header, records.view)
+            while not records.is_done and self._add_spans(records, records.take()):
+                yield
+        if not self.is_full:
+            self.end_offset = header.next_offset
+
+    def _add_spans(self, records: RecordWalk, spans: Iterable[Span]) -> bool:
+        """Note them. False when there is no room for one; it is where the cleaned part ends."""
+        offsets, base = self._offsets, records.header.base_offset
+        for span in spans:
+            offset = base + span.offset_delta
+            if span.key_size >= 0:
+                key = _short_key(records, span)
+                if self.is_full and key not in offsets:
+                    return False
+                offsets[key] = offset
+            self.end_offset = max(self.end_offset, offset + 1)
+        return True
+
+    def last_offset(self, records: RecordWalk, span: Span) -> int | None:
+        """Offset of the last record in the dirty part that has this one's key."""
+        return self._offsets.get(_short_key(records, span))
 
 
-def _short(key: bytes) -> bytes:
-    return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
+def _short(key: bytes | memoryview) -> bytes:
+    return bytes(key) if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
+
+
+def _short_key(records: RecordWalk, span: Span) -> bytes:
+    return _short(records.view[span.key : span.key + span.key_size])
 
 
 class TransactionFilter:
@@ -229,33 +277,66 @@ class BatchCleaner:
         self._transactions = transactions
         self._producers = producers
 
-    def clean(self, header: BatchHeader, data: bytes) -> bytes | bytearray | None:
-        """The batch as it is, rewritten, or None if nothing of it stays. A batch that cannot be opened stays (B53)."""
+    def clean(self, header: BatchHeader, data: bytes) -> Generator[None, None, bytes | bytearray | None]:
+        """The batch as it is, rewritten, or None if nothing of it stays; a turn at a time. A batch that cannot be opened stays (B53).
+
+        So does one that opens to more than half of what a batch may: while it is rewritten, both are there.
+        """
         is_aborted = self._transactions.is_aborted(header)
         horizon = header.delete_horizon_ms
         if header.is_control:
             return self._clean_control(header, data, horizon)
+        if is_aborted:
+            return _emptied(header) if self._keeps_header(header) else None
         try:
-            records = [] if is_aborted else read_records(data, max_bytes=self._config.max_decompressed_bytes)
+            return (yield from self._clean_records(header, data, horizon))
         except PeerError:
             return data
+
+    def _clean_records(
+        self, header: BatchHeader, data: bytes, horizon: int | None
+    ) -> Generator[None, None, bytes | bytearray | None]:
+        """First what stays is counted, then that is written anew if it must be. Raises PeerError for a damaged batch."""
+        records = open_records(data, header, max_bytes=self._config.max_decompressed_bytes // 2)
         keeps_tombstones = horizon is None or self._now_ms < horizon
-        kept = [record for record in records if self._stays(record, keeps_tombstones=keeps_tombstones)]
+        kept, has_tombstone, times = 0, False, (NO_TIMESTAMP, NO_TIMESTAMP)
+        while not records.is_done:
+            for span in records.take():
+                if self._stays(records, span, keeps_tombstones=keeps_tombstones):
+                    at = records.timestamp(span)
+                    times = (times[0], max(times[1], at)) if kept else (at, at)
+                    kept += 1
+                    has_tombstone = has_tombstone or span.value_size < 0
+            yield
         if not kept:
             return _emptied(header) if self._keeps_header(header) else None
-        needs_horizon = horizon is None and any(record.value is None for record in kept)
-        if len(kept) == header.record_count and not needs_horizon:
+        needs_horizon = horizon is None and has_tombstone
+        if kept == header.record_count and not needs_horizon:
             return data
-        return _rebuilt(header, kept, self._now_ms + self._config.delete_retention_ms if needs_horizon else horizon)
+        if needs_horizon:
+            horizon = self._now_ms + self._config.delete_retention_ms
+        body = bytearray()
+        base_timestamp = times[0] if horizon is None else horizon
+        records = RecordWalk(header, records.view)
+        while not records.is_done:
+            for span in records.take():
+                if self._stays(records, span, keeps_tombstones=keeps_tombstones):
+                    _write_span(body, records, span, base_timestamp)
+            yield
+        written = WrittenRecords(body, kept, *times)
+        return build_written_batch(
+            written, codec=header.codec, producer=_stamp(header), placement=_place(header, horizon)
+        )
 
-    def _stays(self, record: Record, *, keeps_tombstones: bool) -> bool:
-        if record.offset >= self._keys.end_offset:
+    def _stays(self, records: RecordWalk, span: Span, *, keeps_tombstones: bool) -> bool:
+        offset = records.header.base_offset + span.offset_delta
+        if offset >= self._keys.end_offset:
             return True
-        if record.key is None:
+        if span.key_size < 0:
             return False
-        last = self._keys.last_offset(record.key)
-        is_latest = last is None or record.offset >= last
-        return is_latest and (record.value is not None or keeps_tombstones)
+        last = self._keys.last_offset(records, span)
+        is_latest = last is None or offset >= last
+        return is_latest and (span.value_size >= 0 or keeps_tombstones)
 
     def _clean_control(self, header: BatchHeader, data: bytes, horizon: int | None) -> bytes | bytearray | None:
         try:
@@ -267,8 +348,9 @@ class BatchCleaner:
         if not self._transactions.marker_may_go(header, is_commit=marker.is_commit):
             return data
         if horizon is None:
-            records = read_records(data)
-            return _rebuilt(header, records, self._now_ms + self._config.delete_retention_ms)
+            placement = _place(header, self._now_ms + self._config.delete_retention_ms)
+            marker_record = next(iter_records(data))
+            return build_batch_at([marker_record], codec=header.codec, producer=_stamp(header), placement=placement)
         if self._now_ms < horizon:
             return data
         return _emptied(header) if self._keeps_header(header) else None
@@ -286,21 +368,35 @@ class BatchCleaner:
         return header.is_control and header.producer_epoch == last.producer_epoch
 
 
-def _rebuilt(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None) -> bytearray:
-    """The batch with fewer records; base and last offset, sequence and times stay."""
-    return build_batch_at(
-        records,
-        codec=header.codec,
-        producer=ProducerStamp(
-            header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control
-        ),
-        placement=Placement(
-            header.base_offset,
-            header.leader_epoch,
-            header.max_timestamp if header.is_log_append_time else None,
-            header.last_offset,
-            delete_horizon_ms,
-        ),
+def _write_span(out: bytearray, records: RecordWalk, span: Span, base_timestamp: int) -> None:
+    """The same record, its time told from another base."""
+    view = records.view
+    body = bytearray(b"\x00")
+    write_varint(body, records.timestamp(span) - base_timestamp)
+    write_varint(body, span.offset_delta)
+    write_varint(body, span.key_size)
+    body += view[span.key : span.key + max(span.key_size, 0)]
+    write_varint(body, span.value_size)
+    body += view[span.value : span.value + max(span.value_size, 0)]
+    body += view[span.headers : span.stop]
+    write_varint(out, len(body))
+    out += body
+
+
+def _stamp(header: BatchHeader) -> ProducerStamp:
+    return ProducerStamp(
+        header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional, header.is_control
+    )
+
+
+def _place(header: BatchHeader, delete_horizon_ms: int | None) -> Placement:
+    """Base and last offset, epoch and the time of the append stay."""
+    return Placement(
+        header.base_offset,
+        header.leader_epoch,
+        header.max_timestamp if header.is_log_append_time else None,
+        header.last_offset,
+        delete_horizon_ms,
     )
 
 

@@ -111,6 +111,7 @@ class NodeDisk:
             {path: self._directories.directory_ids[path] for path in self._config.log_dirs},
             retention_check_interval_ms=self._config.log_retention_check_interval_ms,
             producer_expiration_check_interval_ms=self._config.producer_id_expiration_check_interval_ms,
+            pace=self.pace,
         )
         self.previous_broker_epoch = self._store.previous_broker_epoch
 

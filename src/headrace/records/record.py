@@ -117,8 +117,37 @@ def build_batch_at(
     level: int | None = None,
 ) -> bytearray:
     """One batch of records that keep their own offsets (in rising order, perhaps with gaps). Compaction may leave none."""
-    base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
-    max_timestamp = max((r.timestamp for r in records), default=NO_TIMESTAMP)
+    first = records[0].timestamp if records else NO_TIMESTAMP
+    highest = max((r.timestamp for r in records), default=NO_TIMESTAMP)
+    if placement.last_offset is None:
+        placement = placement._replace(last_offset=records[-1].offset)
+    base_timestamp = first if placement.delete_horizon_ms is None else placement.delete_horizon_ms
+    body = bytearray()
+    for record in records:
+        _write_record(body, record, base_offset=placement.base_offset, base_timestamp=base_timestamp)
+    written = WrittenRecords(body, len(records), first, highest)
+    return build_written_batch(written, codec=codec, producer=producer, placement=placement, level=level)
+
+
+class WrittenRecords(NamedTuple):
+    """Records as they lie in a batch, how many, and the times of the first and of the highest (ms)."""
+
+    body: bytearray
+    number: int
+    first_timestamp: int
+    max_timestamp: int
+
+
+def build_written_batch(
+    records: WrittenRecords,
+    *,
+    codec: int,
+    producer: ProducerStamp,
+    placement: Placement,
+    level: int | None = None,
+) -> bytearray:
+    """One batch of records that are written already; `placement` says the last offset."""
+    body, count, base_timestamp, max_timestamp = records
     attributes = codec
     if producer.is_transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -130,12 +159,7 @@ def build_batch_at(
     if placement.delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_BIT
         base_timestamp = placement.delete_horizon_ms
-    last_offset = placement.last_offset
-    if last_offset is None:
-        last_offset = records[-1].offset
-    body = bytearray()
-    for record in records:
-        _write_record(body, record, base_offset=placement.base_offset, base_timestamp=base_timestamp)
+    assert placement.last_offset is not None, "the caller knows where the batch ends"
     packed = compress(codec, body, level=level) if codec else body
     batch = bytearray(HEADER_SIZE)
     HEADER.pack_into(
@@ -147,13 +171,13 @@ def build_batch_at(
         MAGIC,
         0,
         attributes,
-        last_offset - placement.base_offset,
+        placement.last_offset - placement.base_offset,
         base_timestamp,
         max_timestamp,
         producer.producer_id,
         producer.producer_epoch,
         producer.base_sequence,
-        len(records),
+        count,
     )
     batch += packed
     set_crc(batch, 0, len(batch))

@@ -251,6 +251,12 @@ def _bare(error: PeerError) -> PeerError:
     return PeerError(error.code, error.message)
 
 
+def open_records(batch: BytesLike, header: BatchHeader, *, max_bytes: int) -> RecordWalk:
+    """A walk over a whole batch. Raises PeerError if it cannot be opened, or opens to more than `max_bytes`."""
+    packed = memoryview(batch)[HEADER_SIZE : header.size]
+    return RecordWalk(header, decompress(header.codec, packed, max_bytes=max_bytes))
+
+
 Look = Callable[[RecordWalk], Generator[None, None, T]]
 """What is asked of the records: a generator that stops after each turn, and returns the outcome."""
 
@@ -301,10 +307,8 @@ class Walk(Generic[T]):
         if self._turns is not None or self.is_done:
             return True
         header = read_header(self._batch)
-        packed = memoryview(self._batch)[HEADER_SIZE : header.size]
         try:
-            opened = decompress(header.codec, packed, max_bytes=max_bytes)
-            self._turns = self._look(RecordWalk(header, opened))
+            self._turns = self._look(open_records(self._batch, header, max_bytes=max_bytes))
         except PeerError as error:
             if error.code is ErrorCode.MESSAGE_TOO_LARGE and not is_last:
                 return False

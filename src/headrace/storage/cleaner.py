@@ -6,8 +6,8 @@ unless the log was cut or trimmed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ports import DiskFull, Files
@@ -21,7 +21,6 @@ from headrace.log.compaction import (
 )
 from headrace.log.ports import AbortedTransaction
 from headrace.records.batch import BatchHeader, batch_is_sound
-from headrace.records.record import read_records
 from headrace.storage.index_file import EntryFile, TransactionIndex
 from headrace.storage.layout import CLEANED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, offset_file
 from headrace.storage.segment_file import Segment
@@ -30,6 +29,9 @@ from headrace.storage.swapping import apply_swaps
 
 _SCAN_BYTES = 1024 * 1024
 _WRITE_BYTES = 1024 * 1024
+_PIECE_BYTES = 64 * 1024
+"""So much is read between two rests: about a millisecond of work."""
+_T = TypeVar("_T")
 
 
 class CleaningJob:
@@ -49,6 +51,7 @@ class CleaningJob:
         now_ms: int,
         finished: Callable[[int | None], None],
     ) -> None:
+        self.pace: Callable[[Iterable[None]], Iterable[None]] = iter
         self._files = files
         self._log = log
         self._first_dirty, self._end = dirty
@@ -61,15 +64,15 @@ class CleaningJob:
         self._views = views
         for segment in self._segments:
             segment.log.size()
-        self._aborted = [  # a transaction that began in the part to clean may have ended behind it
-            entry for segment in log.segments for entry in segment.txn_index.entries() if entry.first_offset < self._end
-        ]
+        self._ended = [segment.txn_index.copy() for segment in log.segments]
+        self._aborted: list[AbortedTransaction] = []
         self._producers = {
             entry.producer_id: LastOfProducer(entry.last_offset, entry.producer_epoch) for entry in log.producers
         }
         self._cleaned: list[tuple[list[Segment], Segment]] = []
         self._ends = {view.base_offset: view.end_offset for view in views}
         self._clean_end: int | None = None
+        self._piece = 0
         self.is_damaged = False
         self.is_out_of_room = False
 
@@ -80,9 +83,10 @@ class CleaningJob:
     # -- in a thread -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Write the cleaned segments; blocks. Ends quietly when the log was closed, cut or trimmed meanwhile, or the disk is full."""
+        """Write the cleaned segments, giving way to others; blocks. Ends quietly when the log was closed, cut or trimmed meanwhile, or the disk is full."""
         try:
-            self._run()
+            for _ in self.pace(self._steps()):
+                pass
         except DiskFull:
             self._clean_end = None
             self.is_out_of_room = True
@@ -91,8 +95,13 @@ class CleaningJob:
             if not self._is_void():
                 raise
 
-    def _run(self) -> None:
-        keys = self._read_keys()
+    def _steps(self) -> Iterator[None]:
+        """All of the work, in pieces of about a millisecond."""
+        self._aborted = [  # a transaction that began in the part to clean may have ended behind it
+            entry for index in self._ended for entry in index.entries() if entry.first_offset < self._end
+        ]
+        yield
+        keys = yield from self._read_keys()
         if self._is_void():
             return
         transactions = TransactionFilter(self._aborted)
@@ -108,7 +117,7 @@ class CleaningJob:
         views = [view for view in self._views if view.base_offset < keys.end_offset]
         for group in group_segments(views, self._config):
             segments = [by_base[view.base_offset] for view in group]
-            new = self._write_cleaned(segments, cleaner, transactions)
+            new = yield from self._write_cleaned(segments, cleaner, transactions)
             if self._is_void():
                 new.close()
                 return
@@ -127,13 +136,15 @@ class CleaningJob:
                 self.is_damaged = True
                 return
 
-    def _read_keys(self) -> KeyMap:
-        """Keys of the dirty part, as far as memory allows; whole batches, and at least one."""
+    def _read_keys(self) -> Generator[None, None, KeyMap]:
+        """Keys of the dirty part, as far as memory allows."""
         keys = KeyMap()
         keys.end_offset = self._first_dirty
         transactions = TransactionFilter(e for e in self._aborted if e.last_offset >= self._first_dirty)
         dirty = [segment for segment in self._segments if self._ends[segment.base_offset] > self._first_dirty]
         for segment, position, header in self._batches(dirty):
+            if self._is_piece_done(header.size):
+                yield
             if header.last_offset < self._first_dirty:
                 continue
             if keys.is_full:
@@ -143,16 +154,26 @@ class CleaningJob:
             if header.is_control or transactions.is_aborted(header):
                 keys.end_offset = header.next_offset
                 continue
-            with suppress(PeerError):  # B53: a batch that cannot be opened stays as it is and hides no key
+            try:
                 data = segment.read_batch(position, header)
-                keys.add(read_records(data, max_bytes=self._config.max_decompressed_bytes))
-            keys.end_offset = header.next_offset
-        keys.end_offset = self._end
+                yield from _after_first(keys.add_batch(header, data, max_bytes=self._config.max_decompressed_bytes))
+            except PeerError:
+                keys.end_offset = header.next_offset
+        if not keys.is_full:
+            keys.end_offset = self._end
         return keys
+
+    def _is_piece_done(self, size: int) -> bool:
+        """Count bytes; True when there were enough for one piece of work."""
+        self._piece += size
+        if self._piece < _PIECE_BYTES:
+            return False
+        self._piece = 0
+        return True
 
     def _write_cleaned(
         self, segments: Sequence[Segment], cleaner: BatchCleaner, transactions: TransactionFilter
-    ) -> Segment:
+    ) -> Generator[None, None, Segment]:
         """Write one group's `.cleaned` files and sync them; the new segment, indexed."""
         path, base = self._log.path, segments[0].base_offset
         out = self._files.open(offset_file(path, base, LOG, CLEANED), create=True, truncate=True)
@@ -163,7 +184,9 @@ class CleaningJob:
             if not batch_is_sound(data, header):
                 self.is_damaged = True
                 break
-            left = cleaner.clean(header, data)
+            left = yield from _after_first(cleaner.clean(header, data))
+            if self._is_piece_done(header.size):
+                yield
             if left is not None:
                 pending += left
             if len(pending) >= _WRITE_BYTES:
@@ -251,3 +274,13 @@ class CleaningJob:
         for segment in self._segments:
             for suffix in SEGMENT_SUFFIXES:
                 self._files.unlink(offset_file(self._log.path, segment.base_offset, suffix, CLEANED))
+
+
+def _after_first(turns: Generator[None, None, _T]) -> Generator[None, None, _T]:
+    """The same without a pause after the first turn: nearly every batch takes one only, and pieces are counted in bytes."""
+    try:
+        next(turns)
+    except StopIteration as ended:
+        only: _T = ended.value
+        return only
+    return (yield from turns)

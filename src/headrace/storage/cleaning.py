@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -24,8 +24,9 @@ class LogCleaner:
     Logs in which a pass met damage are left alone until the next start. After a pass that found no room there is none for a minute.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, pace: Callable[[Iterable[None]], Iterable[None]] = iter) -> None:
         self._files = files
+        self._pace = pace
         self._clean_to: dict[str, dict[TopicPartition, int]] = {}
         self._is_busy = False
         self._found_no_room = False
@@ -113,6 +114,7 @@ class LogCleaner:
             now_ms=now_ms,
             finished=finished,
         )
+        job.pace = self._pace
         return job
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -40,7 +40,9 @@ class LogStore:
         *,
         retention_check_interval_ms: int = RETENTION_CHECK_INTERVAL_MS,
         producer_expiration_check_interval_ms: int = PRODUCER_EXPIRATION_CHECK_INTERVAL_MS,
+        pace: Callable[[Iterable[None]], Iterable[None]] = iter,
     ) -> None:
+        """`pace` may let compaction rest between its pieces."""
         self._files = files
         self._directories = [LogDirectory(files, path, one) for path, one in directories.items()]
         self._by_partition: dict[TopicPartition, StoredLog] = {}
@@ -48,7 +50,7 @@ class LogStore:
             retention_ms=retention_check_interval_ms, expiration_ms=producer_expiration_check_interval_ms
         )
         self._now_ms = 0
-        self._cleaner = LogCleaner(files)
+        self._cleaner = LogCleaner(files, pace)
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
         self._refused_for_space = ""

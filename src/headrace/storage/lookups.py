@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from headrace.core.errors import PeerError, StorageFault
@@ -105,13 +107,12 @@ def _highest(start: int, records: RecordWalk) -> Generator[None, None, tuple[int
 
 
 def aborted_transactions(segments: Sequence[Segment], start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-    """Aborted transactions that overlap [start, upper), in the order of their markers (E8)."""
+    """Aborted transactions that overlap [start, upper), in the order of their markers (E8). What ended before `start` costs nothing."""
     found: list[AbortedTransaction] = []
-    for index, segment in enumerate(segments):
-        if index + 1 < len(segments) and segments[index + 1].base_offset <= start_offset:
-            continue
-        for entry in segment.txn_index.entries():
-            if entry.last_offset >= start_offset and entry.first_offset < upper_offset:
+    first = max(bisect_right(segments, start_offset, key=lambda segment: segment.base_offset) - 1, 0)
+    for segment in islice(segments, first, None):
+        for entry in segment.txn_index.entries_from(start_offset):
+            if entry.first_offset < upper_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_offset:
                 return found

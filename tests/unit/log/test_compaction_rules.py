@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
@@ -21,8 +23,9 @@ from headrace.log.config import LogConfig
 from headrace.log.ports import AbortedTransaction
 from headrace.records.batch import batch_is_sound, read_header
 from headrace.records.control import TransactionMarker, build_marker_batch
-from headrace.records.record import NewRecord, Placement, ProducerStamp, Record, build_batch, read_records
+from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_records
 
+T = TypeVar("T")
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=100)
 NOW_MS = 1000
 
@@ -38,7 +41,8 @@ def cleaner(
 ) -> BatchCleaner:
     """A cleaner whose dirty part, ending at `end`, has these last offsets."""
     keys = KeyMap()
-    keys.add(Record(offset, 0, key, b"") for key, offset in last.items())
+    for key, offset in last.items():
+        keys.add(key, offset)
     keys.end_offset = end
     return BatchCleaner(
         keys,
@@ -48,6 +52,16 @@ def cleaner(
         producers=producers or {},
         round_end=round_end,
     )
+
+
+def take_all(turns: Generator[None, None, T]) -> T:
+    """All turns; what came out."""
+    try:
+        while True:
+            next(turns)
+    except StopIteration as ended:
+        found: T = ended.value
+        return found
 
 
 def batch(*records: tuple[bytes | None, bytes | None], base: int = 10, producer: ProducerStamp | None = None) -> bytes:
@@ -60,7 +74,7 @@ def batch(*records: tuple[bytes | None, bytes | None], base: int = 10, producer:
 
 def cleaned(by: BatchCleaner, data: bytes) -> bytes | None:
     """What is left of a batch."""
-    left = by.clean(read_header(data), data)
+    left = take_all(by.clean(read_header(data), data))
     return None if left is None else bytes(left)
 
 
