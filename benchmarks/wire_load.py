@@ -2,14 +2,17 @@
 
 Frames are built once and sent as they are, so that the broker is measured and not a client library::
 
-    python -m benchmarks.wire_load produce --bootstrap H:P --topic T [--records 900] [--record-size 1000] [--in-flight 5]
+    python -m benchmarks.wire_load produce --bootstrap H:P --topic T [--records 900] [--record-size 1000] [--in-flight 5] [--connections 1]
     python -m benchmarks.wire_load fetch   --bootstrap H:P --topic T [--partition-bytes 1048576]
     python -m benchmarks.wire_load e2e     --bootstrap H:P --topic T [--rate 1000] [--record-size 100]
+    python -m benchmarks.wire_load paced   --bootstrap H:P --topic T [--connections 200] [--rate 2000] [--records 1] [--record-size 100]
+
+With ``--neighbour`` another process copies memory all the time meanwhile.
 
 The generator's own sockets are not paced: under BBR, many machines' default, a connection between two local processes settles by chance on a
 fraction of what the broker takes (6 to 25 Gbit/s from run to run), and the load would measure that. Other generators leave it to the machine.
 
-Latencies are milliseconds; in e2e they count from when a record was due to be sent, so that a stall is not hidden.
+Latencies are milliseconds; in e2e and paced they count from when a request was due to be sent, so that a stall is not hidden.
 """
 
 from __future__ import annotations
@@ -17,17 +20,22 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import selectors
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import crc32c
 
 RECEIVE_BYTES = 8 << 20
+SMALL_RECEIVE_BYTES = 64 << 10
 
 
 def zigzag(value: int) -> bytes:
@@ -85,17 +93,24 @@ def fetch_frame(topic: str, partition: int, offset: int, partition_bytes: int, w
 class Connection:
     """One connection that hands out whole answers without copying them."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, receive_bytes: int = RECEIVE_BYTES) -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), 10)
         self.socket.settimeout(30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        if receive_bytes == RECEIVE_BYTES:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         if hasattr(socket, "TCP_CONGESTION"):
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
-        self._buffer = bytearray(RECEIVE_BYTES)
+        self._buffer = bytearray(receive_bytes)
         self._view = memoryview(self._buffer)
         self._low = self._high = 0
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
 
     def receive(self) -> memoryview:
         """The next answer without its length; valid until the next call. Raises SystemExit when the peer closes."""
@@ -114,6 +129,24 @@ class Connection:
             if not count:
                 raise SystemExit("the broker closed the connection")
             self._high += count
+
+    def answers(self) -> int:
+        """How many whole answers one read brings; for a socket that has something to read and answers that are small."""
+        count = self.socket.recv_into(self._view[self._high :])
+        if not count:
+            raise SystemExit("the broker closed the connection")
+        self._high += count
+        found = 0
+        while self._high - self._low >= 4:
+            size: int = struct.unpack_from(">i", self._buffer, self._low)[0]
+            if self._high - self._low < size + 4:
+                break
+            self._low += size + 4
+            found += 1
+        left = bytes(self._view[self._low : self._high])
+        self._buffer[: len(left)] = left
+        self._low, self._high = 0, len(left)
+        return found
 
 
 def quantiles_ms(seconds: Sequence[float]) -> dict[str, float | None]:
@@ -138,21 +171,35 @@ class Load:
     acks: int = 1
     partition_bytes: int = 1 << 20
     rate: int = 1000
+    connections: int = 1
     seconds: float = 8.0
     warm_up: float = 1.0
 
 
 def produce(load: Load) -> dict[str, object]:
-    """Keep ``in_flight`` requests on one connection; partition 0."""
-    connection = Connection(load.bootstrap)
+    """Keep ``in_flight`` requests on each connection; partition 0."""
     request = produce_frame(
         load.topic, 0, build_batch(load.records, load.record_size, int(time.time() * 1000)), load.acks
     )
+    latencies: list[float] = []
+    with ExitStack() as stack:
+        connections = [stack.enter_context(Connection(load.bootstrap)) for _ in range(load.connections)]
+        begin = time.perf_counter() + load.warm_up
+        jobs = [partial(_keep_in_flight, load, each, request, (begin, latencies)) for each in connections]
+        if len(jobs) == 1:
+            jobs[0]()
+        else:
+            _together(jobs)
+    per_second = len(latencies) / load.seconds
+    megabytes = per_second * load.records * load.record_size / 1e6
+    return {"requests/s": round(per_second), "MB/s": round(megabytes, 1), "ms": quantiles_ms(latencies)}
+
+
+def _keep_in_flight(load: Load, connection: Connection, request: bytes, counted: tuple[float, list[float]]) -> None:
+    begin, latencies = counted
     error_at = 4 + 4 + 2 + len(load.topic) + 4 + 4
-    begin = time.perf_counter() + load.warm_up
     end = begin + load.seconds
     sent: collections.deque[float] = collections.deque()
-    latencies: list[float] = []
     send, receive, clock = connection.socket.sendall, connection.receive, time.perf_counter
     for _ in range(load.in_flight):
         send(request)
@@ -170,9 +217,6 @@ def produce(load: Load) -> dict[str, object]:
             latencies.append(took)
         send(request)
         sent.append(clock())
-    per_second = len(latencies) / load.seconds
-    megabytes = per_second * load.records * load.record_size / 1e6
-    return {"requests/s": round(per_second), "MB/s": round(megabytes, 1), "ms": quantiles_ms(latencies)}
 
 
 def _fetched(answer: memoryview, topic: str) -> tuple[int, memoryview]:
@@ -201,7 +245,11 @@ def _end_offset(batches: memoryview) -> int | None:
 
 def fetch(load: Load) -> dict[str, object]:
     """Read partition 0 from its start to its end, again and again."""
-    connection = Connection(load.bootstrap)
+    with Connection(load.bootstrap) as connection:
+        return _fetch(load, connection)
+
+
+def _fetch(load: Load, connection: Connection) -> dict[str, object]:
     begin = time.perf_counter() + load.warm_up
     end = begin + load.seconds
     offset, requests, volume = 0, 0, 0
@@ -281,7 +329,55 @@ def e2e(load: Load) -> dict[str, object]:
     return {"rate": load.rate, "records": total, "ms": quantiles_ms(latencies[len(latencies) // 10 :])}
 
 
-MODES: dict[str, Callable[[Load], dict[str, object]]] = {"produce": produce, "fetch": fetch, "e2e": e2e}
+def paced(load: Load) -> dict[str, object]:
+    """``rate`` requests a second in all, each connection at its turn, whatever became of its last one; from due time to answer."""
+    request = produce_frame(
+        load.topic, 0, build_batch(load.records, load.record_size, int(time.time() * 1000)), load.acks
+    )
+    with ExitStack() as stack, selectors.DefaultSelector() as poller:
+        connections = [
+            stack.enter_context(Connection(load.bootstrap, receive_bytes=SMALL_RECEIVE_BYTES))
+            for _ in range(load.connections)
+        ]
+        latencies = _pace(load, connections, request, poller)
+    return {"requests/s": round(len(latencies) / load.seconds), "ms": quantiles_ms(latencies)}
+
+
+def _pace(load: Load, connections: Sequence[Connection], request: bytes, poller: selectors.BaseSelector) -> list[float]:
+    """Seconds from when a request was due to its answer, of those that count."""
+    due: dict[Connection, collections.deque[float]] = {each: collections.deque() for each in connections}
+    for each in connections:
+        poller.register(each.socket, selectors.EVENT_READ, each)
+    start = time.perf_counter() + 0.2
+    begin, end = start + load.warm_up, start + load.warm_up + load.seconds
+    total = int((load.warm_up + load.seconds) * load.rate)
+    latencies: list[float] = []
+    sent = answered = 0
+    while answered < total:
+        now = time.perf_counter()
+        while sent < total and (at := start + sent / load.rate) <= now:
+            connection = connections[sent % len(connections)]
+            connection.socket.sendall(request)
+            due[connection].append(at)
+            sent += 1
+        wait = start + sent / load.rate - time.perf_counter() if sent < total else 5.0
+        ready = poller.select(max(wait, 0.0))
+        if not ready and sent == total:
+            raise SystemExit("no answer for five seconds")
+        for key, _ in ready:
+            for _ in range(key.data.answers()):
+                at = due[key.data].popleft()
+                answered += 1
+                if begin <= at < end:
+                    latencies.append(time.perf_counter() - at)
+    return latencies
+
+
+MODES: dict[str, Callable[[Load], dict[str, object]]] = {"produce": produce, "fetch": fetch, "e2e": e2e, "paced": paced}
+
+
+def _start_neighbour(seconds: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "benchmarks.neighbour", str(seconds)])
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -290,15 +386,24 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("mode", choices=sorted(MODES))
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
-    for name in ("records", "record_size", "in_flight", "acks", "partition_bytes", "rate"):
+    for name in ("records", "record_size", "in_flight", "acks", "partition_bytes", "rate", "connections"):
         parser.add_argument(
             "--" + name.replace("_", "-"), type=int, default=getattr(Load(bootstrap="", topic=""), name)
         )
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--warm-up", type=float, default=1.0, help="seconds before anything is counted")
+    parser.add_argument("--neighbour", action="store_true", help="beside a process that copies memory all the time")
     options = vars(parser.parse_args(arguments))
     mode = options.pop("mode")
-    print(json.dumps({"mode": mode, **MODES[mode](Load(**options))}))
+    neighbour = (
+        _start_neighbour(2 * (options["seconds"] + options["warm_up"]) + 5) if options.pop("neighbour") else None
+    )
+    try:
+        print(json.dumps({"mode": mode, **MODES[mode](Load(**options))}))
+    finally:
+        if neighbour is not None:
+            neighbour.terminate()
+            neighbour.wait()
 
 
 if __name__ == "__main__":
