@@ -37,7 +37,7 @@ from headrace.wire.schema import Message
 
 if TYPE_CHECKING:
     from headrace.core.ports import Rng
-    from headrace.net.outbound import OutboundLinks
+    from headrace.net.links import OutboundLinks
     from headrace.server.journal_file import JournalFile
     from headrace.server.metrics.service import MetricsService
 
@@ -233,15 +233,15 @@ class NodeServer:
 
         target = (effect.to.host, effect.to.port, effect.purpose)
         if self._links is None:
-            from headrace.net import outbound  # a node alone has nobody to ask; a tenth of the start-up time
+            from headrace.net import links  # a node alone has nobody to ask; a tenth of the start-up time
 
-            settings = outbound.link_settings(
+            settings = links.link_settings(
                 client_id=f"headrace-{self.config.node_id}",
                 connect_timeout_ms=self.config.socket_connection_setup_timeout_ms,
                 max_frame_bytes=self.config.socket_request_max_bytes,
             )
-            self._links = outbound.OutboundLinks(settings)
-        ask = self._links.ask_once if effect.purpose is Purpose.ASKING_ROUND else self._links.ask
+            self._links = links.OutboundLinks(settings)
+        ask = self._links.send_once if effect.purpose is Purpose.ASKING_ROUND else self._links.send
         ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
 
     def _close_links(self) -> None:
@@ -254,7 +254,7 @@ class NodeServer:
             await self._metrics.close()
 
     async def _probe(self, effect: Probe) -> None:
-        from headrace.net.dialling import probe  # as in `_ask_peer`
+        from headrace.net.connecting import probe  # as in `_ask_peer`
 
         failure = await probe(effect.host, effect.port, timeout_s=effect.timeout_ms / 1000)
         self.machine.probed(effect.correlation, failure)

@@ -21,8 +21,8 @@ from headrace.core.peers import SendFailure
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.links import OutboundLinks, link_settings
 from headrace.net.listener import Listener, SharedByListeners
-from headrace.net.outbound import OutboundLinks, link_settings
 from headrace.net.server_connection import ServerConnection
 from headrace.server.run import new_event_loop
 from headrace.storage.os_files import OsFile, OsFiles
@@ -186,6 +186,12 @@ class Client:
         plain = socket.create_connection(("127.0.0.1", port), 20)
         self.socket = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
     def send(self, body: bytes) -> None:
         """One frame."""
         self.socket.sendall(struct.pack(">i", len(body)) + body)
@@ -219,15 +225,13 @@ def test_requests_and_answers_pass_through_tls_whole(certificate: Certificate, n
     """One at a time, and all at once: records and frames end at different places."""
 
     def talk(port: int) -> list[bytes]:
-        client = Client(port, certificate.client())
-        assert client.socket.version() == ("TLSv1.2" if newest is ssl.TLSVersion.TLSv1_2 else "TLSv1.3")  # type: ignore[attr-defined]
-        found = [client.ask(body) for body in bodies()]
-        small = [body for body in bodies() if len(body) <= 40_000]
-        for body in small:
-            client.send(body)
-        found += [client.receive() for _ in small]
-        client.socket.close()
-        return found
+        with Client(port, certificate.client()) as client:
+            assert client.socket.version() == ("TLSv1.2" if newest is ssl.TLSVersion.TLSv1_2 else "TLSv1.3")  # type: ignore[attr-defined]
+            found = [client.ask(body) for body in bodies()]
+            small = [body for body in bodies() if len(body) <= 40_000]
+            for body in small:
+                client.send(body)
+            return found + [client.receive() for _ in small]
 
     async def main() -> None:
         async with serving(certificate.server(newest=newest), lambda made: Echo(made, None)) as served:
@@ -248,11 +252,11 @@ def test_slices_of_files_reach_a_slow_reader_whole(certificate: Certificate, tmp
     file = OsFiles().open(str(tmp_path / "file"), read_only=True)
 
     def talk(port: int) -> list[bytes]:
-        client = Client(port, certificate.client() if is_tls else None)
-        for _ in range(3):
-            client.send(b"the file")
-        client.send(b"and this")
-        return [client.receive() for _ in range(4)]
+        with Client(port, certificate.client() if is_tls else None) as client:
+            for _ in range(3):
+                client.send(b"the file")
+            client.send(b"and this")
+            return [client.receive() for _ in range(4)]
 
     async def main() -> None:
         async with serving(certificate.server() if is_tls else None, lambda made: Echo(made, file)) as served:
@@ -267,12 +271,12 @@ def test_a_stopped_connection_is_not_read_through_tls_either(certificate: Certif
     sent = [b"shortly-%04d" % number + bytes(100_000) for number in range(200)]
 
     def talk(port: int) -> None:
-        client = Client(port, certificate.client())
-        client.send(b"stop here")
-        for body in sent:
-            client.send(body)
-        for body in sent:
-            assert client.receive() == body[:12]
+        with Client(port, certificate.client()) as client:
+            client.send(b"stop here")
+            for body in sent:
+                client.send(body)
+            for body in sent:
+                assert client.receive() == body[:12]
 
     async def main() -> None:
         async with serving(certificate.server(), lambda made: Echo(made, None)) as served:
@@ -300,7 +304,8 @@ def test_who_speaks_no_tls_is_closed_and_others_are_served(certificate: Certific
             with suppress(ConnectionResetError):
                 while plain.recv(1 << 16):
                     pass  # an alert may come before the end
-        return Client(port, certificate.client()).ask(b"still here")
+        with Client(port, certificate.client()) as client:
+            return client.ask(b"still here")
 
     async def main() -> None:
         async with serving(certificate.server(), lambda made: Echo(made, None)) as served:
@@ -334,7 +339,7 @@ class Links:
     async def fetch(self, port: int) -> Any:
         """The outcome of one request."""
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.links.ask(("localhost", port, "p"), FetchRequest(), timeout_ms=20_000, done=outcome.set_result)
+        self.links.send(("localhost", port, "p"), FetchRequest(), timeout_ms=20_000, done=outcome.set_result)
         return await outcome
 
 

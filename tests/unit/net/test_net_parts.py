@@ -6,8 +6,8 @@ import pytest
 
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import printable
-from headrace.net.hints import hint_for
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.protocol_hints import hint_for
 
 
 def test_a_taken_buffer_keeps_its_bytes_and_another_takes_its_place() -> None:

@@ -1,7 +1,7 @@
 """Links to other nodes: how does this node send them requests, and how does each request end?
 
-There is one link for each address and purpose, made when it is first needed and again after it was lost, so no question waits behind
-those of another purpose (B-R28). A question ends once: with its answer, or with a `SendFailure`. Askers pace their own tries; a link
+There is one link for each address and purpose, made when it is first needed and again after it was lost, so no request waits behind
+those of another purpose (B-R28). A request ends once: with its response, or with a `SendFailure`. Senders pace their own tries; a link
 only keeps a floor between two connects, so that a refusal is always news of this moment.
 """
 
@@ -20,8 +20,8 @@ from headrace.client.talk import Unsupported
 from headrace.core.errors import DecodeError, EncodeError, PeerError
 from headrace.core.peers import SendFailure
 from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.connecting import connect
 from headrace.net.connection_core import ConnectionCore
-from headrace.net.dialling import connect
 from headrace.net.file_slices import Data
 from headrace.net.limits import ConnectionLimits
 from headrace.net.tls import TlsStage
@@ -38,7 +38,7 @@ _BUFFER_BYTES = 1 << 20
 """Of the shared receive buffer: replication and snapshots come in pieces of up to a megabyte."""
 _COPIED_UP_TO_BYTES = 16 << 10
 """Records of a response are kept beyond its handling: few are copied, many keep the buffer that they came in."""
-MAX_UNSENT_QUESTIONS = 10_000
+MAX_UNSENT_REQUESTS = 10_000
 """More than so many for one link are refused with DISCONNECTED: its peer takes none."""
 
 Done = Callable[[Message | SendFailure], None]
@@ -47,7 +47,7 @@ Target = tuple[str, int, Hashable]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Question:
+class _PendingRequest:
     """A request on its way. `timer` ends it; it is gone once `done` was called."""
 
     request: Message
@@ -56,10 +56,10 @@ class _Question:
 
 
 class OutboundLinks:
-    """The connections from this node to others. Lives on one event loop; `close` ends every question with DISCONNECTED."""
+    """The connections from this node to others. Lives on one event loop; `close` ends every request with DISCONNECTED."""
 
     def __init__(self, settings: ClientSettings, *, tls: ssl.SSLContext | None = None) -> None:
-        """`settings` say the client id, the longest wait for a connect and the biggest answer; with `tls` every link is secured by it."""
+        """`settings` say the client id, the longest wait for a connect and the largest response; with `tls` every link is secured by it."""
         self._settings = settings
         self._tls = tls
         self._shared: _LinkShared | None = None
@@ -67,18 +67,18 @@ class OutboundLinks:
         self._passing: set[_Link] = set()
         self._is_closed = False
 
-    def ask(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
-        """Send a request; `done` hears the answer or the failure, never before this call returned."""
+    def send(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
+        """Send a request; `done` hears the response or the failure, never before this call returned."""
         if self._is_closed:
             asyncio.get_running_loop().call_soon(done, SendFailure.DISCONNECTED)
             return
         link = self._links.get(target)
         if link is None:
             link = self._links[target] = self._link(target)
-        link.ask(request, timeout_ms, done)
+        link.send(request, timeout_ms, done)
 
-    def ask_once(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
-        """The same on a connection of its own, which ends with the answer: the next one may reach another node."""
+    def send_once(self, target: Target, request: Message, *, timeout_ms: int, done: Done) -> None:
+        """The same on a connection of its own, which ends with the response: the next one may reach another node."""
         loop = asyncio.get_running_loop()
         if self._is_closed:
             loop.call_soon(done, SendFailure.DISCONNECTED)
@@ -88,10 +88,10 @@ class OutboundLinks:
 
         def ended(outcome: Message | SendFailure) -> None:
             self._passing.discard(link)
-            loop.call_soon(link.drop, SendFailure.DISCONNECTED, "asked once")
+            loop.call_soon(link.drop, SendFailure.DISCONNECTED, "sent once")
             done(outcome)
 
-        link.ask(request, timeout_ms, ended)
+        link.send(request, timeout_ms, ended)
 
     def _link(self, target: Target) -> _Link:
         if self._shared is None:
@@ -172,7 +172,7 @@ class _LinkConnection(ConnectionCore):
 class _Link:
     """One connection, or the want of one.
 
-    IDLE -> CONNECTING (`ask`) -> OPENING (connected: ApiVersions is asked) -> READY (what waited is sent) -> IDLE (`drop`)
+    IDLE -> CONNECTING (`send`) -> OPENING (connected: the versions are asked for) -> READY (what waited is sent) -> IDLE (`drop`)
     """
 
     def __init__(self, target: Target, shared: _LinkShared) -> None:
@@ -183,60 +183,60 @@ class _Link:
         self._dialogue = Connection(shared.settings)
         self._core: _LinkConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._unsent: list[_Question] = []
-        self._sent: dict[int, _Question] = {}
+        self._unsent: list[_PendingRequest] = []
+        self._sent: dict[int, _PendingRequest] = {}
         self._next_connect_s = 0.0
 
-    # --- questions ---
+    # --- requests ---
 
-    def ask(self, request: Message, timeout_ms: int, done: Done) -> None:
-        question = _Question(request=request, done=done)
-        if len(self._unsent) >= MAX_UNSENT_QUESTIONS:
+    def send(self, request: Message, timeout_ms: int, done: Done) -> None:
+        pending = _PendingRequest(request=request, done=done)
+        if len(self._unsent) >= MAX_UNSENT_REQUESTS:
             self._loop.call_soon(done, SendFailure.DISCONNECTED)
             return
-        question.timer = self._loop.call_later(timeout_ms / 1000, self._timed_out, question)
+        pending.timer = self._loop.call_later(timeout_ms / 1000, self._timed_out, pending)
         if self._core is not None and self._dialogue.is_ready:
-            self._send(question)
+            self._write(pending)
             return
-        self._unsent.append(question)
+        self._unsent.append(pending)
         if self._core is None and self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _send(self, question: _Question) -> None:
+    def _write(self, pending: _PendingRequest) -> None:
         """Write it in the highest version that both sides know, or end it when there is none or none can say it."""
         assert self._core is not None, "sent on a connection"
-        chosen = self._dialogue.choose(question.request)
+        chosen = self._dialogue.choose(pending.request)
         if isinstance(chosen, Unsupported):
-            self._loop.call_soon(self._end, question, SendFailure.UNSUPPORTED_VERSION)
+            self._loop.call_soon(self._end, pending, SendFailure.UNSUPPORTED_VERSION)
             return
         message, version = chosen
         try:
             frame = framed_request(message, version, correlation_id=0, client_id=self._settings.client_id)
         except EncodeError as error:
             _LOG.debug("%s version %d to %s: %s", type(message).__name__, version, self, error)
-            self._loop.call_soon(self._end, question, SendFailure.UNSUPPORTED_VERSION)
+            self._loop.call_soon(self._end, pending, SendFailure.UNSUPPORTED_VERSION)
             return
         schema = message.SCHEMA
         is_flexible = version in schema.flexible and schema.api_key != _API_VERSIONS
         correlation_id = self._dialogue.expect(response_class(type(message)), version, is_flexible=is_flexible)
         _SET_ID(frame, _ID_AT, correlation_id)
-        self._sent[correlation_id] = question
+        self._sent[correlation_id] = pending
         self._core.write(frame)
 
-    def _end(self, question: _Question, outcome: Message | SendFailure) -> None:
-        timer, question.timer = question.timer, None
+    def _end(self, pending: _PendingRequest, outcome: Message | SendFailure) -> None:
+        timer, pending.timer = pending.timer, None
         if timer is not None:
             timer.cancel()
-            question.done(outcome)
+            pending.done(outcome)
 
-    def _timed_out(self, question: _Question) -> None:
+    def _timed_out(self, pending: _PendingRequest) -> None:
         """Silence: the connection is worth nothing any more (B-R28)."""
-        if question in self._unsent:
-            self._unsent.remove(question)
+        if pending in self._unsent:
+            self._unsent.remove(pending)
         else:
-            for correlation_id in [each for each, sent in self._sent.items() if sent is question]:
+            for correlation_id in [each for each, sent in self._sent.items() if sent is pending]:
                 del self._sent[correlation_id]
-        self._end(question, SendFailure.TIMED_OUT)
+        self._end(pending, SendFailure.TIMED_OUT)
         if self._core is not None:
             self.drop(SendFailure.DISCONNECTED, "a request timed out")
 
@@ -278,16 +278,16 @@ class _Link:
         except PeerError as error:
             raise DecodeError(str(error)) from None
         if isinstance(found, tuple):
-            question = self._sent.pop(found[0], None)
-            if question is not None:
-                self._end(question, found[1].response)
+            pending = self._sent.pop(found[0], None)
+            if pending is not None:
+                self._end(pending, found[1].response)
             return
         if found:
             core.write(found)
         if self._dialogue.is_ready:
             unsent, self._unsent = self._unsent, []
-            for question in unsent:
-                self._send(question)
+            for pending in unsent:
+                self._write(pending)
 
     def lost(self, core: _LinkConnection, exc: Exception | None) -> None:
         """The peer closed or reset it."""
@@ -295,7 +295,7 @@ class _Link:
             self.drop(SendFailure.DISCONNECTED, str(exc or "the peer closed the connection"))
 
     def drop(self, failure: SendFailure, reason: str) -> None:
-        """Close the connection, if there is one; every question on it ends with `failure`."""
+        """Close the connection, if there is one; every request on it ends with `failure`."""
         core, self._core = self._core, None
         if core is not None:
             core.cut()
@@ -306,8 +306,8 @@ class _Link:
         self._sent, self._unsent = {}, []
         if going or core is not None:
             _LOG.debug("link to %s: %s", self, reason)
-        for question in going:
-            self._end(question, failure)
+        for pending in going:
+            self._end(pending, failure)
 
     def __str__(self) -> str:
         host, port, purpose = self._target

@@ -1,4 +1,4 @@
-"""Does a host take a connection, refuse it, or say nothing?"""
+"""Connects: does a host take a connection, refuse it, or say nothing?"""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from headrace.core.peers import SendFailure
-from headrace.net.dialling import probe
-from headrace.net.outbound import OutboundLinks, Target, link_settings
+from headrace.net.connecting import probe
+from headrace.net.links import OutboundLinks, Target, link_settings
 from headrace.server.run import new_event_loop
 from headrace.wire.codec import decode
 from headrace.wire.headers import framed_response, parse_request_header
@@ -115,7 +115,7 @@ class Links:
         """The outcome."""
         future: asyncio.Future[Message | SendFailure] = asyncio.get_running_loop().create_future()
         target: Target = ("127.0.0.1", port, purpose)
-        self.links.ask(target, request, timeout_ms=timeout_ms, done=future.set_result)
+        self.links.send(target, request, timeout_ms=timeout_ms, done=future.set_result)
         return await future
 
 
@@ -162,7 +162,7 @@ def test_an_api_that_the_peer_does_not_serve_is_not_sent() -> None:
 
 
 def test_a_port_that_nobody_listens_on_refuses() -> None:
-    """REFUSED is news of this moment: a listener that appears is reached by the next question."""
+    """REFUSED is news of this moment: a listener that appears is reached by the next request."""
 
     async def test(links: Links) -> None:
         with socket.socket() as taken:
@@ -179,7 +179,7 @@ def test_a_port_that_nobody_listens_on_refuses() -> None:
 
 
 def test_silence_drops_the_connection() -> None:
-    """S1-20, S4-06, B-R28: TIMED_OUT for the one that waited too long, DISCONNECTED for those behind it; the next question dials anew."""
+    """S1-20, S4-06, B-R28: TIMED_OUT for the one that waited too long, DISCONNECTED for those behind it; the next request dials anew."""
 
     async def test(links: Links) -> None:
         async with Peer(silent) as peer:
@@ -313,7 +313,7 @@ def test_a_text_that_is_no_host_name_is_disconnected(host: str, loop: Any) -> No
         links = OutboundLinks(SETTINGS)
         for _ in range(2):
             future: asyncio.Future[Message | SendFailure] = asyncio.get_running_loop().create_future()
-            links.ask((host, 1, "p"), HEARTBEAT, timeout_ms=10_000, done=future.set_result)
+            links.send((host, 1, "p"), HEARTBEAT, timeout_ms=10_000, done=future.set_result)
             assert await future is SendFailure.DISCONNECTED
         links.close()
 

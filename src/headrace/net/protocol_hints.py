@@ -1,4 +1,4 @@
-"""What did the peer think it was talking to?"""
+"""Hints about peers that speak another protocol: what did they think they were talking to?"""
 
 from __future__ import annotations
 
