@@ -23,7 +23,7 @@ _LENGTH = Struct(">i").unpack_from
 _OWN_FROM_BYTES = 32 << 10
 _OWN_ROOM_BYTES = 128 << 10
 _EXACT_FROM_BYTES = 128 << 10
-"""Frames of this size and more are read to their own end and no further, so that no bytes of the next one must be moved."""
+"""Of frames of this size and more as many are read at once as have room, if all are of one size, so that no bytes of the next one must be moved."""
 _FRAMES_A_TURN = 512
 _BEFORE_ITS_TURN_BYTES = 64
 """So much is read of a connection whose turn has not come: enough to see that it has begun a request, and uvloop reads in any case when `connection_made` is over."""
@@ -126,14 +126,15 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if own is None:
             if end:
                 return self._pool.shared_view[end:]
-            expected = self._last_large
-            return self._pool.shared_view[:expected] if expected else self._pool.first_view
+            large = self._last_large
+            return self._pool.shared_view[: self._pool.size // large * large] if large else self._pool.first_view
         if end == len(own):
             self._grow()
             own, end = self._own, self._end
             assert own is not None, "growing keeps the buffer"
-        if self.frame_size >= _EXACT_FROM_BYTES and end - self._pos >= 4:
-            return memoryview(own)[end : max(self._pos + 4 + self.frame_size, end + 4)]
+        large = 4 + self.frame_size
+        if large > _EXACT_FROM_BYTES and (room := len(own) - self._pos) >= large:
+            return memoryview(own)[end : self._pos + room // large * large]
         return memoryview(own)[end:]
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -336,25 +336,27 @@ def test_memory_that_is_short_does_not_hold_back_what_has_come() -> None:
     assert len(handler.seen) == 1
 
 
-def test_a_large_frame_is_read_to_its_end_and_no_further() -> None:
+def test_large_frames_are_read_whole_and_none_is_begun() -> None:
     """Nothing of the next request must be moved out of its way: a stream of them is received into one buffer, from its start."""
     handler = Frames()
     connection, hub, _ = connect(handler)
     data = frame(900_000)
+    two = 2 * data
     buffer = hub.pool.shared
-    for number in range(3):
+    for first in (200_000, 300_000, 1_000_000):
         view = connection.get_buffer(-1)
         assert view.obj is buffer
-        first = 200_000 if number == 0 else 300_000
-        view[:first] = data[:first]
+        first = min(first, len(view))
+        view[:first] = two[:first]
         connection.buffer_updated(first)
         rest = connection.get_buffer(-1)
-        assert len(rest) == len(data) - first
-        rest[:] = data[first:]
+        assert rest.obj is buffer
+        assert len(rest) == len(two) - first
+        rest[:] = two[first:]
         connection.buffer_updated(len(rest))
         assert hub.memory.held == 0
-        assert len(connection.get_buffer(-1)) == len(data)
-    assert handler.seen == [data[4:]] * 3
+        assert len(connection.get_buffer(-1)) == len(two)
+    assert handler.seen == [data[4:]] * 6
 
 
 def test_a_small_request_after_a_large_one_is_served() -> None:
