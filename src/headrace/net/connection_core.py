@@ -75,7 +75,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.is_closed = False
         self.holds: set[Hold] = set()
         self.pieces: list[Piece] = []
-        self.frame: Callable[[memoryview], bool] = _nobody
+        self.frame: Callable[[memoryview], bool] = _no_handler
         self.peer = "?"
         self.host = ""
         self.descriptor = -1
@@ -172,10 +172,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def handshake_done(self) -> None:
         """Plain bytes may be sent, and frames are awaited, from now on."""
         self.frame_since = None
-        self._output.go_on()
+        self._output.send_waiting()
 
     def peer_ended(self) -> None:
-        """The peer said goodbye: as when a plain connection is closed by it."""
+        """The peer sent close_notify: as when a plain connection is closed by it."""
         self._transport.close()
 
     # --- the owner's calls ---
@@ -199,7 +199,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self.pieces and not self._running and not self.is_closed:
             self._send()
 
-    def end(self) -> None:
+    def close_after_sending(self) -> None:
         """Close once what is in `pieces` and what waits is out, as far as the peer takes it."""
         if not self.is_closed:
             self.is_closed = True
@@ -209,7 +209,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._output.finish()
             self._transport.close()
 
-    def cut(self) -> None:
+    def close_at_once(self) -> None:
         """Close without sending anything more."""
         if not self.is_closed:
             self.is_closed = True
@@ -246,7 +246,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.pieces.clear()
         self._output.drop()
         self.refuse("stored bytes could not be read for an answer")
-        self.cut()
+        self.close_at_once()
 
     # --- frames in ---
 
@@ -257,7 +257,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._running = True
         buffer = self._pool.shared if self._own is None else self._own
         try:
-            wanted, is_out_of_turns = self._hand_out(buffer)
+            wanted, is_out_of_turns = self._deliver_frames(buffer)
         except DecodeError as refused:
             self.refuse(str(refused))
             wanted, is_out_of_turns = 0, False
@@ -292,7 +292,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def _is_held(self) -> bool:
         return self.holds != _MEMORY_ONLY
 
-    def _hand_out(self, buffer: bytearray) -> tuple[int, bool]:
+    def _deliver_frames(self, buffer: bytearray) -> tuple[int, bool]:
         """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn. Raises DecodeError."""
         limits = self._shared.limits
         smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
@@ -416,6 +416,6 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._count_own()
 
 
-def _nobody(_: memoryview) -> bool:
+def _no_handler(_: memoryview) -> bool:
     """Where frames go before the owner said whom they are for."""
     return False

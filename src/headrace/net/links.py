@@ -153,10 +153,10 @@ class _LinkConnection(ConnectionCore):
 
     def refuse(self, reason: str) -> None:
         self._link.drop(SendFailure.DISCONNECTED, reason)
-        self.cut()
+        self.close_at_once()
 
     def failed(self, fault: Exception) -> None:
-        self.cut()
+        self.close_at_once()
         self._link.drop(SendFailure.DISCONNECTED, "an error inside the node")
         raise fault
 
@@ -298,7 +298,7 @@ class _Link:
         """Close the connection, if there is one; every request on it ends with `failure`."""
         core, self._core = self._core, None
         if core is not None:
-            core.cut()
+            core.close_at_once()
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None

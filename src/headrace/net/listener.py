@@ -106,7 +106,7 @@ class Listener:
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
-            connection.end()
+            connection.close_after_sending()
         if self._loop is not None:
             for _ in range(100):
                 if not self.connections:
@@ -202,4 +202,4 @@ class Listener:
             if (now - connection.output_since) * 1000 > limits.slow_reader_timeout_ms:
                 connection.abort("the peer does not read its answers")
         elif limits.idle_timeout_ms >= 0 and not connection.holds and waited_ms > limits.idle_timeout_ms:
-            connection.end()
+            connection.close_after_sending()

@@ -35,7 +35,7 @@ class Seal(Protocol):
     def seal(self, data: Data) -> bytes:
         """The records that carry `data`. Raises OSError."""
 
-    def say_goodbye(self) -> bytes:
+    def close_notify(self) -> bytes:
         """The last record; empty when there is none to send."""
 
 
@@ -81,7 +81,7 @@ class Output:
         self._watched_by: WritableSockets | None = None
         self.since: float | None = None
         plain = transport.get_extra_info("socket")
-        self._direct = None if plain is None else _Borrowed(fileno=plain.fileno())
+        self._direct = None if plain is None else _TransportSocket(fileno=plain.fileno())
 
     def use_congestion_control(self, name: str) -> None:
         """Between two processes of one machine, use this congestion control (`headrace.loopback.congestion.control`).
@@ -100,13 +100,13 @@ class Output:
         waiting, direct = self._waiting, self._direct
         if waiting or direct is None or self._seal is not None or Hold.OUTPUT in self._holds:
             waiting.extend(pieces)
-            self.go_on()
+            self.send_waiting()
             return
         try:
             data = b"".join(pieces)  # type: ignore[arg-type] # fails, cheaply, when there is a slice of a file among them
         except TypeError:
             waiting.extend(pieces)
-            self._send_waiting()
+            self._send_directly()
             return
         try:
             done = direct.send(data)
@@ -114,33 +114,33 @@ class Output:
             done = 0
         if done < len(data):
             waiting.append(memoryview(data)[done:])
-            self._send_waiting()
+            self._send_directly()
 
     def send_sealed(self, records: bytes) -> None:
         """Send records that TLS made by itself (a handshake, an alert), behind those that are on their way."""
         self._sealed.append(records)
-        self.go_on()
+        self.send_waiting()
 
-    def go_on(self) -> None:
+    def send_waiting(self) -> None:
         """Send what can be sent now."""
         if Hold.OUTPUT in self._holds or Hold.DISK in self._holds:
             return
         if self._direct is None:
-            self._pump()
+            self._write_to_transport()
         else:
-            self._send_waiting()
+            self._send_directly()
 
     # --- straight to the socket ---
 
-    def _send_waiting(self) -> None:
+    def _send_directly(self) -> None:
         """Give the kernel what it takes, and go on when it takes more."""
         direct = self._direct
         assert direct is not None, "only used while there is one"
         try:
             if self._seal is None:
-                _push(direct, self._waiting)
+                _send_pieces(direct, self._waiting)
             else:
-                self._push_sealed(direct, self._seal)
+                self._send_sealed(direct, self._seal)
         except BlockingIOError:
             self._watch(direct)
         except ColdSlice as cold:
@@ -149,9 +149,9 @@ class Output:
             self._broken()
         except OSError:
             self._leave_direct()  # the transport meets the same error, and says what becomes of the connection
-            self._pump()
+            self._write_to_transport()
 
-    def _push_sealed(self, direct: socket.socket, seal: Seal) -> None:
+    def _send_sealed(self, direct: socket.socket, seal: Seal) -> None:
         """The same through TLS: what was sealed goes first, and no more is sealed than the socket takes."""
         sealed, waiting = self._sealed, self._waiting
         while True:
@@ -175,13 +175,13 @@ class Output:
         except OSError:
             self.since = None
             self._leave_direct()
-            self._pump()
+            self._write_to_transport()
             return
         self._holds.add(Hold.OUTPUT)
         self._watched_by.watch(direct.fileno(), self._writable)
 
     def _writable(self) -> None:
-        self._send_waiting()
+        self._send_directly()
         if self._watched_by is None or self._waiting or self._sealed:
             if Hold.DISK in self._holds:
                 self._unwatch()
@@ -220,7 +220,7 @@ class Output:
             self._broken()
             return
         rest.fetched()
-        self.go_on()
+        self.send_waiting()
         if not self._waiting and not self._sealed and not self._holds & {Hold.DISK, Hold.OUTPUT}:
             self._drained()
 
@@ -235,11 +235,11 @@ class Output:
         """The transport takes bytes again."""
         self._holds.discard(Hold.OUTPUT)
         self.since = None
-        self._pump()
+        self._write_to_transport()
         if Hold.OUTPUT not in self._holds:
             self._drained()
 
-    def _pump(self) -> None:
+    def _write_to_transport(self) -> None:
         """Hand the transport what waits while it has room. File bytes are read a part at a time."""
         waiting, sealed, seal = self._waiting, self._sealed, self._seal
         try:
@@ -264,9 +264,9 @@ class Output:
         self._leave_direct()
         if Hold.DISK in self._holds:
             self._waiting.clear()  # a connection that closes waits for no disk
-        self._pump()
-        if self._seal is not None and not self._waiting and (goodbye := self._seal.say_goodbye()):
-            self._transport.write(goodbye)
+        self._write_to_transport()
+        if self._seal is not None and not self._waiting and (last := self._seal.close_notify()):
+            self._transport.write(last)
 
     def drop(self) -> None:
         """Nothing more is sent."""
@@ -275,14 +275,14 @@ class Output:
         self._leave_direct()
 
 
-class _Borrowed(socket.socket):
+class _TransportSocket(socket.socket):
     """The transport's own socket, without a descriptor more: whoever borrowed it never closes it."""
 
     def __del__(self) -> None:
         self.detach()
 
 
-def _push(direct: socket.socket, waiting: deque[Piece]) -> None:
+def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
     """Send and remove what waits. Raises BlockingIOError when the kernel takes no more, OSError, ColdSlice or Unreadable.
 
     Bytes before a slice of a file travel in one packet with it, and those behind it with its last one: a reader is woken once.

@@ -87,7 +87,7 @@ class ServerConnection(ConnectionCore):
         if not self.is_closed:
             hint = hint_for(self._first)
             self._listener.closed_log.closed(listener=self._listener.name, peer=self.peer, reason=reason, hint=hint)
-            self.end()
+            self.close_after_sending()
 
     def abort(self, reason: str) -> None:
         """Close without waiting for unsent output."""
@@ -95,4 +95,4 @@ class ServerConnection(ConnectionCore):
             self.pieces.clear()
             self._output.drop()
             self.close(reason)
-        self.cut()
+        self.close_at_once()

@@ -42,7 +42,7 @@ class PlainSide(Protocol):
         """The peer's bytes make no sense."""
 
     def peer_ended(self) -> None:
-        """The peer said goodbye."""
+        """The peer sent close_notify."""
 
     def eof_received(self) -> bool | None:
         """The same without a word."""
@@ -58,7 +58,7 @@ class PlainSide(Protocol):
 
 
 class TlsStage(asyncio.BufferedProtocol):
-    """One side of one TLS connection. Driven by the event loop; HANDSHAKE -> OPEN -> (the peer said goodbye, or broke the rules) ENDED."""
+    """One side of one TLS connection. Driven by the event loop; HANDSHAKE -> OPEN -> (close_notify, or an error) ENDED."""
 
     def __init__(
         self, context: ssl.SSLContext, plain: PlainSide, *, is_server: bool, server_hostname: str | None = None
@@ -110,7 +110,7 @@ class TlsStage(asyncio.BufferedProtocol):
         if self._plain.is_closed or self._has_ended:
             return
         try:
-            if self.is_open or self._shake_hands():
+            if self.is_open or self._handshake():
                 self._open_records()
         except ssl.SSLError as error:
             self._has_ended = True
@@ -118,7 +118,7 @@ class TlsStage(asyncio.BufferedProtocol):
             step = "a TLS record" if self.is_open else "the TLS handshake"
             self._plain.refuse(f"{step} failed: {error.reason or error}")
 
-    def _shake_hands(self) -> bool:
+    def _handshake(self) -> bool:
         """True once the handshake is over. Raises ssl.SSLError."""
         try:
             self._object.do_handshake()
@@ -158,12 +158,12 @@ class TlsStage(asyncio.BufferedProtocol):
         self._object.write(data)
         return self._outgoing.read()
 
-    def say_goodbye(self) -> bytes:
-        """The record that ends the conversation, for the last bytes of a connection."""
+    def close_notify(self) -> bytes:
+        """The record that ends a TLS connection."""
         if not self.is_open or self._has_ended:
             return b""
         self._has_ended = True
-        with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
+        with suppress(ssl.SSLError):  # the peer's own is not waited for
             self._object.unwrap()
         return self._outgoing.read()
 
