@@ -39,7 +39,7 @@ from headrace.metadata.snapshot import snapshot_content
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 FOREVER_MS = 10**12
 SMALL_CHANGES = 300
-GC_THRESHOLDS = (20_000, 20, 50)
+GC_THRESHOLDS = (20_000, 5, 1_000)
 """As a node sets them."""
 
 

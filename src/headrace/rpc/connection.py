@@ -6,8 +6,8 @@ This is a hot file: Produce and Fetch run through it once a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
 
@@ -15,16 +15,32 @@ from headrace.core.errors import DecodeError, EncodeError
 from headrace.core.holds import Hold
 from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
-from headrace.rpc.reply import AnyReply, CloseConnection, Deferred, EncodedReply, HotResult, NoReply, Reply
-from headrace.wire.codec import decode, encode_into
+from headrace.rpc.long_work import Job, LongWork, Steps, released
+from headrace.rpc.reply import (
+    AnyReply,
+    CloseConnection,
+    Deferred,
+    EncodedReply,
+    HandlerResult,
+    HotResult,
+    InSteps,
+    NoReply,
+    Reply,
+)
+from headrace.rpc.splitting import answer_in_parts
+from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.varint import skip_tags
 
 _HEAD = Struct(">iih").unpack_from  # api key and version in one number, correlation id, length of the client id
 _FRAME_HEAD = Struct(">ii").pack
 _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
-_SET_LENGTH = Struct(">i").pack_into
 _API_VERSIONS = 18
 _FIRST_WITH_SOFTWARE = 3
+_LONG_BYTES = 16 << 10
+"""Bodies above this size are decoded in steps; they may name a thousand things."""
+_PIECE_BYTES = 1 << 20
+_STEPS_AT_ONCE = 4
+"""So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
 
 
 class Output(Protocol):
@@ -64,6 +80,7 @@ class Surface:
     max_in_flight: int = 1000
     on_closed: Callable[[int], None] | None = None
     is_shut: Callable[[], bool] | None = None
+    long_work: LongWork = field(default_factory=lambda: LongWork(soon=None, clock=lambda: 0.0))
 
 
 class _Slot:
@@ -168,6 +185,8 @@ class Connection:
         if row.reads_raw:
             self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
             result = handler_of(row)(view[at:], context, self._surface.target)
+        elif len(view) - at > _LONG_BYTES:
+            result = self._in_turns(self._long(row, bytes(view[at:]), context), size=len(view) - at)
         else:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
@@ -233,6 +252,10 @@ class Connection:
         """Send the reply, or keep its place in the row. Behind one that waits there are only requests that may be many, and not more than allowed (M4)."""
         if isinstance(result, bytes):
             result = EncodedReply((result,))
+        elif isinstance(result, InSteps):
+            result = self._in_turns(result.steps)
+        elif isinstance(result, Reply):
+            result = self._encoded(row, version, result)
         if not self._slots and not isinstance(result, Deferred):
             self._write(row, version, correlation_id, result, flexible=flexible)
             return
@@ -252,6 +275,13 @@ class Connection:
         """A deferred reply is there: send it and those that waited behind it."""
         if self._closed:
             return
+        if isinstance(reply, Reply):
+            encoded = self._encoded(slot.row, slot.version, reply)
+            if isinstance(encoded, Deferred):
+                slot.deferred = encoded
+                encoded.when_done(lambda whole: self._done(slot, whole))
+                return
+            reply = encoded
         slot.reply = reply
         slot.deferred = None
         slots = self._slots
@@ -277,19 +307,61 @@ class Connection:
             else:
                 self._out.pieces.append(head)
                 self._out.pieces.extend(reply.pieces)
-        elif isinstance(reply, Reply):
-            out = bytearray(_FRAME_HEAD_FLEXIBLE(0, correlation_id, 0) if flexible else _FRAME_HEAD(0, correlation_id))
-            try:
-                encode_into(reply.message, version, out)
-            except EncodeError as error:  # whoever completed the reply goes on: it is this connection's trouble only
-                self._out.close(f"the answer to {row.name} version {version} cannot be written: {error}")
-                return
-            _SET_LENGTH(out, 0, len(out) - 4)
-            self._out.pieces.append(bytes(out))
         elif isinstance(reply, CloseConnection):
             self._out.close(reply.reason)
         else:
-            assert isinstance(reply, NoReply), "replies are of four kinds"
+            assert isinstance(reply, NoReply), "messages are encoded before"
+
+    # --- what takes long ---
+
+    def _long(self, row: ApiRow, body: bytes, context: RequestContext) -> Steps[HandlerResult]:
+        """A long request: decoded, answered and given back in steps. Raises DecodeError."""
+        cls = request_class_of(row)
+        request = yield from decode_in_steps(cls, body, context.api_version, allow_trailing=row.allows_trailing)
+        del body
+        if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:
+            self._note_software(request)
+        result = yield from answer_in_parts(row.key, request, context, handler_of(row), self._surface.target)
+        if isinstance(result, Deferred):
+            reply = yield result
+            assert reply is not None, "a deferred gives its reply"
+            result = reply
+        self._surface.long_work.begin(released(request), _nothing_more)
+        return result
+
+    def _in_turns(self, steps: Steps[HandlerResult], *, size: int = 0) -> Deferred:
+        """The answer that the steps make, while others have their turns. What is refused on the way closes the connection."""
+        jobs: list[Job] = []
+        answer = Deferred(on_abandoned=lambda: jobs[0].cancel())
+        jobs.append(self._surface.long_work.begin(self._guarded(steps), answer.complete, size=size))
+        return answer
+
+    def _guarded(self, steps: Steps[HandlerResult]) -> Steps[AnyReply]:
+        try:
+            result = yield from steps
+            if isinstance(result, Deferred):
+                reply = yield result
+                assert reply is not None, "a deferred gives its reply"
+                return reply
+        except DecodeError as refused:
+            return CloseConnection(str(refused))
+        except Exception:
+            self._out.close("an error inside the node")
+            raise
+        return result
+
+    def _encoded(self, row: ApiRow, version: int, reply: Reply) -> EncodedReply | CloseConnection | Deferred:
+        """The reply as bytes; a long one in later turns. One that cannot be written is its connection's trouble only."""
+        out = bytearray()
+        steps = encode_in_steps(reply.message, version, out)
+        try:
+            for _ in range(_STEPS_AT_ONCE):
+                next(steps)
+        except StopIteration:
+            return EncodedReply((bytes(out),))
+        except EncodeError as error:
+            return _unwritable(row, version, error)
+        return self._in_turns(_rest_encoded(row, version, reply, steps, out, self._surface.long_work))
 
     # --- headers ---
 
@@ -323,6 +395,27 @@ class Connection:
         """KIP-511: who the client says it is."""
         self.software_name = request.client_software_name or "unknown"
         self.software_version = request.client_software_version or "unknown"
+
+
+def _rest_encoded(
+    row: ApiRow, version: int, reply: Reply, steps: Generator[None, None, None], out: bytearray, work: LongWork
+) -> Steps[AnyReply]:
+    """The rest of an answer that is long."""
+    try:
+        yield from steps
+    except EncodeError as error:
+        return _unwritable(row, version, error)
+    work.begin(released(reply.message), _nothing_more)
+    view = memoryview(out)
+    return EncodedReply(tuple(view[at : at + _PIECE_BYTES] for at in range(0, len(out), _PIECE_BYTES)))
+
+
+def _unwritable(row: ApiRow, version: int, error: EncodeError) -> CloseConnection:
+    return CloseConnection(f"the answer to {row.name} version {version} cannot be written: {error}")
+
+
+def _nothing_more(_: None) -> None:
+    """Memory was given back; nobody waits for that."""
 
 
 def _behind_tags(view: memoryview, at: int) -> int:

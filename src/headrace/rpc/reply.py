@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,5 +122,34 @@ class Deferred:
 
 
 HandlerResult = AnyReply | Deferred
-HotResult = bytes | HandlerResult
-"""What a handler that reads raw bytes may give: also the encoded body itself."""
+
+
+class InSteps:
+    """An answer that takes long to make: a generator that does a bounded piece of work between two yields and returns the answer.
+
+    It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`.
+    """
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> None:
+        self.steps = steps
+
+
+HotResult = bytes | HandlerResult | InSteps
+"""What a handler may give: also the encoded body itself, where it reads raw bytes, and an answer that is made in steps."""
+
+
+_STEPS_AT_ONCE = 2
+
+
+def begun(steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> HandlerResult | InSteps:
+    """The answer itself where a few steps make it, as nearly always; else the rest of the steps. The first steps must not wait for a reply."""
+    try:
+        for _ in range(_STEPS_AT_ONCE):
+            waits_for = next(steps)
+            assert waits_for is None, "the first steps wait for nobody"
+    except StopIteration as end:
+        result: HandlerResult = end.value
+        return result
+    return InSteps(steps)

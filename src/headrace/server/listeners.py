@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from ipaddress import ip_address
@@ -24,6 +25,7 @@ from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.long_work import LongWork
 from headrace.server.descriptors import descriptors_for
 
 _LOG = logging.getLogger("headrace.server")
@@ -102,6 +104,7 @@ class NodeListeners:
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
             on_closed=on_closed,
+            long_work=LongWork(soon=asyncio.get_running_loop().call_soon, clock=time.perf_counter),
             is_shut=(lambda: self.is_shut()) if self._may_be_shut(name) else None,
         )
         await self._listeners[name].start()

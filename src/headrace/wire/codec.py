@@ -7,19 +7,22 @@ raise DecodeError, and nothing is allocated that the bytes at hand could not fil
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from typing import TypeVar
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, EncodeError
-from headrace.wire.reader import Reader, compile_reader
+from headrace.wire.reader import Reader, SteppingReader, compile_reader, compile_stepping_reader
 from headrace.wire.schema import Message
 from headrace.wire.varint import Buffer
-from headrace.wire.writer import Writer, compile_writer
+from headrace.wire.writer import SteppingWriter, Writer, compile_stepping_writer, compile_writer
 
 M = TypeVar("M", bound=Message)
 
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
+_stepping_readers: dict[tuple[type[Message], int], SteppingReader] = {}
+_stepping_writers: dict[tuple[type[Message], int], SteppingWriter] = {}
 
 
 def reader_of(cls: type[Message], version: int) -> Reader:
@@ -75,6 +78,39 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
         writer(message, out)
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
         raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+
+
+def decode_in_steps(
+    cls: type[M], data: bytes, version: int, *, allow_trailing: bool = False
+) -> Generator[None, None, M]:
+    """As `decode`, with a yield after every few parts, for bytes that may hold very many. Returns the message."""
+    known = _stepping_readers.get((cls, version))
+    if known is None:
+        if version not in cls.SCHEMA.versions:
+            raise DecodeError(f"{cls.__name__} has no version {version}", ErrorCode.UNSUPPORTED_VERSION)
+        known = _stepping_readers[cls, version] = compile_stepping_reader(cls, version)
+    try:
+        message, end = yield from known(data, 0)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"{cls.__name__} v{version}: {error}") from None
+    if end != len(data) and not allow_trailing:
+        raise DecodeError(f"{cls.__name__} v{version}: {len(data) - end} bytes are left over")
+    found: M = message
+    return found
+
+
+def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator[None, None, None]:
+    """As `encode_into`, with a yield after every few parts."""
+    cls = type(message)
+    known = _stepping_writers.get((cls, version))
+    if known is None:
+        if version not in cls.SCHEMA.versions:
+            raise EncodeError(f"{cls.__name__} has no version {version}")
+        known = _stepping_writers[cls, version] = compile_stepping_writer(cls, version)
+    try:
+        yield from known(message, out)
+    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
 
 def encode(message: Message, version: int) -> bytes:

@@ -8,7 +8,7 @@ DecodeError. Every count is held against the bytes left before anything is made.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -20,18 +20,23 @@ from headrace.wire.source import FORMATS, MAX_STRING_BYTES, Layout, Source
 from headrace.wire.varint import MAX_TAGS, Buffer, continue_uvarint, skip_tags
 
 Reader = Callable[[Buffer, int], tuple[Any, int]]
+SteppingReader = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
 
 MAX_PARTS: Final = 1 << 22
-"""How many structs and strings the arrays of one message may hold in all: a part takes more memory than the two bytes that
+"""How many structs, strings and numbers the arrays of one message may hold in all: a part takes more memory than the two bytes that
 may stand for it on the wire. Source: M2, B25."""
+MAX_REQUEST_PARTS: Final = 1 << 20
+"""The same of a request, which anybody may send: enough for all partitions of a large cluster, and less than half a gigabyte of memory."""
+STEP_BYTES: Final = 4096
+"""A stepping reader rests after so many bytes: some hundred parts, a fraction of a millisecond."""
 
 
 def _bad_length(name: str, length: int) -> DecodeError:
     return DecodeError(f"{name}: a length or count of {length} does not fit")
 
 
-def _too_many(name: str) -> DecodeError:
-    return DecodeError(f"{name}: the message has more than {MAX_PARTS} parts")
+def _too_many(name: str, limit: int) -> DecodeError:
+    return DecodeError(f"{name}: the message has more than {limit} parts")
 
 
 def _null(name: str) -> DecodeError:
@@ -44,14 +49,23 @@ def _bad_tag(name: str, tag: int) -> DecodeError:
 
 def compile_reader(message: type[Message], version: int) -> Reader:
     """The decoder of one version of a message."""
-    return _ReaderCompiler(Layout(message, version)).compile()
+    reader: Reader = _ReaderCompiler(Layout(message, version), in_steps=False).compile()
+    return reader
+
+
+def compile_stepping_reader(message: type[Message], version: int) -> SteppingReader:
+    """The same as a generator that rests after every few parts and returns what the decoder does."""
+    reader: SteppingReader = _ReaderCompiler(Layout(message, version), in_steps=True).compile()
+    return reader
 
 
 class _ReaderCompiler:
     """Writes the text of one decoder."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, in_steps: bool) -> None:
         self._layout = layout
+        self._in_steps = in_steps
+        self._max_parts = MAX_REQUEST_PARTS if layout.message.SCHEMA.kind == "request" else MAX_PARTS
         self._views = layout.has_records()
         self._run: list[tuple[str, str]] = []
         self._source = Source(
@@ -66,18 +80,20 @@ class _ReaderCompiler:
             make_uuid=partial(bytes.__new__, Uuid),
         )
 
-    def compile(self) -> Reader:
+    def compile(self) -> Any:
         source, layout = self._source, self._layout
         wanted = "memoryview" if self._views else "bytes"
         with source.block("def read(buf, pos):"):
             with source.block(f"if type(buf) is not {wanted}:"):
                 source.line(f"buf = {wanted}(buf)")
             source.line("end = len(buf)")
-            source.line(f"room = {MAX_PARTS}")
+            source.line(f"room = {self._max_parts}")
+            if self._in_steps:
+                source.line(f"mark = pos + {STEP_BYTES}")
+                source.line("yield")
             self._struct(layout.message, "m")
             source.line("return m, pos")
-        reader: Reader = source.compiled("read", f"reader of {layout.message.__name__} v{layout.version}")
-        return reader
+        return source.compiled("read", f"reader of {layout.message.__name__} v{layout.version}")
 
     def _struct(self, cls: type[Struct], var: str) -> None:
         source, layout = self._source, self._layout
@@ -176,6 +192,8 @@ class _ReaderCompiler:
     def _array(self, spec: FieldSpec, target: str, count: str) -> None:
         source = self._source
         size = FIXED_SIZES.get(spec.kind, 0)
+        if spec.kind == "uuid" or size:
+            self._take_room(spec, count)
         if spec.kind == "uuid":
             cut = "bytes(buf[p:p + 16])" if self._views else "buf[p:p + 16]"
             source.line(f"{target} = tuple([make_uuid({cut}) for p in range(pos, pos + 16 * {count}, 16)])")
@@ -189,9 +207,7 @@ class _ReaderCompiler:
     def _loop(self, spec: FieldSpec, target: str, count: str) -> None:
         source = self._source
         found, element = source.fresh("l"), source.fresh("e")
-        source.line(f"room -= {count}")
-        with source.block("if room < 0:"):
-            source.line(f"raise too_many({spec.name!r})")
+        self._take_room(spec, count)
         source.line(f"{found} = []")
         with source.block(f"for _ in range({count}):"):
             if spec.struct is not None:
@@ -199,7 +215,17 @@ class _ReaderCompiler:
             else:
                 self._counted(_element_of(spec), element, size=1, body=self._bytes)
             source.line(f"{found}.append({element})")
+            if self._in_steps:
+                with source.block("if pos > mark:"):
+                    source.line("yield")
+                    source.line(f"mark = pos + {STEP_BYTES}")
         source.line(f"{target} = tuple({found})")
+
+    def _take_room(self, spec: FieldSpec, count: str) -> None:
+        """Count the parts of an array against what the message may have."""
+        self._source.line(f"room -= {count}")
+        with self._source.block("if room < 0:"):
+            self._source.line(f"raise too_many({spec.name!r}, {self._max_parts})")
 
     def _tags(self, cls: type[Struct], var: str) -> None:
         """Tagged fields: in ascending order, each exactly of its size, unknown ones skipped. Source: KIP-482, B8."""

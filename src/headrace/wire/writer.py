@@ -7,9 +7,9 @@ not have must be ignorable or at its default; tagged fields at their default are
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from headrace.core.errors import EncodeError
 from headrace.wire.schema import FIXED_SIZES, NO_VERSIONS, FieldSpec, Message, Struct
@@ -17,6 +17,10 @@ from headrace.wire.source import FORMATS, MAX_STRING_BYTES, Layout, Source
 from headrace.wire.varint import append_uvarint
 
 Writer = Callable[[Any, bytearray], None]
+SteppingWriter = Callable[[Any, bytearray], Generator[None, None, None]]
+
+STEP_BYTES: Final = 8192
+"""A stepping writer rests after so many bytes: some hundred parts, a fraction of a millisecond."""
 
 
 def _absent(name: str, version: int) -> EncodeError:
@@ -33,25 +37,36 @@ def _too_long(name: str, length: int) -> EncodeError:
 
 def compile_writer(message: type[Message], version: int) -> Writer:
     """The encoder of one version of a message."""
-    return _WriterCompiler(Layout(message, version)).compile()
+    writer: Writer = _WriterCompiler(Layout(message, version), in_steps=False).compile()
+    return writer
+
+
+def compile_stepping_writer(message: type[Message], version: int) -> SteppingWriter:
+    """The same as a generator that rests after every few parts."""
+    writer: SteppingWriter = _WriterCompiler(Layout(message, version), in_steps=True).compile()
+    return writer
 
 
 class _WriterCompiler:
     """Writes the text of one encoder."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, in_steps: bool) -> None:
         self._layout = layout
+        self._in_steps = in_steps
         self._run: list[tuple[str, str]] = []
         self._out = "out"
         self._source = Source(uvarint=append_uvarint, absent=_absent, null=_null, too_long=_too_long, pack=struct.pack)
 
-    def compile(self) -> Writer:
+    def compile(self) -> Any:
         layout = self._layout
         with self._source.block("def write(m, out):"):
+            if self._in_steps:
+                self._source.line(f"mark = len(out) + {STEP_BYTES}")
+                with self._source.block("if False:"):
+                    self._source.line("yield")
             self._struct(layout.message, "m")
         title = f"writer of {layout.message.__name__} v{layout.version}"
-        writer: Writer = self._source.compiled("write", title)
-        return writer
+        return self._source.compiled("write", title)
 
     def _struct(self, cls: type[Struct], var: str) -> None:
         source, layout = self._source, self._layout
@@ -158,6 +173,10 @@ class _WriterCompiler:
                 self._struct(spec.struct, element)
             else:
                 self._present(replace(spec, is_array=False, nullable=NO_VERSIONS), element)
+            if self._in_steps and self._out == "out":
+                with source.block("if len(out) > mark:"):
+                    source.line("yield")
+                    source.line(f"mark = len(out) + {STEP_BYTES}")
 
     def _tags(self, cls: type[Struct], var: str) -> None:
         source, tagged = self._source, self._layout.tagged_fields(cls)

@@ -93,7 +93,7 @@ def test_parts_of_one_message_are_limited_in_all(monkeypatch: pytest.MonkeyPatch
     topics = (MetadataRequestTopic(name="x"),) * 1000
     data = encode(MetadataRequest(topics=topics), 1)
     assert len(decode(MetadataRequest, data, 1).topics or ()) == 1000
-    monkeypatch.setattr(reader, "MAX_PARTS", 999)
+    monkeypatch.setattr(reader, "MAX_REQUEST_PARTS", 999)
     compiled = reader.compile_reader(MetadataRequest, 1)
     with pytest.raises(DecodeError, match="999 parts"):
         compiled(data, 0)

@@ -12,10 +12,11 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
 from headrace.broker.topic_listing import Reachable, leader_error, rack_of
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import ZERO_UUID
+from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, InSteps, Reply, begun
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
     MetadataRequest,
@@ -28,43 +29,68 @@ from headrace.wire.messages.metadata import (
 
 _FIRST_BY_ID = 12
 _CREATION_WAIT_MS = 1_000
+_REST_AFTER = 256
+_MOST_SORTED = 20_000
+"""Beyond it topics come in any order, as Kafka's do: to sort a million names takes a second."""
+_MOST_CREATED = 100
+"""To decide on a topic and to make its files takes a good part of a millisecond."""
 
 
-def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> HandlerResult:
-    """Answer at once, but for topics that are made first: those are waited for a little while."""
-    refused = _check(request, context)
+def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> HandlerResult | InSteps:
+    """Answer at once, but for topics that are made first: those are waited for a little while. What is long is answered in steps."""
+    return begun(_steps(request, context, broker))
+
+
+def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) -> Steps[HandlerResult]:
+    """A rest after every few hundred names, and after every few hundred partitions."""
+    refused = yield from _check(request, context)
     if refused is not None:
         return Reply(refused)
-    missing = _to_create(request, context, broker)
-    if not missing:
-        return Reply(_answer(request, context, broker, {}))
-    return _after_creation(request, context, broker, missing)
+    missing = yield from _to_create(request, context, broker)
+    if missing:
+        return _after_creation(request, context, broker, missing)
+    return Reply((yield from _answer(request, context, broker, {})))
 
 
-def _check(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
+def _check(request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse | None]:
     """Names may be absent and ids given only from version 12 on."""
     if context.api_version >= _FIRST_BY_ID or request.topics is None:
         return None
-    if all(topic.name is not None and topic.topic_id == ZERO_UUID for topic in request.topics):
+    is_bad = False
+    for number, topic in enumerate(request.topics, 1):
+        if topic.name is None or topic.topic_id != ZERO_UUID:
+            is_bad = True
+            break
+        if not number % _REST_AFTER:
+            yield None
+    if not is_bad:
         return None
-    topics = tuple(
-        MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
-        for topic in request.topics
-    )
-    return MetadataResponse(topics=topics)
+    topics = []
+    for number, topic in enumerate(request.topics, 1):
+        error = ErrorCode.INVALID_REQUEST
+        topics.append(MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id))
+        if not number % _REST_AFTER:
+            yield None
+    return MetadataResponse(topics=tuple(topics))
 
 
-def _to_create(request: MetadataRequest, context: RequestContext, broker: Broker) -> list[str]:
-    """The unknown names that may be made now, each once."""
+def _to_create(request: MetadataRequest, context: RequestContext, broker: Broker) -> Steps[list[str]]:
+    """The unknown names that may be made now, each once, and not more than `_MOST_CREATED`: clients ask again for the others."""
     if not request.topics or not broker.config.auto_create_topics_enable:
         return []
     if not (request.allow_auto_topic_creation or context.api_version < 4):
         return []
-    names = dict.fromkeys(
-        topic.name for topic in request.topics if topic.name is not None and topic.topic_id == ZERO_UUID
-    )
     known = broker.image.topics.by_name
-    return [name for name in names if name not in known and topic_name_problem(name) is None]
+    missing: dict[str, None] = {}
+    for number, topic in enumerate(request.topics, 1):
+        name = topic.name
+        if name is not None and topic.topic_id == ZERO_UUID and name not in known and topic_name_problem(name) is None:
+            missing[name] = None
+            if len(missing) >= _MOST_CREATED:
+                break
+        if not number % _REST_AFTER:
+            yield None
+    return list(missing)
 
 
 def _after_creation(request: MetadataRequest, context: RequestContext, broker: Broker, missing: list[str]) -> Deferred:
@@ -75,7 +101,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     codes: dict[str | None, ErrorCode] = {}
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
-        on_timeout=lambda: Reply(_answer(request, context, broker, errors)),
+        on_timeout=lambda: Reply(_at_once(_answer(request, context, broker, errors))),
     )
     broker.purgatory.watch(deferred, (), lambda: False)
 
@@ -90,7 +116,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
             errors[name] = _shown_error(code)
         waiting.discard(name)
         if not waiting:
-            deferred.complete(Reply(_answer(request, context, broker, errors)))
+            deferred.complete(Reply(_at_once(_answer(request, context, broker, errors))))
 
     for name, asked in broker.auto_create_topics(missing, context).items():
         asked.when_done(partial(created, name))
@@ -105,16 +131,22 @@ def _shown_error(code: ErrorCode) -> ErrorCode:
 
 def _answer(
     request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
-) -> MetadataResponse:
+) -> Steps[MetadataResponse]:
     image = broker.image
     reachable = Reachable(image, context.listener)
     alive = reachable.end_points
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     listing = _Listing(image, reachable, context.api_version, operations)
+    topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = tuple(listing.topic(image.topics.by_name[name]) for name in sorted(image.topics.by_name))
+        names = list(image.topics.by_name)
+        if len(names) <= _MOST_SORTED:
+            names.sort()
+        for name in names:
+            topics.append((yield from listing.topic(image.topics.by_name[name])))
     else:
-        topics = tuple(listing.asked(topic, errors) for topic in _served(request.topics))
+        for topic in (yield from _served(request.topics)):
+            topics.append((yield from listing.asked(topic, errors)))
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=broker_id, host=end.host, port=end.port, rack=rack_of(image, broker_id))
@@ -122,7 +154,7 @@ def _answer(
         ),
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id if broker.node_id in alive else next(iter(alive), -1),
-        topics=topics,
+        topics=tuple(topics),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS
             if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10
@@ -132,10 +164,32 @@ def _answer(
     )
 
 
-def _served(topics: tuple[MetadataRequestTopic, ...]) -> list[MetadataRequestTopic]:
+def _served(topics: tuple[MetadataRequestTopic, ...]) -> Steps[list[MetadataRequestTopic]]:
     """Each topic once; where one is asked for by its id, names are not looked at, as in Kafka."""
-    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
-    return list(by_id.values()) if by_id else list(dict.fromkeys(topics))
+    by_id: dict[Uuid, None] = {}
+    names: set[str | None] = set()
+    ids_only, named = [], []
+    for number, topic in enumerate(topics, 1):
+        if topic.topic_id != ZERO_UUID:
+            if topic.topic_id not in by_id:
+                by_id[topic.topic_id] = None
+                ids_only.append(topic)
+        elif topic.name not in names:
+            names.add(topic.name)
+            named.append(topic)
+        if not number % _REST_AFTER:
+            yield None
+    return ids_only or named
+
+
+def _at_once(steps: Steps[MetadataResponse]) -> MetadataResponse:
+    """The answer without rests."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: MetadataResponse = end.value
+            return found
 
 
 class _Listing:
@@ -147,18 +201,25 @@ class _Listing:
         self._alive = reachable.end_points
         self._version = version
         self._operations = operations
+        self._shown = 0
 
-    def asked(self, asked: MetadataRequestTopic, errors: dict[str, ErrorCode]) -> MetadataResponseTopic:
+    def _is_rest_due(self) -> bool:
+        self._shown += 1
+        return not self._shown % _REST_AFTER
+
+    def asked(self, asked: MetadataRequestTopic, errors: dict[str, ErrorCode]) -> Steps[MetadataResponseTopic]:
         """One topic by name or id, or the error that it has."""
+        if self._is_rest_due():
+            yield None
         if asked.topic_id != ZERO_UUID:
             by_id = self._image.topics.by_id.get(asked.topic_id)
             if by_id is None:
                 return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-            return self.topic(by_id)
+            return (yield from self.topic(by_id))
         name = asked.name or ""
         found = self._image.topics.by_name.get(name)
         if found is not None:
-            return self.topic(found)
+            return (yield from self.topic(found))
         error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic_name_problem(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -169,13 +230,18 @@ class _Listing:
             topic_authorized_operations=self._operations,
         )
 
-    def topic(self, topic: TopicImage) -> MetadataResponseTopic:
+    def topic(self, topic: TopicImage) -> Steps[MetadataResponseTopic]:
         """One topic with its partitions in order."""
+        partitions = []
+        for index in sorted(topic.partitions):
+            partitions.append(self._partition(index, topic.partitions[index]))
+            if self._is_rest_due():
+                yield None
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=tuple(self._partition(index, topic.partitions[index]) for index in sorted(topic.partitions)),
+            partitions=tuple(partitions),
             topic_authorized_operations=self._operations,
         )
 

@@ -16,18 +16,26 @@ from headrace.node.envelope import decode_host, decode_principal, enclosed_respo
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import handler_of, request_class_of
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import AnyReply, Deferred, Reply
-from headrace.wire.codec import decode
-from headrace.wire.headers import parse_request_header
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import AnyReply, Deferred, InSteps, Reply
+from headrace.rpc.splitting import answer_in_parts
+from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
+from headrace.wire.headers import parse_request_header, response_header
 from headrace.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 _ROWS = {row.key: row for row in CONTROLLER_APIS}
 
 
-def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSide) -> Reply | Deferred:
+_LONG_BYTES = 16 << 10
+
+
+def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSide) -> Reply | Deferred | InSteps:
     """The inner answer in an EnvelopeResponse, or the error that kept the inner request from being decided."""
+    if len(request.request_data) > _LONG_BYTES:
+        return InSteps(_in_steps(request, context, side))
     try:
-        inner, who = _opened(request, context)
+        who, at = _sender(request, context)
+        inner = _decoded(who, memoryview(request.request_data)[at:])
     except PeerError as error:
         return _failed(error.code)
     result = handler_of(_ROWS[who.api_key])(inner, who, side)
@@ -35,12 +43,46 @@ def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSi
         outer = Deferred(on_abandoned=result.abandon)
         result.when_done(lambda reply: outer.complete(_enclosed(reply, who)))
         return outer
-    assert not isinstance(result, bytes), "no forwardable api is encoded by its handler"
+    assert not isinstance(result, bytes | InSteps), "no forwardable api is encoded by its handler, or answered in steps"
     return _enclosed(result, who)
 
 
-def _opened(request: EnvelopeRequest, context: RequestContext) -> tuple[Any, RequestContext]:
-    """The inner request and who asks it. Raises PeerError with the envelope's error."""
+def _in_steps(request: EnvelopeRequest, context: RequestContext, side: ControllerSide) -> Steps[Reply]:
+    """The same for an inner request that may name very much."""
+    try:
+        who, at = _sender(request, context)
+        inner_class = request_class_of(_ROWS[who.api_key])
+        inner = yield from decode_in_steps(inner_class, request.request_data[at:], who.api_version)
+        reply = yield from answer_in_parts(who.api_key, inner, who, handler_of(_ROWS[who.api_key]), side)
+    except DecodeError:
+        return _failed(ErrorCode.INVALID_REQUEST)
+    except PeerError as error:
+        return _failed(error.code)
+    if isinstance(reply, Deferred):
+        there = yield reply
+        assert there is not None, "a deferred gives its reply"
+        reply = there
+    assert isinstance(reply, Reply), "the controller answers with a message"
+    if has_error(reply.message, ErrorCode.NOT_CONTROLLER):
+        return _failed(ErrorCode.NOT_CONTROLLER)
+    out = bytearray(response_header(who.api_key, who.api_version, correlation_id=who.correlation_id))
+    try:
+        yield from encode_in_steps(reply.message, who.api_version, out)
+    except EncodeError:
+        return _failed(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return Reply(EnvelopeResponse(response_data=bytes(out)))
+
+
+def _decoded(who: RequestContext, body: memoryview) -> Any:
+    """The inner request. Raises PeerError(INVALID_REQUEST)."""
+    try:
+        return decode(request_class_of(_ROWS[who.api_key]), body, who.api_version)
+    except DecodeError as error:
+        raise PeerError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _sender(request: EnvelopeRequest, context: RequestContext) -> tuple[RequestContext, int]:
+    """Who asks the inner request, and where its body begins. Raises PeerError with the envelope's error."""
     try:
         header = parse_request_header(request.request_data)
     except DecodeError as error:
@@ -56,10 +98,9 @@ def _opened(request: EnvelopeRequest, context: RequestContext) -> tuple[Any, Req
         raise PeerError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from None
     try:
         host = decode_host(request.client_host_address)
-        message = decode(request_class_of(row), memoryview(request.request_data)[header.body :], header.api_version)
     except DecodeError as error:
         raise PeerError(ErrorCode.INVALID_REQUEST, str(error)) from None
-    return message, RequestContext(
+    who = RequestContext(
         api_key=header.api_key,
         api_version=header.api_version,
         correlation_id=header.correlation_id,
@@ -72,6 +113,7 @@ def _opened(request: EnvelopeRequest, context: RequestContext) -> tuple[Any, Req
         is_controller_listener=True,
         is_forwarded=True,
     )
+    return who, header.body
 
 
 def _enclosed(reply: AnyReply, who: RequestContext) -> Reply:

@@ -1,0 +1,174 @@
+"""Long work in short turns: requests that name very much, and answers that say very much, hold nobody else up.
+
+Work is a generator. Between two of its yields it does a bounded piece, a fraction of a millisecond; it may yield a `Deferred`, whose reply it is
+sent, and it returns its result. `LongWork` gives each of the works that are under way a little time, then lets the event loop serve others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+from headrace.rpc.reply import AnyReply, Deferred
+from headrace.wire.schema import Message, fields_of
+
+T = TypeVar("T")
+Steps = Generator[Deferred | None, AnyReply | None, T]
+
+TURN_S: Final = 0.003
+"""How long works run before the loop has its turn: a small part of the 50 ms that nobody may wait for them."""
+HUGE_BYTES: Final = 1 << 20
+"""Of works on requests above this size one is under way at a time: what they are made into takes several times the memory."""
+_RELEASED_AT_ONCE: Final = 256
+
+
+class Job:
+    """One work: `cancel` when nobody wants its result."""
+
+    __slots__ = ("_cancelled", "_waits_for", "answer", "done", "is_huge", "steps")
+
+    def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, is_huge: bool) -> None:
+        self.steps = steps
+        self.done = done
+        self.is_huge = is_huge
+        self.answer: AnyReply | None = None
+        self._waits_for: Deferred | None = None
+        self._cancelled = False
+
+    def wait(self, deferred: Deferred, go_on: Callable[[Job], None]) -> None:
+        """Go on when the reply is there."""
+        self._waits_for = deferred
+
+        def there(reply: AnyReply) -> None:
+            self._waits_for = None
+            self.answer = reply
+            go_on(self)
+
+        deferred.when_done(there)
+
+    def cancel(self) -> None:
+        """Nobody wants it any more: it ends at its next turn."""
+        self._cancelled = True
+        if self._waits_for is not None:
+            self._waits_for.abandon()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its result is not wanted."""
+        return self._cancelled
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a reply."""
+        return self._waits_for is not None
+
+
+class LongWork:
+    """The works of one listener's connections, a little of each in turn.
+
+    `soon` calls back after others had their turn; without it a work is done at once, to its end. `clock` gives seconds.
+    """
+
+    def __init__(self, *, soon: Callable[[Callable[[], None]], object] | None, clock: Callable[[], float]) -> None:
+        self._soon = soon
+        self._clock = clock
+        self._under_way: deque[Job] = deque()
+        self._huge: deque[Job] = deque()
+        self._is_huge_under_way = False
+        self._is_called_soon = False
+
+    def begin(self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0) -> Job:
+        """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes."""
+        job = Job(steps, done, is_huge=size > HUGE_BYTES)
+        if job.is_huge and self._is_huge_under_way:
+            self._huge.append(job)
+        else:
+            self._is_huge_under_way |= job.is_huge
+            self._go_on(job)
+        return job
+
+    def _go_on(self, job: Job) -> None:
+        self._under_way.append(job)
+        if self._soon is None:
+            if not self._is_called_soon:
+                self._is_called_soon = True
+                while self._under_way:
+                    self._step(self._under_way.popleft())
+                self._is_called_soon = False
+        elif not self._is_called_soon:
+            self._is_called_soon = True
+            self._soon(self._turn)
+
+    def _turn(self) -> None:
+        """A little of each work. What a work raises is raised here, when the others are seen to."""
+        self._is_called_soon = False
+        give_way_at = self._clock() + TURN_S
+        try:
+            while self._under_way and self._clock() < give_way_at:
+                self._step(self._under_way.popleft())
+        finally:
+            if self._under_way and not self._is_called_soon and self._soon is not None:
+                self._is_called_soon = True
+                self._soon(self._turn)
+
+    def _step(self, job: Job) -> None:
+        """One step of one work; it is in the row again afterwards unless it has ended or waits."""
+        if job.is_cancelled:
+            job.steps.close()
+            self._ended(job)
+            return
+        answer, job.answer = job.answer, None
+        result: list[Any] = []
+        wants: Deferred | None = None
+        try:
+            wants = job.steps.send(answer)
+        except StopIteration as end:
+            result.append(end.value)
+        except BaseException:
+            self._ended(job)
+            raise
+        if result:
+            self._ended(job)
+            job.done(result.pop())
+        elif wants is None:
+            self._under_way.append(job)
+        else:
+            job.wait(wants, self._go_on)
+
+    def _ended(self, job: Job) -> None:
+        if not job.is_huge:
+            return
+        self._is_huge_under_way = False
+        while self._huge and not self._is_huge_under_way:
+            following = self._huge.popleft()
+            if not following.is_cancelled:
+                self._is_huge_under_way = True
+                self._go_on(following)
+
+
+def released(message: Message) -> Steps[None]:
+    """Give a message's memory back in steps: to free a million parts at once takes as long as a hundred requests."""
+    for spec in fields_of(type(message)):
+        if spec.is_array and (spec.struct is not None or spec.kind in ("string", "bytes")):
+            parts = list(getattr(message, spec.name) or ())
+            setattr(message, spec.name, ())  # decoders fill messages this way, too
+            while parts:
+                for part in parts[-_RELEASED_AT_ONCE:]:
+                    if spec.struct is not None:
+                        yield from _released_part(part)
+                del parts[-_RELEASED_AT_ONCE:]
+                yield None
+
+
+def _released_part(part: Any) -> Steps[None]:
+    for spec in fields_of(type(part)):
+        if spec.is_array:
+            inner = getattr(part, spec.name)
+            if inner is not None and len(inner) > _RELEASED_AT_ONCE:
+                rest = list(inner)
+                del inner
+                setattr(part, spec.name, ())
+                while rest:
+                    del rest[-_RELEASED_AT_ONCE:]
+                    yield None

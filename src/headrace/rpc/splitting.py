@@ -1,0 +1,285 @@
+"""Requests that name very much, answered a few things at a time.
+
+Such a request is cut into requests of the same kind that name little; the handler answers each of them, and the answers become one. What it is cut
+along is in `SPLITS`, for every API whose parts are answered one by one in Kafka as well. Of the others no honest peer's request has more than
+`MOST_PARTS_AT_ONCE` parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, Final
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import DecodeError
+from headrace.rpc.context import RequestContext
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import AnyReply, Deferred, HotResult, InSteps, Reply
+from headrace.wire.api_facts import ApiKey
+from headrace.wire.schema import Message, fields_of
+from headrace.wire.versions import response_class
+
+Handler = Callable[[Any, RequestContext, Any], HotResult]
+
+MOST_PARTS_AT_ONCE: Final = 10_000
+"""Kafka's controllers refuse an operation of more than 10,000 records; what is handled in one turn has no more parts than that either."""
+_REST_AFTER: Final = 256
+_REPEATED: Final = "Each resource must appear at most once."
+_IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """How a request is cut: the way to the things it names, the way to their answers, and how many are answered at once.
+
+    `weight` says what a thing counts against Kafka's bound of 10,000 partitions in one request, for the APIs that have it.
+    `only_once` are the fields that name a thing where one that is named twice is refused.
+    """
+
+    things: tuple[str, ...]
+    answers: tuple[str, ...]
+    at_once: int = 50
+    weight: Callable[[Any], int] | None = None
+    only_once: tuple[str, ...] = ()
+
+
+_PARTITIONS = Split(things=("topics", "partitions"), answers=("topics", "partitions"))
+_MANY_PARTITIONS = replace(_PARTITIONS, at_once=500)
+_RESOURCES = Split(
+    things=("resources",), answers=("responses",), at_once=100, only_once=("resource_type", "resource_name")
+)
+
+SPLITS: Final[dict[int, tuple[Split, ...]]] = {
+    ApiKey.LIST_OFFSETS: (_PARTITIONS,),
+    ApiKey.OFFSET_COMMIT: (_MANY_PARTITIONS,),
+    ApiKey.OFFSET_FETCH: (
+        Split(
+            things=("groups", "topics", "partition_indexes"), answers=("groups", "topics", "partitions"), at_once=200
+        ),
+        Split(things=("topics", "partition_indexes"), answers=("topics", "partitions"), at_once=200),
+    ),
+    ApiKey.FIND_COORDINATOR: (Split(things=("coordinator_keys",), answers=("coordinators",)),),
+    ApiKey.DESCRIBE_GROUPS: (Split(things=("groups",), answers=("groups",)),),
+    ApiKey.CREATE_TOPICS: (
+        Split(
+            things=("topics",),
+            answers=("topics",),
+            at_once=100,
+            weight=lambda topic: max(topic.num_partitions, len(topic.assignments), 1),
+        ),
+    ),
+    ApiKey.DELETE_TOPICS: (
+        Split(things=("topics",), answers=("responses",), at_once=100),
+        Split(things=("topic_names",), answers=("responses",), at_once=100),
+    ),
+    ApiKey.DELETE_RECORDS: (_PARTITIONS,),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),
+    ApiKey.DESCRIBE_CONFIGS: (Split(things=("resources",), answers=("results",), at_once=5),),
+    ApiKey.ALTER_CONFIGS: (_RESOURCES,),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_RESOURCES,),
+    ApiKey.CREATE_PARTITIONS: (
+        Split(
+            things=("topics",),
+            answers=("results",),
+            at_once=100,
+            weight=lambda topic: len(topic.assignments or ()) or 1,
+        ),
+    ),
+    ApiKey.DELETE_GROUPS: (Split(things=("groups_names",), answers=("results",)),),
+    ApiKey.ALTER_PARTITION: (_MANY_PARTITIONS,),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+        Split(things=("topics", "partitions"), answers=("responses", "partitions"), at_once=200),
+    ),
+    ApiKey.OFFSET_DELETE: (_MANY_PARTITIONS,),
+}
+"""By API key; the first whose things a request has."""
+
+_STEPS_OF_THEIR_OWN: Final = frozenset({ApiKey.METADATA, ApiKey.ENVELOPE})
+"""Their handlers give steps for what is long."""
+
+
+def answer_in_parts(
+    api_key: int, request: Any, context: RequestContext, handle: Handler, target: Any
+) -> Steps[AnyReply | Deferred]:
+    """The answer to a request that may be long. Raises DecodeError for one with more parts than are handled at once."""
+    split = next((one for one in SPLITS.get(api_key, ()) if getattr(request, one.things[0])), None)
+    if split is None:
+        if api_key not in _STEPS_OF_THEIR_OWN:
+            yield from _check_parts(request)
+        return (yield from settled(handle(request, context, target)))
+    if (
+        split.weight is not None
+        and (yield from _total(getattr(request, split.things[0]), split.weight)) > MOST_PARTS_AT_ONCE
+    ):
+        return (yield from _too_large(api_key, request, split))
+    repeated: dict[int, Any] = {}
+    if split.only_once:
+        request, repeated = yield from _without_repeated(api_key, request, split)
+    answers: list[Message] = []
+    for piece in _cut(request, split.things, split.at_once):
+        yield None
+        reply = yield from settled(handle(piece, context, target))
+        if isinstance(reply, Deferred):
+            there = yield reply
+            assert there is not None, "a deferred gives its reply"
+            reply = there
+        if not isinstance(reply, Reply):
+            return reply
+        answers.append(reply.message)
+        if not getattr(reply.message, split.answers[0]):
+            break  # refused as a whole
+    joined = yield from _joined(answers, split.answers)
+    return Reply(_with_repeated(joined, repeated, split) if repeated else joined)
+
+
+def settled(result: HotResult) -> Steps[AnyReply | Deferred]:
+    """What a handler gave, its steps done."""
+    if isinstance(result, InSteps):
+        return (yield from result.steps)
+    assert not isinstance(result, bytes), "hot handlers read raw bytes"
+    return result
+
+
+# --- cutting ---
+
+
+def _cut(value: Any, way: tuple[str, ...], at_once: int) -> Iterator[Any]:
+    """The value again and again, with at most so many of the things at the end of the way each time."""
+    things = getattr(value, way[0]) or ()
+    if not things:
+        yield value
+    elif len(way) == 1:
+        for at in range(0, len(things), at_once):
+            yield replace(value, **{way[0]: things[at : at + at_once]}) if len(things) > at_once else value
+    else:
+        group: list[Any] = []
+        room = at_once
+        for part in (part for thing in things for part in _cut(thing, way[1:], at_once)):
+            size = _size(part, way[1:])
+            if group and size > room:
+                yield replace(value, **{way[0]: tuple(group)})
+                group, room = [], at_once
+            group.append(part)
+            room -= size
+        yield replace(value, **{way[0]: tuple(group)})
+
+
+def _size(value: Any, way: tuple[str, ...]) -> int:
+    """How many things there are at the end of the way, and 1 for the value itself."""
+    things = getattr(value, way[0]) or ()
+    return 1 + (len(things) if len(way) == 1 else sum(_size(thing, way[1:]) for thing in things))
+
+
+# --- joining ---
+
+
+def _joined(values: list[Any], way: tuple[str, ...]) -> Generator[None, None, Any]:
+    """One value of many: at each step of the way things that are the same are one, in the order in which they first came."""
+    if len(values) == 1:
+        return values[0]
+    things: list[Any] = []
+    known: dict[Any, list[Any]] = {}
+    for number, thing in enumerate(thing for value in values for thing in getattr(value, way[0]) or ()):
+        if not number % _REST_AFTER:
+            yield None
+        if len(way) == 1:
+            things.append(thing)
+        else:
+            known.setdefault(_identity(thing), []).append(thing)
+    for parts in known.values():
+        things.append((yield from _joined(parts, way[1:])))
+    return replace(values[-1], **{way[0]: tuple(things)})
+
+
+def _identity(thing: Any) -> tuple[Any, ...]:
+    return tuple(getattr(thing, name, None) for name in _IDENTITY)
+
+
+# --- what is named twice ---
+
+
+def _without_repeated(api_key: int, request: Any, split: Split) -> Generator[None, None, tuple[Any, dict[int, Any]]]:
+    """The request without the things that it names more than once, and the refusals of these by their places."""
+    things = getattr(request, split.things[0])
+    name_of = attrgetter(*split.only_once)
+    counts: Counter[Any] = Counter()
+    for number, thing in enumerate(things):
+        if not number % _REST_AFTER:
+            yield None
+        counts[name_of(thing)] += 1
+    if len(counts) == len(things):
+        return request, {}
+    result = _result_class(api_key, split)
+    others, repeated = [], {}
+    for number, thing in enumerate(things):
+        if not number % _REST_AFTER:
+            yield None
+        if counts[name_of(thing)] == 1:
+            others.append(thing)
+        else:
+            names = {name: getattr(thing, name) for name in split.only_once}
+            repeated[number] = result(error_code=ErrorCode.INVALID_REQUEST, error_message=_REPEATED, **names)
+    return replace(request, **{split.things[0]: tuple(others)}), repeated
+
+
+def _with_repeated(answer: Any, repeated: dict[int, Any], split: Split) -> Any:
+    """The refusals at their places among the other answers."""
+    others = iter(getattr(answer, split.answers[0]))
+    count = len(repeated) + len(getattr(answer, split.answers[0]))
+    whole = tuple(repeated[place] if place in repeated else next(others) for place in range(count))
+    return replace(answer, **{split.answers[0]: whole})
+
+
+# --- bounds ---
+
+
+def _total(things: Iterable[Any], weight: Callable[[Any], int]) -> Generator[None, None, int]:
+    total = 0
+    for number, thing in enumerate(things):
+        if not number % _REST_AFTER:
+            yield None
+        total += weight(thing)
+    return total
+
+
+def _too_large(api_key: int, request: Any, split: Split) -> Generator[None, None, Reply]:
+    """Kafka's refusal of what would be too many partitions at once."""
+    answer, result = response_class(api_key), _result_class(api_key, split)
+    refused = []
+    for number, thing in enumerate(getattr(request, split.things[0])):
+        if not number % _REST_AFTER:
+            yield None
+        refused.append(
+            result(
+                name=thing.name,
+                error_code=ErrorCode.POLICY_VIOLATION,
+                error_message="Excessively large number of partitions per request.",
+            )
+        )
+    return Reply(answer(**{split.answers[0]: tuple(refused)}))
+
+
+def _result_class(api_key: int, split: Split) -> Any:
+    """The struct that answers one thing."""
+    return next(spec.struct for spec in fields_of(response_class(api_key)) if spec.name == split.answers[0])
+
+
+def _check_parts(message: Message) -> Generator[None, None, None]:
+    """Raises DecodeError when there are more parts than are handled at once."""
+    total = 0
+    waiting: list[Any] = [message]
+    while waiting:
+        part = waiting.pop()
+        for spec in fields_of(type(part)):
+            value = getattr(part, spec.name)
+            if spec.is_array and value:
+                total += len(value)
+                if total > MOST_PARTS_AT_ONCE:
+                    raise DecodeError(f"{type(message).__name__}: more than {MOST_PARTS_AT_ONCE} parts")
+            if spec.struct is not None and value is not None:
+                waiting.extend(value if spec.is_array else (value,))
+        if not len(waiting) % _REST_AFTER:
+            yield None

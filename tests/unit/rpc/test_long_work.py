@@ -1,0 +1,132 @@
+"""Does long work leave others their turns, and come to its end?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.rpc.long_work import HUGE_BYTES, LongWork, Steps, released
+from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
+from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+
+class Turns:
+    """An event loop of which the test gives each turn, with a clock that goes on by a millisecond at each look."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.due: list[Callable[[], None]] = []
+        self.work = LongWork(soon=self.due.append, clock=self._clock)
+
+    def _clock(self) -> float:
+        self.now_s += 0.001
+        return self.now_s
+
+    def turn(self) -> None:
+        """What is due now."""
+        due, self.due[:] = list(self.due), []
+        for each in due:
+            each()
+
+
+def counting(to: int, log: list[str], name: str) -> Steps[str]:
+    """Work of so many steps."""
+    for number in range(to):
+        log.append(f"{name}{number}")
+        yield None
+    return name
+
+
+def _unwanted(_: None) -> None:
+    raise AssertionError("nobody wants this result")
+
+
+def test_works_go_on_in_turns_and_give_way_after_a_few_steps() -> None:
+    """M6: three milliseconds, then the loop; each work has its share."""
+    turns, log, ended = Turns(), list[str](), list[str]()
+    turns.work.begin(counting(3, log, "a"), ended.append)
+    turns.work.begin(counting(2, log, "b"), ended.append)
+    turns.turn()
+    assert log == ["a0", "b0"]
+    turns.turn()
+    assert log == ["a0", "b0", "a1", "b1"]
+    for _ in range(3):
+        turns.turn()
+    assert (log, ended, turns.due) == (["a0", "b0", "a1", "b1", "a2"], ["b", "a"], [])
+
+
+def test_of_huge_works_one_is_under_way_at_a_time() -> None:
+    """M2: what a request of megabytes is made into takes several times as much; small ones do not wait for it."""
+    turns, log, ended = Turns(), list[str](), list[str]()
+    for name in "ab":
+        turns.work.begin(counting(2, log, name), ended.append, size=HUGE_BYTES + 1)
+    turns.work.begin(counting(1, log, "c"), ended.append, size=HUGE_BYTES)
+    while turns.due:
+        turns.turn()
+    assert log == ["a0", "c0", "a1", "b0", "b1"]
+    assert sorted(ended) == ["a", "b", "c"]
+
+
+def test_a_work_waits_for_a_reply_and_others_go_on() -> None:
+    """Forwarded parts of a request are sent one after the other."""
+    turns, log, ended = Turns(), list[str](), list[AnyReply | str | None]()
+    waits_for = Deferred()
+
+    def waiting() -> Steps[AnyReply | None]:
+        return (yield waits_for)
+
+    turns.work.begin(waiting(), ended.append)
+    turns.work.begin(counting(1, log, "b"), ended.append)
+    while turns.due:
+        turns.turn()
+    assert ended == ["b"]
+    waits_for.complete(NO_REPLY)
+    turns.turn()
+    assert ended == ["b", NO_REPLY]
+
+
+def test_cancelled_work_ends_and_tells_whom_it_waits_for() -> None:
+    """A client that goes leaves neither work nor waiting behind."""
+    turns, log = Turns(), list[str]()
+    waits_for = Deferred()
+
+    def waiting() -> Steps[None]:
+        yield waits_for
+
+    job = turns.work.begin(waiting(), _unwanted)
+    other = turns.work.begin(counting(9, log, "a"), log.append, size=HUGE_BYTES + 1)
+    turns.turn()
+    for each in (job, other):
+        each.cancel()
+    while turns.due:
+        turns.turn()
+    assert waits_for.is_done
+    assert log == ["a0"]
+
+
+def test_a_work_that_fails_does_not_stop_the_others() -> None:
+    """A bug is told, and costs its connection only."""
+    turns, log = Turns(), list[str]()
+
+    def failing() -> Steps[None]:
+        yield None
+        raise ValueError("a bug")
+
+    turns.work.begin(failing(), _unwanted)
+    turns.work.begin(counting(2, log, "b"), log.append)
+    turns.turn()
+    with pytest.raises(ValueError, match="a bug"):
+        turns.turn()
+    while turns.due:
+        turns.turn()
+    assert log == ["b0", "b1", "b"]
+
+
+def test_memory_is_given_back_in_steps() -> None:
+    """To free a million parts takes a tenth of a second."""
+    partitions = tuple(ListOffsetsPartition(partition_index=index) for index in range(1_000))
+    topics = tuple(ListOffsetsTopic(name=f"t{index}", partitions=partitions) for index in range(1_000))
+    request = ListOffsetsRequest(topics=topics)
+    assert sum(1 for _ in released(request)) > 1_000
+    assert request.topics == ()
