@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import struct
+from contextlib import suppress
+
+import pytest
+
+from headrace.broker.served_apis import BROKER_APIS
+from headrace.core.errors import EncodeError
+from headrace.node.served_apis import CONTROLLER_APIS
+from headrace.rpc.apis import ApiRow
+from headrace.wire.codec import encode
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.attacks import MIB, Target
-from tests.support.raw import RawConnection
+from headrace.wire.schema import Message
+from tests.support.attacks import MIB, POLITE_TOPIC, Target
+from tests.support.largest import largest
+from tests.support.raw import RawConnection, frame, header, messages_of, row_of
+
+PARTS = 60_000
+"""Of each array in turn: enough that work of five microseconds a part is six times the bound when it is done in one turn."""
+PARTS_READ_WHOLE = 1_000
+"""Of Produce and Fetch, which are read and answered in one turn however many partitions they name."""
+LISTENERS = {"broker": BROKER_APIS, "controller": CONTROLLER_APIS}
 
 
 def test_metadata_for_a_million_unknown_names(target: Target) -> None:
@@ -14,3 +34,71 @@ def test_metadata_for_a_million_unknown_names(target: Target) -> None:
         peer.socket.settimeout(120)
         found = peer.ask(MetadataRequest(topics=names, allow_auto_topic_creation=False), 9)
         assert len(found.topics) == len(names)
+
+
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_the_largest_request_of_every_api_delays_nobody(target: Target, listener: str) -> None:
+    """Every array of every request that a listener serves, with 60,000 parts: answered in steps, or refused."""
+    port = target.node.port if listener == "broker" else target.node.controller_port
+    turns: dict[str, float] = {}
+    with target.attacked(memory=384 * MIB, turn_ms=1_000):
+        for row in LISTENERS[listener]:
+            for place, request in _requests(row):
+                target.watch_again()
+                _ask(port, row, request)
+                turns[f"{row.name}: {place}"] = target.longest_turn_ms()
+    allowed_ms = target.allowed_turn_ms()
+    assert {place: took_ms for place, took_ms in turns.items() if took_ms > allowed_ms} == {}
+
+
+def _requests(row: ApiRow) -> list[tuple[str, Message]]:
+    parts = PARTS_READ_WHOLE if row.reads_raw else PARTS
+    return list(largest(messages_of(row)[0], row.max_version, parts=parts, topic=POLITE_TOPIC))
+
+
+def _ask(port: int, row: ApiRow, request: Message) -> None:
+    """Send it, and wait until it is answered or refused."""
+    try:
+        body = encode(request, row.max_version)
+    except EncodeError:
+        return  # a value that this version cannot have
+    with RawConnection(port) as peer, suppress(EOFError, ConnectionError):
+        peer.socket.settimeout(120)
+        peer.send(frame(header(row, row.max_version) + body))
+        peer.receive_frame()
+
+
+def test_an_envelope_with_a_long_request_delays_nobody(target: Target) -> None:
+    """KIP-590: on a controller's listener, 200,000 topics in what a broker claims to pass on."""
+    topics = tuple(
+        CreatableTopic(name=f"n{number}", num_partitions=1, replication_factor=1) for number in range(200_000)
+    )
+    inner = CreateTopicsRequest(topics=topics, timeout_ms=1_000)
+    data = header(row_of(inner), 7) + encode(inner, 7)
+    request = EnvelopeRequest(
+        request_data=data, request_principal=b"\0\0" + b"\5User\5anon\0\0", client_host_address=b"\x7f\0\0\1"
+    )
+    with target.attacked(memory=256 * MIB), RawConnection(target.node.controller_port) as peer:
+        peer.socket.settimeout(120)
+        assert peer.ask(request, 0).error_code == 0
+
+
+def test_an_envelope_of_garbage_is_refused(target: Target) -> None:
+    """input:B20: bytes that are no request, in an Envelope of 30 MB and in a thousand small ones."""
+    with target.attacked(memory=256 * MIB):
+        for data in (b"\xff" * (30 << 20), *[struct.pack(">hhih", 19, 7, 1, -1) + b"\0\xff\xff"] * 1_000):
+            with RawConnection(target.node.controller_port) as peer, suppress(EOFError, ConnectionError):
+                peer.socket.settimeout(60)
+                request = EnvelopeRequest(request_data=data, request_principal=b"x", client_host_address=b"\x7f\0\0\1")
+                assert peer.ask(request, 0).error_code != 0
+
+
+def test_numbers_of_four_bytes_count_as_parts(target: Target) -> None:
+    """M2: 25 million partitions of one topic in 100 MB would be a list of a gigabyte."""
+    row = next(row for row in BROKER_APIS if row.name == "offset_fetch")
+    count = 24_000_000
+    head = header(row, 1) + struct.pack(">h", 1) + b"g" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"t"
+    data = frame(head + struct.pack(">i", count) + bytes(4 * count))
+    with target.attacked(memory=384 * MIB), RawConnection(target.node.port) as peer:
+        peer.send(data)
+        assert peer.is_closed_by_node()

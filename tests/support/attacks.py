@@ -194,6 +194,18 @@ class Target:
         if _STRICT_MS:
             assert harm.slowest_answer_ms <= _STRICT_MS, f"others waited longer than {_STRICT_MS:.0f} ms: {harm}"
 
+    def watch_again(self) -> None:
+        """Within an attack: forget the turns so far."""
+        self._watch.begin()
+
+    def longest_turn_ms(self) -> float:
+        """The longest turn since, in milliseconds of CPU."""
+        return self._watch.read()[1] * 1000
+
+    def allowed_turn_ms(self) -> float:
+        """How long a turn may be on this machine, as fast as it is just now."""
+        return TURN_MS * slowness()
+
     def serves(self) -> None:
         """The node lives, and a client that comes now is answered."""
         assert Path(f"/proc/{self.node.pid}").exists(), f"the node ended: {self.log[-2000:]}"

@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 class ClosedConnectionLog:
     """The first of its kind at once, then one line a minute with the count of the others; never more than ten lines a second.
 
-    A kind is a host and a reason without its numbers.
+    A kind is a host, a reason without its numbers, and a hint.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,13 +32,13 @@ class ClosedConnectionLog:
         self._second = 0
         self._written = 0
         self._left_out = 0
-        self._kinds: dict[tuple[str, str], list[float]] = {}
+        self._kinds: dict[tuple[str, str, str | None], list[float]] = {}
         """By kind: when a line may be written again, and how many were left out since the last one."""
 
     def closed(self, *, listener: str, peer: str, reason: str, hint: str | None = None) -> None:
         """Say that the node closed a connection, and why."""
         now = self._clock()
-        left_out = self._turn(now, peer.rpartition(":")[0], reason)
+        left_out = self._turn(now, (peer.rpartition(":")[0], _NUMBERS.sub("#", reason[:_MAX_TEXT]), hint))
         if left_out is None or not self._has_burst(int(now)):
             return
         text = printable(reason)
@@ -48,9 +48,8 @@ class ClosedConnectionLog:
             text = f"{text}; so were {left_out} more of this host"
         _LOG.warning("closed connection from %s on %s: %s", peer, listener, text)
 
-    def _turn(self, now: float, host: str, reason: str) -> int | None:
+    def _turn(self, now: float, kind: tuple[str, str, str | None]) -> int | None:
         """How many of this kind were left out before this one, which has its turn; None if it is left out too."""
-        kind = (host, _NUMBERS.sub("#", reason[:_MAX_TEXT]))
         known = self._kinds.get(kind)
         if known is not None and now < known[0]:
             known[1] += 1

@@ -38,6 +38,8 @@ _API_VERSIONS = 18
 _FIRST_WITH_SOFTWARE = 3
 _LONG_BYTES = 16 << 10
 """Bodies above this size are decoded in steps; they may name a thousand things."""
+_MOST_BYTES = 32 << 20
+"""Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
 _PIECE_BYTES = 1 << 20
 _STEPS_AT_ONCE = 4
 """So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
@@ -185,6 +187,8 @@ class Connection:
         if row.reads_raw:
             self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
             result = handler_of(row)(view[at:], context, self._surface.target)
+        elif len(view) - at > _MOST_BYTES:
+            raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
             result = self._in_turns(self._long(row, bytes(view[at:]), context), size=len(view) - at)
         else:

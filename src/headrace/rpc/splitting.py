@@ -25,7 +25,8 @@ from headrace.wire.versions import response_class
 Handler = Callable[[Any, RequestContext, Any], HotResult]
 
 MOST_PARTS_AT_ONCE: Final = 10_000
-"""Kafka's controllers refuse an operation of more than 10,000 records; what is handled in one turn has no more parts than that either."""
+"""Kafka's controllers refuse an operation of more than 10,000 records; what is handled in one turn, a topic with its settings for example, has no
+more parts than that either."""
 _REST_AFTER: Final = 256
 _REPEATED: Final = "Each resource must appear at most once."
 _IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id")
@@ -49,7 +50,7 @@ class Split:
 _PARTITIONS = Split(things=("topics", "partitions"), answers=("topics", "partitions"))
 _MANY_PARTITIONS = replace(_PARTITIONS, at_once=500)
 _RESOURCES = Split(
-    things=("resources",), answers=("responses",), at_once=100, only_once=("resource_type", "resource_name")
+    things=("resources",), answers=("responses",), at_once=20, only_once=("resource_type", "resource_name")
 )
 
 SPLITS: Final[dict[int, tuple[Split, ...]]] = {
@@ -120,6 +121,7 @@ def answer_in_parts(
         request, repeated = yield from _without_repeated(api_key, request, split)
     answers: list[Message] = []
     for piece in _cut(request, split.things, split.at_once):
+        yield from _check_parts(piece)
         yield None
         reply = yield from settled(handle(piece, context, target))
         if isinstance(reply, Deferred):

@@ -6,6 +6,7 @@ the decision fails with NOT_CONTROLLER the envelope says so, and the broker look
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from headrace.core.error_code import ErrorCode
@@ -22,6 +23,7 @@ from headrace.rpc.splitting import answer_in_parts
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.headers import parse_request_header, response_header
 from headrace.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headrace.wire.schema import fields_of
 
 _ROWS = {row.key: row for row in CONTROLLER_APIS}
 
@@ -63,7 +65,7 @@ def _in_steps(request: EnvelopeRequest, context: RequestContext, side: Controlle
         assert there is not None, "a deferred gives its reply"
         reply = there
     assert isinstance(reply, Reply), "the controller answers with a message"
-    if has_error(reply.message, ErrorCode.NOT_CONTROLLER):
+    if has_error(_beginning(reply.message), ErrorCode.NOT_CONTROLLER):
         return _failed(ErrorCode.NOT_CONTROLLER)
     out = bytearray(response_header(who.api_key, who.api_version, correlation_id=who.correlation_id))
     try:
@@ -71,6 +73,12 @@ def _in_steps(request: EnvelopeRequest, context: RequestContext, side: Controlle
     except EncodeError:
         return _failed(ErrorCode.UNKNOWN_SERVER_ERROR)
     return Reply(EnvelopeResponse(response_data=bytes(out)))
+
+
+def _beginning(response: Any) -> Any:
+    """The response with the first of its parts: a standby refuses all of them."""
+    arrays = [spec.name for spec in fields_of(type(response)) if spec.is_array]
+    return replace(response, **{name: (getattr(response, name) or ())[:1] for name in arrays})
 
 
 def _decoded(who: RequestContext, body: memoryview) -> Any:
