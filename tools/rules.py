@@ -4,7 +4,7 @@ A rule is a row of a table in `docs/rules`: its code, one sentence, its source, 
 docstrings, comments and texts of Python files, and transcripts. Codes stand there bare or with a kind before them (`inv:R1`, `fault:S1`, `input:B51`,
 `defect:K1`), alone or as ranges (`S1-05..S1-12`, `B40-B43`).
 
-    python -m tools.rules              what is wrong: unknown codes, rules that no test names, rows that are out of date
+    python -m tools.rules              what is wrong: unknown codes, bare ones, rules that no test names, rows that are not true
     python -m tools.rules --write      renew the column (`make rules`)
     python -m tools.rules R21 S4-19    each place that names them
 """
@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +41,7 @@ _CODE = "|".join(f"(?:{form})" for form in FAMILIES.values())
 _BEFORE = rf"(?<![\w.:/-])(?:(?:{'|'.join(KINDS)}):)?"
 _RANGE = re.compile(rf"{_BEFORE}({_CODE})(?:(?:\.\.| to |-)({_CODE})|\.\.(\d{{1,3}}))(?![\w-])")
 _ONE = re.compile(rf"{_BEFORE}({_CODE})(?![\w-])")
+_FIRST = re.compile(rf"{_BEFORE}(?:{_CODE})(?![\w-])")
 _ROW = re.compile(r"^\| ([A-Z][\w-]*\d) \| (.*?) \| (.*?) \| ?(.*?) ?\|$", re.M)
 
 
@@ -164,9 +166,34 @@ def untested_rules() -> list[str]:
     return [rule.code for rule in read_rules() if not any(is_test(place) for place in citations().get(rule.code, ()))]
 
 
-def stale_rows() -> list[str]:
-    """Rules whose row does not say where they are held today."""
-    return [rule.code for rule in read_rules() if rule.held_in != held_in(rule.code)]
+def untrue_rows() -> list[str]:
+    """Rules whose row names a place that does not name them any more, or no test. (A place more makes no row untrue; `--write` adds it.)"""
+    return [rule.code for rule in read_rules() if not _is_true(rule)]
+
+
+def _is_true(rule: Rule) -> bool:
+    files = [place.file.removeprefix("src/headrace/") for place in citations().get(rule.code, ())]
+    said = re.findall(r"`([^`]+)`", rule.held_in)
+    is_tested = any(each.startswith(TESTS) for each in said)
+    return is_tested and all(any(file.startswith(each) for file in files) for each in said)
+
+
+def bare_citations() -> list[Place]:
+    """Where in `src` a docstring, or a comment by itself, begins with a code: no word and no KIP stands before it."""
+    found = []
+    for path in _files("src/headrace"):
+        name, content = path.relative_to(ROOT).as_posix(), path.read_text()
+        texts = [
+            (node.lineno, node.value.value)
+            for node in ast.walk(ast.parse(content))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        ]
+        lines = [line.strip() for line in content.splitlines()]
+        for number, (before, line) in enumerate(pairwise(["", *lines]), start=1):
+            if line.startswith("# ") and not before.startswith("#"):
+                texts.append((number, line[2:]))
+        found += [Place(file=name, line=number) for number, text in texts if _FIRST.match(text)]
+    return sorted(found)
 
 
 def write() -> None:
@@ -184,7 +211,8 @@ def _problems() -> list[str]:
         *(f"{code}: no row in docs/rules, but {place.file}:{place.line}" for code, place in unknown_codes().items()),
         *(f"{code}: no test names it" for code in untested_rules()),
         *(f"{code}: has two rows" for code in twice),
-        *(f"{code}: its row is out of date; make rules" for code in stale_rows()),
+        *(f"{place.file}:{place.line}: a code without a word before it" for place in bare_citations()),
+        *(f"{code}: its row is not true any more; make rules" for code in untrue_rows()),
     ]
 
 

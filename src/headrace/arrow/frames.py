@@ -142,7 +142,7 @@ class _Gathering:
 
 
 def _check_count(count: int, last_delta: int, size: int, base_offset: int) -> None:
-    """B43: a count that the bytes cannot hold, or more records than offsets."""
+    """A count that the bytes cannot hold, or more records than offsets (B43)."""
     if count < 0 or last_delta < 0 or count > last_delta + 1 or count * _SMALLEST_RECORD_BYTES > size:
         raise CorruptRecords(
             f"the batch at offset {base_offset} says {count} records for {last_delta + 1} offsets in {size} bytes"

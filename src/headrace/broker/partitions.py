@@ -89,7 +89,7 @@ class PartitionTable:
 
 
 def check_leader_epoch(asked: int, known: int) -> ErrorCode:
-    """P14, KIP-320: -1 asks for no check; older is fenced (74), newer is not known yet (75)."""
+    """-1 asks for no check; older is fenced (74), newer is not known yet (75) (P14, KIP-320)."""
     if asked in (-1, known):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH

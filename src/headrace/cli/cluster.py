@@ -70,7 +70,7 @@ def command() -> None:
 def cluster_id(
     bootstrap_server: str | None, bootstrap_controller: str | None, command_config: str | None, as_json: bool
 ) -> int:
-    """S1-75."""
+    """The cluster's id, from a broker or a controller (S1-75)."""
     with _target(bootstrap_server, bootstrap_controller, command_config) as client:
         client.run(routing.refresh)
         found = client.session.cluster.cluster_id
@@ -147,7 +147,7 @@ def unregister(
     as_json: bool,
     broker_id: int,
 ) -> int:
-    """S1-76: the assignments keep the broker."""
+    """The assignments keep the broker (S1-76)."""
     with _target(bootstrap_server, bootstrap_controller, command_config) as client:
         _unregister(client, broker_id)
     _done(f"Broker {broker_id} is no longer registered.", broker_id, as_json=as_json)

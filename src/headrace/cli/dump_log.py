@@ -74,7 +74,7 @@ class DumpJob:
 @click.option("--max-message-size", type=click.IntRange(0), default=5_242_880, help="Accepted for Kafka's sake.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document a file.")
 def command(files: str, **given: Any) -> int:
-    """B-T09."""
+    """Each file as kafka-dump-log prints it (B-T09)."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     chosen = [decoder for name, decoder in DECODERS.items() if given[name]]

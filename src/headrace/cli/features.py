@@ -41,7 +41,7 @@ def command(context: click.Context, /, **options: Any) -> None:
 @json_option
 @click.pass_obj
 def describe(options: dict[str, Any], node_id: int | None, as_json: bool) -> int:
-    """B-T08."""
+    """Levels supported and in force (B-T08)."""
     with connect_by(options) as client:
         features = client.run(admin_cluster.describe_features, node_id=node_id)
     if as_json or options["as_json"]:
@@ -115,7 +115,7 @@ def upgrade(
     is_dry_run: bool,
     as_json: bool,
 ) -> int:
-    """B-T08."""
+    """Levels go up, all or none (B-T08)."""
     levels = wanted_levels(metadata, release_version, features, kind=UpgradeType.UPGRADE)
     return _update(_said(options, as_json), "upgrade", levels, kind=UpgradeType.UPGRADE, is_dry_run=is_dry_run)
 
@@ -133,7 +133,7 @@ def downgrade(
     as_json: bool,
     unsafe: bool,
 ) -> int:
-    """B-T08."""
+    """Levels go down, where nothing is lost (B-T08)."""
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
     levels = wanted_levels(metadata, release_version, features, kind=kind)
     return _update(_said(options, as_json), "downgrade", levels, kind=kind, is_dry_run=is_dry_run)
@@ -146,7 +146,7 @@ def downgrade(
 @json_option
 @click.pass_obj
 def disable(options: dict[str, Any], features: tuple[str, ...], unsafe: bool, is_dry_run: bool, as_json: bool) -> int:
-    """B-T08."""
+    """Features go to level 0 (B-T08)."""
     if len(set(features)) != len(features):
         raise OperatorError(
             f"Feature {next(name for name in features if features.count(name) > 1)} was specified more than once."
@@ -159,7 +159,7 @@ def disable(options: dict[str, Any], features: tuple[str, ...], unsafe: bool, is
 @command.command("version-mapping", help="Print the feature levels of a release; of the latest without one.")
 @click.option("--release-version", metavar="RELEASE", help="Such as 4.0-IV0.")
 def mapping(release_version: str | None) -> int:
-    """B-T08."""
+    """The levels of a release (B-T08)."""
     print("\n".join(version_mapping(release_version)))
     return 0
 
@@ -169,7 +169,7 @@ def mapping(release_version: str | None) -> int:
     "--feature", "features", multiple=True, required=True, metavar="FEATURE=LEVEL", help="A level; may be repeated."
 )
 def dependencies(features: tuple[str, ...]) -> int:
-    """B-T08."""
+    """What a level needs of other features (B-T08)."""
     levels = dict(parse_feature(each) for each in features)
     for name, level in levels.items():
         if name in HIGHEST_LEVEL and not 0 <= level <= HIGHEST_LEVEL[name]:

@@ -35,7 +35,7 @@ Refresh = Callable[[], MetadataImage]
 )  # fmt: skip
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 def command(snapshot: str | None, controllers: str | None, config_file: str | None, words: tuple[str, ...]) -> int:
-    """B-T10."""
+    """One command, or a prompt, on a tree of the metadata (B-T10)."""
     with opened(snapshot, controllers, config_file) as refresh:
         if words:
             return _run_once(refresh, list(words))

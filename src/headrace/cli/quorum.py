@@ -37,7 +37,7 @@ def command(context: click.Context, /, **options: Any) -> None:
 @json_option
 @click.pass_obj
 def describe(options: dict[str, Any], is_status: bool, is_replication: bool, is_human: bool, as_json: bool) -> int:
-    """B-T06, S4-54."""
+    """The quorum as its leader sees it (B-T06, S4-54)."""
     _check_describe(is_status=is_status, is_replication=is_replication, is_human=is_human)
     with connect_by(options) as client:
         cluster_id = client.run(admin_cluster.describe_cluster).cluster_id if is_status else ""
@@ -78,7 +78,7 @@ def _check_describe(*, is_status: bool, is_replication: bool, is_human: bool) ->
 @json_option
 @click.pass_obj
 def add_controller(options: dict[str, Any], is_dry_run: bool, as_json: bool) -> int:
-    """B-T07."""
+    """The controller of a properties file becomes a voter (B-T07)."""
     if options["command_config"] is None:
         raise OperatorError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -114,7 +114,7 @@ def add_controller(options: dict[str, Any], is_dry_run: bool, as_json: bool) -> 
 def remove_controller(
     options: dict[str, Any], controller_id: int, directory: str, is_dry_run: bool, as_json: bool
 ) -> int:
-    """B-T07."""
+    """A voter becomes an observer (B-T07)."""
     if controller_id < 0:
         raise OperatorError(f"Invalid negative --controller-id: {controller_id}")
     try:

@@ -47,7 +47,7 @@ _config_option = click.option(
 
 @command.command(name="random-uuid", help="Print a random id, for a cluster or a directory.")
 def random_uuid() -> None:
-    """S1-04."""
+    """A new random id (S1-04)."""
     print(random_cluster_id(RANDOM))
 
 
@@ -56,14 +56,14 @@ def random_uuid() -> None:
 )
 @click.option("-r", "--release-version", "release", metavar="RELEASE", help="Such as 4.3 or 4.3-IV0.")
 def mapping(release: str | None) -> None:
-    """B-T04."""
+    """The feature levels of a release (B-T04)."""
     print("\n".join(version_mapping(release)))
 
 
 @command.command(name="feature-dependencies", help="Print what feature levels need.")
 @click.option("-f", "--feature", "features", multiple=True, required=True, metavar="FEATURE=LEVEL")
 def dependencies(features: tuple[str, ...]) -> None:
-    """B-T04."""
+    """What feature levels need of one another (B-T04)."""
     print("\n".join(feature_dependencies(dict(parse_feature(one) for one in features))))
 
 
@@ -71,7 +71,7 @@ def dependencies(features: tuple[str, ...]) -> None:
 @_config_option
 @json_option
 def info(config_file: str, as_json: bool) -> int:
-    """B-T02: exit code 1 when there are problems."""
+    """Exit code 1 when there are problems (B-T02)."""
     from headrace.storage.os_files import OsFiles
 
     report = inspect_directories(load(config_file), OsFiles())
@@ -103,7 +103,7 @@ def info(config_file: str, as_json: bool) -> int:
     "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRECTORY,...", help="Found a dynamic quorum with these."
 )
 def format_command(config_file: str, scram: tuple[str, ...], **options: object) -> None:
-    """B-T03."""
+    """New directories, as kafka-storage makes them (B-T03)."""
     from headrace.storage.os_files import OsFiles
 
     config = load(config_file)
@@ -163,7 +163,7 @@ def _order(given: FormatArguments, scram: tuple[str, ...]) -> FormatOrder:
 
 
 def parse_cluster_id(text: str) -> str:
-    """S1-04: dashed hex becomes base64; other texts stay as they are. Raises OperatorError: empty, or no plain word."""
+    """Dashed hex becomes base64; other texts stay as they are (S1-04). Raises OperatorError: empty, or no plain word."""
     if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         return str(Uuid.parse(text))
     if not re.fullmatch(r"[\x21-\x7e]{1,100}", text):

@@ -34,7 +34,7 @@ def _require(claim: bool, otherwise: str) -> None:  # noqa: FBT001 - the claim r
 
 
 def _check_roles(config: NodeConfig) -> None:
-    """S1-05, S1-27: every node has roles; each known, each once (the key's own check)."""
+    """Every node has roles; each known, each once (the key's own check) (S1-05, S1-27)."""
     _require(
         bool(config.process_roles),
         "process.roles must name broker, controller or both; nodes without roles are not supported",
@@ -87,7 +87,7 @@ def _check_log_dirs(config: NodeConfig) -> None:
 
 
 def _check_quorum(config: NodeConfig) -> None:
-    """S1-09: static voters or bootstrap servers; a controller is of the voters, a broker alone is not."""
+    """Static voters or bootstrap servers; a controller is of the voters, a broker alone is not (S1-09)."""
     voters = {voter.node_id for voter in config.controller_quorum_voters}
     shown = "{" + ", ".join(map(str, sorted(voters))) + "}"
     _require(
@@ -122,7 +122,7 @@ QUORUM_FETCH_MAX_WAIT_MS = 500
 
 
 def _check_quorum_times(config: NodeConfig) -> None:
-    """S4-10: a quorum that waits 0 ms for something never stops asking; Kafka takes such a value."""
+    """A quorum that waits 0 ms for something never stops asking; Kafka takes such a value (S4-10)."""
     for name in _QUORUM_TIMES:
         value = _number(config, name)
         _require(
@@ -149,7 +149,7 @@ def _check_listeners(config: NodeConfig) -> None:
 
 
 def _check_controller_listeners(config: NodeConfig) -> None:
-    """S1-06, S1-08."""
+    """Listeners fit the roles, and those of controllers have names (S1-06, S1-08)."""
     names, bound = config.controller_listener_names, {one.name for one in config.listeners}
     if not config.is_controller:
         _require(
@@ -225,7 +225,7 @@ def _check_security(config: NodeConfig) -> None:
 
 
 def _check_heartbeats(config: NodeConfig) -> None:
-    """S0-20: the broker must be the one that waits longer."""
+    """The broker must be the one that waits longer (S0-20)."""
     session = config.broker_session_timeout_ms
     fencing = _number(config, "broker.heartbeat.timeout.ms")
     _require(

@@ -199,12 +199,12 @@ class Active:
         into += records
 
     def note_write(self, now_ms: int) -> None:
-        """B-C16, S4-56: a NoOp is due when nothing was written for `metadata.max.idle.interval.ms` (0 = never)."""
+        """A NoOp is due when nothing was written for `metadata.max.idle.interval.ms` (0 = never) (B-C16, S4-56)."""
         interval = self._around.config.metadata_max_idle_interval_ms
         self.no_op_at_ms = now_ms + interval if interval > 0 else None
 
     def _batches(self, records: Sequence[VersionedRecord]) -> list[tuple[bytes, ...]]:
-        """B-C22. Raises EncodeError; PeerError(POLICY_VIOLATION): one record alone is too large."""
+        """Raises EncodeError; PeerError(POLICY_VIOLATION): one record alone is too large (B-C22)."""
         limit = self._around.config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
         parts = list(batches([each.encode() for each in records], max_bytes=limit))
         if any(len(part) == 1 and len(part[0]) > limit for part in parts):
@@ -253,7 +253,7 @@ class Active:
 
 
 def _is_unclean(each: VersionedRecord, before: MetadataImage, after: MetadataImage) -> bool:
-    """C11: unclean elections are counted, also those of a partition that has not recovered from the last one."""
+    """Unclean elections are counted, also those of a partition that has not recovered from the last one (C11)."""
     record = each.record
     if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
         return False

@@ -109,7 +109,7 @@ def _failed(asked: RequestPartitionData, error: ErrorCode) -> ResponsePartitionD
 def alter_error(
     situation: Situation, broker_id: int, partition: PartitionRegistration | None, asked: RequestPartitionData
 ) -> ErrorCode:
-    """C9: why the change is refused. Epochs ahead of ours mean that this controller is no longer the active one."""
+    """Why the change is refused (C9). Epochs ahead of ours mean that this controller is no longer the active one."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     error = epoch_error(broker_id, partition, asked)

@@ -38,7 +38,7 @@ class HeartbeatDecision:
 def decide_heartbeat(
     situation: Situation, request: BrokerHeartbeatRequest, heartbeats: Heartbeats
 ) -> HeartbeatDecision:
-    """B-K05. Raises PeerError(STALE_BROKER_EPOCH) for an unknown id or epoch (S1-61).
+    """Raises PeerError(STALE_BROKER_EPOCH) for an unknown id or epoch (S1-61; B-K05).
 
     The session is what the image says; of a broker that is just being fenced slice by slice it says so already.
     """
@@ -83,14 +83,14 @@ def as_committed(
 
 
 def has_read_its_registration(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
-    """C16: the broker has read the record of its own registration."""
+    """The broker has read the record of its own registration (C16)."""
     return request.current_metadata_offset >= broker.broker_epoch
 
 
 def _first_records(
     broker: BrokerRegistration, state: BrokerControlState, current: BrokerControlState
 ) -> tuple[VersionedRecord, ...]:
-    """B-C25: the unfence comes before what it makes possible."""
+    """The unfence comes before what it makes possible (B-C25)."""
     if state is BrokerControlState.UNFENCED and state is not current:
         return (_fencing(broker, UNFENCE),)
     return ()
@@ -114,7 +114,7 @@ def _fencing(broker: BrokerRegistration, fenced: int) -> VersionedRecord:
 
 
 def fence_moves(situation: Situation, broker: BrokerRegistration) -> Moves:
-    """B-C24: out of every ISR (the last member stays), new leaders or none, then the fence itself."""
+    """Out of every ISR (the last member stays), new leaders or none, then the fence itself (B-C24)."""
     return Moves(
         places=situation.index.partitions_with(broker.broker_id),
         remove=broker.broker_id,
@@ -129,12 +129,12 @@ def _end_of_fencing(broker: BrokerRegistration, later: Situation) -> tuple[list[
 
 
 def unfence_moves(situation: Situation, broker: BrokerRegistration) -> Moves:
-    """B-C25: the broker leads what nobody leads and it may."""
+    """The broker leads what nobody leads and it may (B-C25)."""
     return Moves(places=situation.index.without_leader(), add=broker.broker_id, broker_epoch=broker.broker_epoch)
 
 
 def controlled_shutdown_moves(situation: Situation, broker: BrokerRegistration, heartbeats: Heartbeats) -> Moves:
-    """S1-57, S2-23, KIP-841: it leaves every ISR that has another member, in few batches; no new replicas or leaderships come to it."""
+    """It leaves every ISR that has another member, in few batches; no new replicas or leaderships come to it (S1-57, S2-23, KIP-841)."""
 
     def stopping(_later: Situation) -> tuple[list[VersionedRecord], None]:
         if broker.in_controlled_shutdown:
@@ -156,7 +156,7 @@ def controlled_shutdown_moves(situation: Situation, broker: BrokerRegistration, 
 def _lost_directories(
     situation: Situation, broker: BrokerRegistration, request: BrokerHeartbeatRequest
 ) -> Iterator[Moves]:
-    """B-K08: the replicas in directories that went offline lose their ISR places."""
+    """The replicas in directories that went offline lose their ISR places (B-K08)."""
     lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]
     if not lost or not has_directory_assignment(situation.metadata_version):
         return

@@ -73,7 +73,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         return Decision(records=(draft,), response=response)
 
     def register(later: Situation) -> tuple[list[VersionedRecord], Message]:
-        """C8: a registration's epoch is the offset of its record."""
+        """A registration's epoch is the offset of its record (C8)."""
         final = replace(registration, broker_epoch=later.next_offset)
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)
@@ -149,7 +149,7 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def _checked_features(situation: Situation, request: BrokerRegistrationRequest) -> dict[str, FeatureRange]:
-    """S1-48: every finalized level must lie in the broker's range; a feature it does not name it has at 0 only."""
+    """Every finalized level must lie in the broker's range; a feature it does not name it has at 0 only (S1-48)."""
     features = {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in features:
         raise PeerError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")

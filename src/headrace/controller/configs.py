@@ -92,7 +92,7 @@ def new_topic_config_records(situation: Situation, topic: str, configs: Mapping[
 
 
 def refused_duplicates(asked: Sequence[tuple[int, str, Sequence[str]]]) -> dict[ConfigResource, PeerError]:
-    """B24: resources that are named twice, or that name a setting twice; none of these is done."""
+    """Resources that are named twice, or that name a setting twice; none of these is done (B24)."""
     refused: dict[ConfigResource, PeerError] = {}
     seen: set[ConfigResource] = set()
     for resource_type, resource_name, names in asked:
@@ -165,7 +165,7 @@ def _checked(
 
 
 def _check_lengths(changes: Mapping[str, str | None]) -> None:
-    """B70: a text of a record has at most 32,767 bytes, also one that grew by appending. Raises PeerError(INVALID_CONFIG)."""
+    """A text of a record has at most 32,767 bytes, also one that grew by appending (B70). Raises PeerError(INVALID_CONFIG)."""
     for name, value in changes.items():
         if len(name.encode()) > MAX_TEXT_BYTES or (value is not None and len(value.encode()) > MAX_TEXT_BYTES):
             raise PeerError(

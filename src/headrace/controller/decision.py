@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.wire.schema import Message
 
 MAX_RECORDS_A_DECISION: Final = 10_000
-"""B-C22: what one request may write; more is refused whole."""
+"""What one request may write; more is refused whole (B-C22)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Situation:
 
 
 def check_broker_epoch(situation: Situation, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-    """C8: the registration that a request speaks for. Raises PeerError(STALE_BROKER_EPOCH): unknown id or older epoch."""
+    """The registration that a request speaks for (C8). Raises PeerError(STALE_BROKER_EPOCH): unknown id or older epoch."""
     broker = situation.image.cluster.brokers.get(broker_id)
     if broker is None:
         raise PeerError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -142,12 +142,12 @@ def batches(records: Sequence[bytes], *, max_bytes: int) -> Iterator[tuple[bytes
 
 
 def check_size(records: int) -> None:
-    """B-C22. Raises PeerError(POLICY_VIOLATION): the operation would write too many records at once."""
+    """Raises PeerError(POLICY_VIOLATION): the operation would write too many records at once (B-C22)."""
     if records > MAX_RECORDS_A_DECISION:
         raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def check_partitions(count: int) -> None:
-    """B-C22, B25: before any of them is made. Raises PeerError(POLICY_VIOLATION)."""
+    """Before any of them is made (B-C22, B25). Raises PeerError(POLICY_VIOLATION)."""
     if count > MAX_RECORDS_A_DECISION:
         raise PeerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")

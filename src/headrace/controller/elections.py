@@ -149,7 +149,7 @@ def _preferred(situation: Situation, places: Iterable[TopicIdPartition]) -> Iter
 
 
 def unclean_moves(situation: Situation) -> Moves:
-    """B-C26: partitions without a leader get one: an in-sync replica that a failover kept from being elected, or one that is not in
-    sync where the topic allows it (C11, CL2).
+    """Partitions without a leader get one: an in-sync replica that a failover kept from being elected, or one that is not in
+    sync where the topic allows it (C11, CL2) (B-C26).
     """
     return Moves(places=situation.index.without_leader())

@@ -112,7 +112,7 @@ def _invalid(name: str, level: int, reason: str) -> PeerError:
 
 
 def _not_supported(situation: Situation, name: str, level: int) -> str | None:
-    """B-U02: why this node, a broker or a controller cannot work with the level; None when all can."""
+    """Why this node, a broker or a controller cannot work with the level; None when all can (B-U02)."""
     local = SUPPORTED_FEATURES.get(name, _OFF)
     reason = _outside(f"Local controller {situation.config.node_id}", local, level)
     cluster = situation.image.cluster
@@ -147,7 +147,7 @@ def _outside(who: str, supported: FeatureRange, level: int) -> str | None:
 
 
 def _check_metadata_version(current: int, level: int, *, is_unsafe: bool) -> None:
-    """B-U02: down only when nothing could be lost. Raises PeerError(INVALID_UPDATE_VERSION)."""
+    """Down only when nothing could be lost (B-U02). Raises PeerError(INVALID_UPDATE_VERSION)."""
     if level < current and any(level < each <= current for each in CHANGES_METADATA):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."

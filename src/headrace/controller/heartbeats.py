@@ -141,17 +141,17 @@ class Heartbeats:
         return BrokerControlState.UNFENCED
 
     def lowest_active_offset(self) -> int | None:
-        """S2-18: what every active broker has read at least; None when none is active."""
+        """What every active broker has read at least; None when none is active (S2-18)."""
         active = [each.metadata_offset for each in self._unfenced.values() if each.controlled_shutdown_offset < 0]
         return min(active, default=None)
 
     def others_have_caught_up(self, broker_id: int) -> bool:
-        """S2-20: every active broker has read past the records that moved this broker's leaderships."""
+        """Every active broker has read past the records that moved this broker's leaderships (S2-20)."""
         lowest = self.lowest_active_offset()
         return lowest is None or self._sessions[broker_id].controlled_shutdown_offset <= lowest
 
     def has_valid_session(self, broker_id: int, now_ms: int) -> bool:
-        """S1-29: unfenced and heard from within the session timeout."""
+        """Unfenced and heard from within the session timeout (S1-29)."""
         session = self._unfenced.get(broker_id)
         return session is not None and now_ms <= self._deadline(session)
 

@@ -159,7 +159,7 @@ class ControllerMachine:
                 assert_never(event)
 
     def _note_stall(self, now_ms: int) -> None:
-        """S2-30, C14: while this process stood still, heartbeats may have waited unread; the time does not count."""
+        """While this process stood still, heartbeats may have waited unread; the time does not count (S2-30, C14)."""
         active = self._active
         if active is None:
             return
@@ -171,7 +171,7 @@ class ControllerMachine:
     # Activation
 
     def _activate(self, event: LeadershipGained) -> list[ControllerEffect]:
-        """B-C21: sessions begin anew, an open transaction is aborted, an empty log gets the bootstrap records."""
+        """Sessions begin anew, an open transaction is aborted, an empty log gets the bootstrap records (B-C21)."""
         assert self._active is None, "leadership was gained twice"
         derived = self._derived
         if derived is None or derived.image is not event.image:
@@ -204,7 +204,7 @@ class ControllerMachine:
         return effects
 
     def _fresh_sessions(self, event: LeadershipGained) -> Heartbeats:
-        """S2-25, C14: every broker that is unfenced gets a full session, whatever it did before."""
+        """Every broker that is unfenced gets a full session, whatever it did before (S2-25, C14)."""
         heartbeats = Heartbeats(session_timeout_ms=self._config.broker_session_timeout_ms)
         for broker_id in sorted(event.image.cluster.brokers):
             broker = event.image.cluster.brokers[broker_id]
@@ -222,7 +222,7 @@ class ControllerMachine:
         return records
 
     def _deactivate(self, committed: MetadataImage | None) -> list[ControllerEffect]:
-        """B-C23, S2-32: everything that was not committed is forgotten; who waited is told to find the new controller.
+        """Everything that was not committed is forgotten; who waited is told to find the new controller (B-C23, S2-32).
 
         Without the committed image (a fault of ours) the indexes are made anew when they are needed.
         """
@@ -289,7 +289,7 @@ class ControllerMachine:
     def _answer_when_committed(
         self, active: Active, asked: Asked, response: Message, now_ms: int
     ) -> list[ControllerEffect]:
-        """C3: the answer leaves when everything decided so far is committed; at once when it is."""
+        """The answer leaves when everything decided so far is committed; at once when it is (C3)."""
         after = active.next_offset
         if after <= active.committed:
             return [self._answer(asked, response, now_ms, active.image)]
@@ -303,14 +303,14 @@ class ControllerMachine:
         return Answer(token=asked.token, response=response)
 
     def _is_too_late(self, event: RequestArrived) -> bool:
-        """B-C27; a heartbeat must not wait longer than half its interval (S2-30)."""
+        """A heartbeat must not wait longer than half its interval (S2-30; B-C27)."""
         if event.now_ms >= event.deadline_ms or getattr(event.request, "timeout_ms", 1) <= 0:
             return True
         is_heartbeat = isinstance(event.request, BrokerHeartbeatRequest) and event.received_ms >= 0
         return is_heartbeat and event.now_ms - event.received_ms > self._config.broker_heartbeat_interval_ms // 2
 
     def _too_late(self, event: RequestArrived) -> list[ControllerEffect]:
-        """B-C27: no effect. A heartbeat that waited too long still shows that its broker lives (S2-30)."""
+        """No effect (B-C27). A heartbeat that waited too long still shows that its broker lives (S2-30)."""
         active = self._active
         request = event.request
         self.statistics.timed_out += 1
@@ -336,7 +336,7 @@ class ControllerMachine:
     # The level of the quorum itself
 
     def _ask_raft(self, active: Active, event: RequestArrived, level: int) -> list[ControllerEffect]:
-        """B-U03, KIP-853: raft writes kraft.version and the voters; the other features follow when it has taken it."""
+        """Raft writes kraft.version and the voters; the other features follow when it has taken it (B-U03, KIP-853)."""
         active.raft_asked[event.token] = event
         request: UpdateFeaturesRequest = event.request
         order = RequestKRaftVersion(
@@ -457,7 +457,7 @@ class ControllerMachine:
         return event_names.WRITE_NO_OP, []
 
     def _fence_expired(self, active: Active, now_ms: int) -> list[ControllerEffect]:
-        """C14: brokers that were silent for a session; one decision each, so that the next sees what the one did."""
+        """Brokers that were silent for a session; one decision each, so that the next sees what the one did (C14)."""
         effects: list[ControllerEffect] = []
         for broker_id in active.heartbeats.expired(now_ms):
             broker = active.image.cluster.brokers.get(broker_id)

@@ -209,7 +209,7 @@ def default_directory(cluster: ClusterImage, broker_id: int) -> Uuid:
 
 
 def is_unclean_leader(leader: int, before: PartitionRegistration, after: PartitionRegistration) -> bool:
-    """C11: whether records may be lost because it leads: it was neither in sync nor an eligible leader replica (KIP-966), and the change marks it."""
+    """Whether records may be lost because it leads: it was neither in sync nor an eligible leader replica (KIP-966), and the change marks it (C11)."""
     return after.leader_recovery_state == LEADER_RECOVERING and leader not in (
         before.leader,
         *before.isr,

@@ -185,7 +185,7 @@ def usable_brokers(situation: Situation) -> Iterator[UsableBroker]:
 
 
 def _assigned_partitions(situation: Situation, topic: CreatableTopic, *, room: int) -> list[PartitionRegistration]:
-    """B72: the assignment as given."""
+    """The assignment as given (B72)."""
     if topic.replication_factor != -1:
         raise PeerError(
             ErrorCode.INVALID_REQUEST,
@@ -231,7 +231,7 @@ def assigned_partition(
 
 
 def check_assignment(cluster: ClusterImage, replicas: Sequence[int], *, factor: int | None) -> None:
-    """B72. Raises PeerError(INVALID_REPLICA_ASSIGNMENT)."""
+    """Raises PeerError(INVALID_REPLICA_ASSIGNMENT) (B72)."""
     if not replicas:
         raise PeerError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."

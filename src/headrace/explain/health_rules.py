@@ -184,7 +184,7 @@ def _is_disk_trouble(text: str) -> bool:
 
 
 def slow_fsync(facts: Facts) -> Iterator[Cause]:
-    """B-R14: what is not on disk counts for nothing, so a slow sync holds back every commit or every vote."""
+    """What is not on disk counts for nothing, so a slow sync holds back every commit or every vote (B-R14)."""
     for view in facts.views.values():
         if view.node_id not in facts.voter_ids:
             continue

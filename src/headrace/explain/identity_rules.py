@@ -13,7 +13,7 @@ from headrace.wire.messages.describe_quorum import NodeView
 
 
 def wrong_cluster_id(facts: Facts) -> Iterator[Cause]:
-    """S1-28: nodes of two clusters refuse one another (INCONSISTENT_CLUSTER_ID)."""
+    """Nodes of two clusters refuse one another (INCONSISTENT_CLUSTER_ID) (S1-28)."""
     ids = Counter(view.cluster_id for view in facts.views.values())
     if len(ids) < 2:
         return

@@ -156,7 +156,7 @@ class MetadataLoader:
         return delta
 
     def _check_levels(self, delta: MetadataDelta) -> None:
-        """B-U03: a cluster at a level that this version does not know is not to be guessed at. Raises MetadataFault."""
+        """A cluster at a level that this version does not know is not to be guessed at (B-U03). Raises MetadataFault."""
         reason = None
         if delta.changed_features and not self._is_any_level_read:
             reason = unsupported_level(delta.image.features.levels)

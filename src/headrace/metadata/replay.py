@@ -267,7 +267,7 @@ def _with_topic(image: MetadataImage, topic: TopicImage) -> MetadataImage:
 
 
 def _new_partition(record: PartitionRecord) -> PartitionRegistration:
-    """B-C04; a record without directories is of before KIP-858."""
+    """A record without directories is of before KIP-858 (B-C04)."""
     replicas = shared(record.replicas)
     return PartitionRegistration(
         replicas=replicas,
@@ -285,7 +285,7 @@ def _new_partition(record: PartitionRecord) -> PartitionRegistration:
 
 
 def merge(before: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
-    """B-C06: an absent field is unchanged; the partition epoch rises always, the leader epoch when a leader is named."""
+    """An absent field is unchanged; the partition epoch rises always, the leader epoch when a leader is named (B-C06)."""
     replicas, directories = before.replicas, before.directories
     isr, leader, leader_epoch = before.isr, before.leader, before.leader_epoch
     if record.replicas is not None:
@@ -318,7 +318,7 @@ def merge(before: PartitionRegistration, record: PartitionChangeRecord) -> Parti
 
 
 def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> MetadataImage:
-    """B-C08: the topic, all its partitions and its settings."""
+    """The topic, all its partitions and its settings (B-C08)."""
     topic = image.topics.by_id.get(record.topic_id)
     if topic is None:
         raise ReplayError(f"cannot remove the unknown topic id {record.topic_id}")

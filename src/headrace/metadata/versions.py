@@ -66,7 +66,7 @@ def metadata_version_name(level: int) -> str:
 
 
 def unsupported_level(levels: Mapping[str, int]) -> str | None:
-    """B-U03: what a finalized feature needs that this version of Headrace does not have, and how to lower it; None if nothing."""
+    """What a finalized feature needs that this version of Headrace does not have, and how to lower it; None if nothing (B-U03)."""
     for name in sorted(levels):
         low, high = SUPPORTED_FEATURES.get(name, FeatureRange(0, 0))
         if not low <= levels[name] <= high and name != KRAFT_VERSION:

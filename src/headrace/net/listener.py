@@ -168,7 +168,7 @@ class Listener:
         return self._make_handler(connection, self._next_id)
 
     def _memory_exhausted(self) -> None:
-        """M1: nobody reads on without asking."""
+        """Nobody reads on without asking (M1)."""
         for connection in list(self.connections):
             connection.read_again()
 

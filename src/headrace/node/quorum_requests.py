@@ -71,7 +71,7 @@ class QuorumRequests:
         self._outbound.send(effect.to, purpose, effect.request, timeout_ms=effect.timeout_ms, then=came_back)
 
     def _holds_all_committed(self, outcome: Outcome) -> bool:
-        """S4-57: a fetch counts when its answer is good and nothing that it calls committed is missing here."""
+        """A fetch counts when its answer is good and nothing that it calls committed is missing here (S4-57)."""
         if not isinstance(outcome, FetchResponse) or outcome.error_code:
             return False
         partitions = [partition for topic in outcome.responses for partition in topic.partitions]

@@ -55,17 +55,17 @@ def gives_way(own_end: OffsetAndEpoch, own_id: int, other_end: OffsetAndEpoch, o
 
 
 def election_timeout(timeout_ms: int, rng: Rng) -> int:
-    """S1-18, B-R18: a random wait in [timeout, 2 x timeout)."""
+    """A random wait in [timeout, 2 x timeout) (S1-18, B-R18)."""
     return timeout_ms + rng.randrange(0, max(timeout_ms, 1))
 
 
 def election_backoff(retries: int, *, max_ms: int, base_ms: int = 100, rng: Rng) -> int:
-    """S1-19: binary exponential with chance, at most `max_ms`. `retries` counts from 1."""
+    """Binary exponential with chance, at most `max_ms` (S1-19). `retries` counts from 1."""
     return min(base_ms * rng.randrange(0, 2 << min(20, retries - 1)), max_ms)
 
 
 def successor_backoff(position: int, count: int, *, max_ms: int, base_ms: int = 100) -> int:
-    """B-R08: how long the voter at `position` of `count` successors waits; the first not at all, one not listed the longest."""
+    """How long the voter at `position` of `count` successors waits; the first not at all, one not listed the longest (B-R08)."""
     if position == 0:
         return 0
     if position >= count:
@@ -81,7 +81,7 @@ def starting_role(
     log_epoch: int,
     leader_end_points: Collection[VoterEndPoint],
 ) -> Role:
-    """S4-27: what the stored state makes of a node that starts; deadlines are set when it runs.
+    """What the stored state makes of a node that starts; deadlines are set when it runs (S4-27).
 
     An epoch that the log knows to be over is over; who led is Resigned, who voted for itself is Candidate, who knows where a leader is
     follows it, and everybody else is unattached with the vote it gave.

@@ -115,7 +115,7 @@ class Following:
     # Whom to ask when the leader is not known, or does not answer
 
     def _find_leader(self) -> None:
-        """S4-20, S4-29..S4-34: ask a node that may know, one at a time, at random; again after the backoff."""
+        """Ask a node that may know, one at a time, at random; again after the backoff (S4-20, S4-29..S4-34)."""
         core = self._core
         if must_flush_first(core):
             core.flush()
@@ -195,7 +195,7 @@ class Following:
             core.become(replace(core.role, has_fetched=True))
 
     def _append(self, records: bytes | memoryview) -> bool:
-        """R20: write the leader's batches byte for byte; False when the first one does not fit and nothing was written."""
+        """Write the leader's batches byte for byte; False when the first one does not fit and nothing was written (R20)."""
         core = self._core
         data = memoryview(records)
         before = core.log.log_end_offset
@@ -209,7 +209,7 @@ class Following:
         return True
 
     def _take_high_watermark(self, leaders: int) -> None:
-        """B-R12: what the leader has committed, as far as it is here; never back (R10)."""
+        """What the leader has committed, as far as it is here; never back (R10; B-R12)."""
         core = self._core
         to = min(leaders, core.log.log_end_offset)
         if to > core.log.high_watermark:
@@ -217,7 +217,7 @@ class Following:
             core.emit(HighWatermarkAdvanced(to=to))
 
     def _truncate(self, leaders: OffsetAndEpoch) -> None:
-        """B-R11: cut to where both logs agree, and fetch again; what the leader committed is not taken from this answer (K14)."""
+        """Cut to where both logs agree, and fetch again; what the leader committed is not taken from this answer (K14; B-R11)."""
         core = self._core
         core.cut(truncation_offset(core.log, leaders))
 
@@ -246,7 +246,7 @@ class Following:
     # What leaders tell
 
     def epoch_begun(self, event: RaftRequestArrived, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-        """B-R07: somebody says that it leads."""
+        """Somebody says that it leads (B-R07)."""
         core = self._core
         error = serving.check_single_partition(core.config.cluster_id, request.cluster_id, request.topics)
         if error is not ErrorCode.NONE:
@@ -263,7 +263,7 @@ class Following:
         return serving.begin_epoch_answer(error, core.hint(event.listener), version=event.api_version)
 
     def epoch_ended(self, event: RaftRequestArrived, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
-        """B-R08: the leader resigned; its first successor asks for votes at once, the others later and later."""
+        """The leader resigned; its first successor asks for votes at once, the others later and later (B-R08)."""
         core = self._core
         error = serving.check_single_partition(core.config.cluster_id, request.cluster_id, request.topics)
         if error is not ErrorCode.NONE:
@@ -314,7 +314,7 @@ class Following:
 
 
 def is_answer_current(flight: Flight, role: Role) -> bool:
-    """R20, K12: an answer counts only in the epoch it was asked in, from the leader it was asked of."""
+    """An answer counts only in the epoch it was asked in, from the leader it was asked of (R20, K12)."""
     return (
         isinstance(role, Follower)
         and flight.purpose is Purpose.FETCH
@@ -324,7 +324,7 @@ def is_answer_current(flight: Flight, role: Role) -> bool:
 
 
 def must_flush_first(core: RaftCore) -> bool:
-    """R12, K2, K7: a controller, voter or not, asks for more only when all it has is on disk."""
+    """A controller, voter or not, asks for more only when all it has is on disk (R12, K2, K7)."""
     return core.config.is_controller and not core.is_log_synced
 
 
@@ -334,7 +334,7 @@ def fetch_position(core: RaftCore) -> OffsetAndEpoch:
 
 
 def truncation_offset(log: PartitionLogPort, leaders: OffsetAndEpoch) -> int:
-    """B-R11: the end of what both logs may hold alike, given where the leader says that its epoch at or below ours ended.
+    """The end of what both logs may hold alike, given where the leader says that its epoch at or below ours ended (B-R11).
 
     From `leaders.offset` on the leader has later epochs, and behind the end of our own epochs up to that one we have others.
     """

@@ -12,7 +12,7 @@ class RaftInvariantBroken(AssertionError):
 
 
 def check_may_cut(to: int, *, high_watermark: int, snapshot_end: int, is_leader: bool) -> None:
-    """R5, R11: a log may be cut to `to` (exclusive end). Raises RaftInvariantBroken."""
+    """A log may be cut to `to` (exclusive end) (R5, R11). Raises RaftInvariantBroken."""
     if is_leader:
         raise RaftInvariantBroken(f"a leader never truncates its log, here to {to} (R5)")
     if to < high_watermark:
@@ -22,6 +22,6 @@ def check_may_cut(to: int, *, high_watermark: int, snapshot_end: int, is_leader:
 
 
 def check_may_load(*, is_leader: bool) -> None:
-    """R16: a fetched snapshot replaces the log only of a node that does not lead. Raises RaftInvariantBroken."""
+    """A fetched snapshot replaces the log only of a node that does not lead (R16). Raises RaftInvariantBroken."""
     if is_leader:
         raise RaftInvariantBroken("a leader never loads a snapshot (R16)")

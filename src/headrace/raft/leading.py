@@ -87,7 +87,7 @@ class Leading:
         self.poll()
 
     def _voters_with_own_address(self) -> VoterSet:
-        """S4-15: a leader that listens elsewhere than the log says has nobody to tell but the log."""
+        """A leader that listens elsewhere than the log says has nobody to tell but the log (S4-15)."""
         core = self._core
         if core.voters.kraft_version == 0 or not core.is_voter or not core.config.end_points:
             return core.voters
@@ -162,7 +162,7 @@ class Leading:
             core.wake_at(deadline)
 
     def _tell_voters(self, role: Leader) -> None:
-        """B-R07: at once to each voter, and again to one that did not fetch for half the fetch timeout."""
+        """At once to each voter, and again to one that did not fetch for half the fetch timeout (B-R07)."""
         core = self._core
         period = max(1, core.config.fetch_timeout_ms // 2)
         for voter in core.others:
@@ -331,12 +331,12 @@ class Leading:
 
 
 def check_quorum_ms(fetch_timeout_ms: int) -> int:
-    """B-R16, K6: so long a leader goes on without a majority."""
+    """So long a leader goes on without a majority (B-R16, K6)."""
     return fetch_timeout_ms * 3 // 2
 
 
 def voter_ends(core: RaftCore, replicas: Replicas) -> list[int]:
-    """R9, K5: up to where each voter in force holds the log durably; this leader only if it is one of them (B-R14)."""
+    """Up to where each voter in force holds the log durably; this leader only if it is one of them (B-R14) (R9, K5)."""
     ends = [each.log_end_offset for each in replicas.voters.values()]
     if core.is_voter:
         ends.append(core.durable_end)

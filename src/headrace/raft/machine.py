@@ -322,7 +322,7 @@ class RaftNode:
                 self._start_waiting(role)
 
     def _fit_log_start(self) -> None:
-        """R15: a log that was cut begins where a snapshot ends. Which offset that was is not on disk, only whole segments are gone."""
+        """A log that was cut begins where a snapshot ends (R15). Which offset that was is not on disk, only whole segments are gone."""
         core = self._core
         start = core.log.log_start_offset
         if start == 0:
@@ -371,7 +371,7 @@ class RaftNode:
         self._leading.resign(election_deadline_ms=self._core.random_election_deadline())
 
     def _clean_log(self) -> None:
-        """B-S04: drop old snapshots, and the log below the oldest that stays, when the limits say so."""
+        """Drop old snapshots, and the log below the oldest that stays, when the limits say so (B-S04)."""
         core = self._core
         known = self._stored_snapshots
         self._stored_snapshots = {each: known.get(each) or self._look_at(each) for each in core.snapshots.ids()}

@@ -31,7 +31,7 @@ METADATA_TOPIC = "__cluster_metadata"
 def vote_request(
     config: RaftConfig, voter: Voter, *, epoch: int, log_end: OffsetAndEpoch, is_pre_vote: bool
 ) -> vote.VoteRequest:
-    """B-R04: for `voter`; with `is_pre_vote`, only a question (KIP-996)."""
+    """For `voter`; with `is_pre_vote`, only a question (KIP-996; B-R04)."""
     partition = vote.RequestPartitionData(
         partition_index=0,
         replica_epoch=epoch,
@@ -47,7 +47,7 @@ def vote_request(
 
 
 def begin_epoch_request(config: RaftConfig, voter: Voter, *, epoch: int) -> begin_quorum_epoch.BeginQuorumEpochRequest:
-    """B-R07: this node leads `epoch`, and is found there."""
+    """This node leads `epoch`, and is found there (B-R07)."""
     partition = begin_quorum_epoch.RequestPartitionData(
         partition_index=0, voter_directory_id=voter.directory_id, leader_id=config.node_id, leader_epoch=epoch
     )
@@ -65,7 +65,7 @@ def begin_epoch_request(config: RaftConfig, voter: Voter, *, epoch: int) -> begi
 def end_epoch_request(
     config: RaftConfig, *, epoch: int, successors: Sequence[tuple[int, Uuid]]
 ) -> end_quorum_epoch.EndQuorumEpochRequest:
-    """B-R08: this node led `epoch` and does not any more; `successors` the most caught-up first."""
+    """This node led `epoch` and does not any more; `successors` the most caught-up first (B-R08)."""
     partition = end_quorum_epoch.RequestPartitionData(
         partition_index=0,
         leader_id=config.node_id,
@@ -87,7 +87,7 @@ def end_epoch_request(
 
 
 def fetch_request(config: RaftConfig, *, epoch: int, at: OffsetAndEpoch, high_watermark: int) -> fetch.FetchRequest:
-    """B-R09: the log from `at.offset` on; our last record is of `at.epoch`. `high_watermark` -1 = none known yet (KIP-1166)."""
+    """The log from `at.offset` on; our last record is of `at.epoch` (B-R09). `high_watermark` -1 = none known yet (KIP-1166)."""
     partition = fetch.FetchPartition(
         partition=0,
         current_leader_epoch=epoch,
@@ -110,7 +110,7 @@ def fetch_request(config: RaftConfig, *, epoch: int, at: OffsetAndEpoch, high_wa
 def fetch_snapshot_request(
     config: RaftConfig, *, epoch: int, snapshot_id: OffsetAndEpoch, position: int
 ) -> fetch_snapshot.FetchSnapshotRequest:
-    """B-S06: bytes of the snapshot from `position` on."""
+    """Bytes of the snapshot from `position` on (B-S06)."""
     partition = fetch_snapshot.RequestPartitionSnapshot(
         partition=0,
         current_leader_epoch=epoch,
@@ -128,7 +128,7 @@ def fetch_snapshot_request(
 
 
 def update_voter_request(config: RaftConfig, *, epoch: int) -> update_raft_voter.UpdateRaftVoterRequest:
-    """B-R26: where this voter listens now, and which levels of kraft.version it can work with."""
+    """Where this voter listens now, and which levels of kraft.version it can work with (B-R26)."""
     return update_raft_voter.UpdateRaftVoterRequest(
         cluster_id=config.cluster_id,
         current_leader_epoch=epoch,

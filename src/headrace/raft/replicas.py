@@ -9,7 +9,7 @@ from headrace.raft.quorum import majority_of
 from headrace.raft.voters import VoterSet
 
 OBSERVER_SESSION_MS = 300_000
-"""S4-48: an observer that did not fetch for so long is forgotten."""
+"""An observer that did not fetch for so long is forgotten (S4-48)."""
 
 CAUGHT_UP_WITHIN_MS = 3_600_000
 """A replica may become voter when it was caught up once, and fetched within this time (KIP-853)."""
@@ -43,7 +43,7 @@ class ReplicaProgress:
         return is_news
 
     def is_caught_up(self, now_ms: int) -> bool:
-        """B-R24: whether it may become a voter."""
+        """Whether it may become a voter (B-R24)."""
         return self.last_caught_up_ms > 0 and self.last_fetch_ms > now_ms - CAUGHT_UP_WITHIN_MS
 
 
@@ -107,11 +107,11 @@ class Replicas:
         return [self._observers[key] for key in sorted(self._observers)]
 
     def successors(self) -> list[ReplicaProgress]:
-        """B-R08: the voters, the most caught-up first."""
+        """The voters, the most caught-up first (B-R08)."""
         return sorted(self.voters.values(), key=lambda each: (-each.log_end_offset, each.replica_id))
 
     def majority_contact_ms(self, *, voters: int, is_own_voter: bool) -> int | None:
-        """B-R16: since when at the latest a majority, this leader included if it is a voter, was in contact; None: it needs no other."""
+        """Since when at the latest a majority, this leader included if it is a voter, was in contact; None: it needs no other (B-R16)."""
         needed = majority_of(voters) - (1 if is_own_voter else 0)
         if needed <= 0:
             return None

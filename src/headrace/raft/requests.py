@@ -89,7 +89,7 @@ class RequestDesk:
     # Fetch
 
     def fetch(self, event: RaftRequestArrived, request: FetchRequest) -> FetchResponse | None:
-        """B-R09, B-R10. None: it waits."""
+        """None: it waits (B-R09, B-R10)."""
         core = self._core
         error = self._request_error(request, event.api_version)
         if error is not ErrorCode.NONE:
@@ -155,7 +155,7 @@ class RequestDesk:
         )
 
     def _note_progress(self, asked: FetchPartition, replica_id: int) -> None:
-        """B-R19: who fetches with an id holds what is below; a tool (-1) leaves no state."""
+        """Who fetches with an id holds what is below; a tool (-1) leaves no state (B-R19)."""
         core = self._core
         if replica_id >= 0 and replica_id != core.config.node_id:
             core.outbox.heard_from(replica_id)
@@ -164,7 +164,7 @@ class RequestDesk:
     # Snapshots
 
     def fetch_snapshot(self, event: RaftRequestArrived, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-        """B-S06, B-S07."""
+        """A piece of a snapshot, or why there is none (B-S06, B-S07)."""
         core = self._core
         if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
             return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -197,7 +197,7 @@ class RequestDesk:
     # The quorum
 
     def describe_quorum(self, event: RaftRequestArrived, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        """S4-41..S4-53: only the leader knows."""
+        """Only the leader knows (S4-41..S4-53)."""
         core = self._core
         names = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
         if names != [(METADATA_TOPIC, 0)]:

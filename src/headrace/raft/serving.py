@@ -37,7 +37,7 @@ class LeaderHint:
 
 
 def check_single_partition(own_cluster_id: str, cluster_id: str | None, topics: Sequence[Any]) -> ErrorCode:
-    """S1-28, B-R21, B-R06: the request may leave the cluster id out but not name another, and must mean the metadata log alone."""
+    """The request may leave the cluster id out but not name another, and must mean the metadata log alone (S1-28, B-R21, B-R06)."""
     if cluster_id is not None and cluster_id != own_cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if len(topics) != 1 or len(topics[0].partitions) != 1:
@@ -48,14 +48,14 @@ def check_single_partition(own_cluster_id: str, cluster_id: str | None, topics: 
 
 
 def own_key_error(config: RaftConfig, voter_id: int, directory_id: Uuid) -> ErrorCode:
-    """R21: whether the request is meant for another replica than this one (KIP-853); -1 and the zero id mean anybody."""
+    """Whether the request is meant for another replica than this one (KIP-853); -1 and the zero id mean anybody (R21)."""
     is_other_id = voter_id not in (-1, config.node_id)
     is_other_directory = directory_id not in (ZERO_UUID, config.directory_id)
     return ErrorCode.INVALID_VOTER_KEY if is_other_id or is_other_directory else ErrorCode.NONE
 
 
 def leader_error(role: Role, epoch: int, *, is_shutting_down: bool) -> ErrorCode:
-    """B-R10: why this node cannot serve one who knows `epoch`."""
+    """Why this node cannot serve one who knows `epoch` (B-R10)."""
     if epoch < role.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > role.epoch:
@@ -198,7 +198,7 @@ def fetch_snapshot_answer(
 
 
 def no_such_snapshot_partition(topic: str, partition: int) -> fetch_snapshot.FetchSnapshotResponse:
-    """B-S07: there are no snapshots of the partition that was asked for; the answer names it."""
+    """There are no snapshots of the partition that was asked for; the answer names it (B-S07)."""
     refused = fetch_snapshot.ResponsePartitionSnapshot(
         index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unaligned_records=b""
     )

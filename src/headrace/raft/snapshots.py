@@ -156,7 +156,7 @@ def read_snapshot(data: bytes | memoryview, *, name: str, directory: str = "") -
 
 
 def is_snapshot_due(*, bytes_since: int, max_bytes: int, ms_since: int, max_ms: int, has_new_records: bool) -> bool:
-    """B-S01: enough bytes since the last one, or enough time with new records in it (0 = never by time)."""
+    """Enough bytes since the last one, or enough time with new records in it (0 = never by time) (B-S01)."""
     return has_new_records and (bytes_since >= max_bytes or (max_ms > 0 and ms_since >= max_ms))
 
 
@@ -172,7 +172,7 @@ class StoredSnapshot:
 def log_start_after_cleaning(
     snapshots: Sequence[StoredSnapshot], *, log_size: int, max_bytes: int, max_ms: int
 ) -> int | None:
-    """B-S04: up to where the log may be cut, always the end of a snapshot that stays; None when nothing need go.
+    """Up to where the log may be cut, always the end of a snapshot that stays; None when nothing need go (B-S04).
 
     From the oldest snapshot on, one goes while the next one is there to replace it, and log and snapshots together exceed `max_bytes`
     or it is older than `max_ms` (-1 = no limit). Limits are soft: what the newest snapshot does not cover stays.

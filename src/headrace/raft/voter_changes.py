@@ -69,7 +69,7 @@ class VoterChanges:
     # Requests
 
     def add(self, event: RaftRequestArrived, request: AddRaftVoterRequest) -> AddRaftVoterResponse | None:
-        """B-R24. None: the answer comes later."""
+        """None: the answer comes later (B-R24)."""
         core = self._core
         error, message = self._refusal(request.cluster_id)
         voter = Voter(
@@ -110,7 +110,7 @@ class VoterChanges:
         return error, message
 
     def remove(self, event: RaftRequestArrived, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse | None:
-        """B-R25. None: the answer comes later."""
+        """None: the answer comes later (B-R25)."""
         core = self._core
         error, message = self._refusal(request.cluster_id)
         if error is ErrorCode.NONE and (request.voter_id < 0 or request.voter_directory_id == ZERO_UUID):
@@ -139,7 +139,7 @@ class VoterChanges:
         return None
 
     def update(self, event: RaftRequestArrived, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
-        """B-R26."""
+        """New end points or versions of a voter go into the voters' record (B-R26)."""
         error = self._update_error(request)
         if error is ErrorCode.NONE:
             levels = request.kraft_version_feature
@@ -237,7 +237,7 @@ class VoterChanges:
         return error, None
 
     def _change_refusal(self, doing: str) -> tuple[ErrorCode, str | None]:
-        """B-R24: the order of Kafka's checks."""
+        """The order of Kafka's checks (B-R24)."""
         core = self._core
         role = core.role
         if self.pending is not None:
@@ -371,12 +371,12 @@ class VoterChanges:
 
 
 def has_uncommitted_change(core: RaftCore) -> bool:
-    """R17, K11: the newest voters are not committed yet."""
+    """The newest voters are not committed yet (R17, K11)."""
     return core.history.uncommitted(core.log.high_watermark) is not None
 
 
 def check_one_change(core: RaftCore, voters: VoterSet) -> None:
-    """R17: old and new voters differ by one replica. Raises RaftInvariantBroken."""
+    """Old and new voters differ by one replica (R17). Raises RaftInvariantBroken."""
     if not voters.differs_by_one(core.voters):
         raise RaftInvariantBroken(f"voters {_names(core.voters)} may not become {_names(voters)} in one step (R17)")
 

@@ -89,7 +89,7 @@ class VoterSet:
         return VoterSet(voters=voters, kraft_version=self.kraft_version)
 
     def differs_by_one(self, other: VoterSet) -> bool:
-        """R17: at most one (id, directory id) came and at most one went, so that majorities of both meet."""
+        """At most one (id, directory id) came and at most one went, so that majorities of both meet (R17)."""
         ours = {(each.voter_id, each.directory_id) for each in self.voters}
         theirs = {(each.voter_id, each.directory_id) for each in other.voters}
         return len(ours - theirs) <= 1 and len(theirs - ours) <= 1 and len(ours ^ theirs) <= 1

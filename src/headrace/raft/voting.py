@@ -189,7 +189,7 @@ class Voting:
         core.store(state, then=lambda: self._leadership_stored(role.epoch))
 
     def _leadership_stored(self, epoch: int) -> None:
-        """R13: a leader that restarts finds that it led this epoch, and never leads it again."""
+        """A leader that restarts finds that it led this epoch, and never leads it again (R13)."""
         core = self._core
         if isinstance(core.role, Candidate) and core.role.epoch == epoch and not core.is_shutting_down:
             self._retries = 0
@@ -289,7 +289,7 @@ class Voting:
     # Others' elections
 
     def requested(self, event: RaftRequestArrived, request: VoteRequest) -> VoteResponse:
-        """B-R05, B-R06: somebody asks for this node's vote."""
+        """Somebody asks for this node's vote (B-R05, B-R06)."""
         core = self._core
         error = serving.check_single_partition(core.config.cluster_id, request.cluster_id, request.topics)
         if error is not ErrorCode.NONE:
@@ -300,7 +300,7 @@ class Voting:
         return serving.vote_answer(error, core.hint(event.listener), is_granted=is_granted, version=event.api_version)
 
     def _vote_error(self, request: VoteRequest, asked: RequestPartitionData) -> ErrorCode:
-        """B-R06, R21: why a request is refused before it changes anything."""
+        """Why a request is refused before it changes anything (B-R06, R21)."""
         core = self._core
         last_epoch, epoch = asked.last_offset_epoch, asked.replica_epoch
         is_ahead = last_epoch > epoch if asked.pre_vote else last_epoch >= epoch
@@ -356,7 +356,7 @@ class Voting:
             self._give_way_until_ms = core.now_ms + max(1, core.config.election_timeout_ms // 5)
 
     def _vote_for(self, candidate_id: int, directory_id: Uuid) -> None:
-        """R2: note the vote; the answer leaves when it is on disk."""
+        """Note the vote; the answer leaves when it is on disk (R2)."""
         core = self._core
         role = core.role
         assert isinstance(role, Unattached | Prospective)

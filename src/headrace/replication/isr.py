@@ -45,7 +45,7 @@ def effective_min_isr(*, min_insync_replicas: int, replication_factor: int) -> i
 def may_join(
     follower: FollowerProgress, *, high_watermark: int, leader_epoch_start: int | None, log_end_offset: int
 ) -> bool:
-    """P8: it holds everything committed and everything below the start of the leader's epoch.
+    """It holds everything committed and everything below the start of the leader's epoch (P8).
 
     A new leader's epoch start may be past the high watermark; joining before it would allow the loss of what lies between.
     """

@@ -100,7 +100,7 @@ def _is_own(config: NodeConfig, address: HostPort) -> bool:
 
 
 def _is_without_quorum(config: NodeConfig, files: Files) -> bool:
-    """S4-12, S4-40: neither log nor snapshot nor quorum-state know anything of a quorum."""
+    """Neither log nor snapshot nor quorum-state know anything of a quorum (S4-12, S4-40)."""
     if read_meta_properties(files, config.metadata_log_dir) is None:
         return False
     directory = f"{config.metadata_log_dir}/{METADATA_PARTITION_DIRECTORY}"

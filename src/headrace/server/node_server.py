@@ -268,7 +268,7 @@ class NodeServer:
             self._close_soon(is_clean=True)
 
     def _directory_failed(self, effect: DirectoryFailed) -> None:
-        """B-K08: with no directory left, or the metadata's gone, the process stops."""
+        """With no directory left, or the metadata's gone, the process stops (B-K08)."""
         _LOG.error("log directory %s is offline: %s", effect.directory or "(unknown)", effect.reason)
         is_known = effect.directory in self.config.log_dirs and effect.directory != self.config.metadata_log_dir
         if not is_known or not self._disk.has_online_directory():

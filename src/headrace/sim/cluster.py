@@ -40,7 +40,7 @@ _CHECK_EVERY: Final = 1_000
 _LOOK_MS: Final = 250
 """How often a healed cluster is looked at, whether all that must become true is."""
 _LEADER_WITHIN: Final = 10
-"""RL1: election timeouts after the faults have stopped."""
+"""Election timeouts after the faults have stopped (RL1)."""
 FIRST_BROKER_ID: Final = 101
 
 
@@ -242,7 +242,7 @@ class SimCluster:
                 return
 
     def has_common_leader(self) -> bool:
-        """RL1: every running node follows one leader of one epoch, and that leader is a running node."""
+        """Every running node follows one leader of one epoch, and that leader is a running node (RL1)."""
         rafts = [node.raft for node in self.nodes.values() if node.is_up]
         known = {(raft.leader_id, raft.epoch) for raft in rafts if raft is not None}
         leader = self.leader()
@@ -255,7 +255,7 @@ class SimCluster:
         )
 
     def _judge_leader(self) -> None:
-        """RL1, when every process runs. Raises InvariantBroken."""
+        """One leader for all, when every process runs (RL1). Raises InvariantBroken."""
         rafts = {node.node_id: node.raft for node in self.nodes.values() if node.is_up}
         if len(rafts) < len(self.nodes) or self.has_common_leader():
             return

@@ -27,7 +27,7 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part|\.deleted)?", re.ASCII
 
 
 def snapshot_file_name(snapshot_id: OffsetAndEpoch) -> str:
-    """B-S02: the name of the whole file."""
+    """The name of the whole file (B-S02)."""
     return f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}{_SUFFIX}"
 
 

@@ -210,7 +210,7 @@ def _epoch_at(log: PartitionLogPort, offset: int) -> int:
 
 
 def _not_available(version: int) -> ErrorCode:
-    """P7: a new leader tells no end until it has reached its own epoch's start."""
+    """A new leader tells no end until it has reached its own epoch's start (P7)."""
     if version >= _FIRST_WITH_OFFSET_NOT_AVAILABLE:
         return ErrorCode.OFFSET_NOT_AVAILABLE
     return ErrorCode.LEADER_NOT_AVAILABLE

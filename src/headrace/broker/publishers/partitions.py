@@ -99,7 +99,7 @@ class PartitionPublisher:
         return hosted
 
     def _remove(self, change: LocalPartition) -> HostedPartition | None:
-        """S1-37: the replica's directory is renamed to `-delete` and goes after `file.delete.delay.ms`."""
+        """The replica's directory is renamed to `-delete` and goes after `file.delete.delay.ms` (S1-37)."""
         broker = self._broker
         hosted = broker.partitions.get(change.topic, change.partition)
         if hosted is None or hosted.topic_id != change.topic_id:

@@ -19,7 +19,7 @@ REPLICAS: Final = "kafka.server:ReplicaManager"
 
 
 def replica_families(machine: NodeMachine, broker: Broker, counts: BrokerCounts) -> Iterator[Family]:
-    """B-M06: `kafka.server:type=ReplicaManager`. Cost: the replicas in failed directories; the rest is counted from changes."""
+    """`kafka.server:type=ReplicaManager` (B-M06). Cost: the replicas in failed directories; the rest is counted from changes."""
     hosted = (broker.partitions.get(*name) for name in machine.offline_replicas)
     offline = sum(each is not None and each.log is None for each in hosted)
     marked = counts.marked
@@ -57,7 +57,7 @@ def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
 
 
 def flush_family(flushes: Histogram, window: Window) -> Family:
-    """B-M07: `kafka.log:type=LogFlushStats`, of topics' logs and of the metadata log."""
+    """`kafka.log:type=LogFlushStats`, of topics' logs and of the metadata log (B-M07)."""
     name = exported_name("kafka.log:LogFlushStats", "LogFlushRateAndTimeMs")
     about = "Milliseconds to sync a log."
     return summary(name, [({}, window.quantiles("log-flush", flushes), (flushes.count, flushes.total))], about)

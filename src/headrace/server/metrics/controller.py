@@ -22,7 +22,7 @@ FENCED, LEAVING, ACTIVE = 10, 20, 30
 
 
 def cluster_families(machine: NodeMachine, counts: ClusterCounts) -> Iterator[Family]:
-    """B-M02: what is committed about the cluster, the same on every controller that has it."""
+    """What is committed about the cluster, the same on every controller that has it (B-M02)."""
     for name, value, about in (
         ("ActiveBrokerCount", counts.active_brokers, "Brokers that are not fenced."),
         ("FencedBrokerCount", counts.fenced_brokers, "Brokers that are fenced."),
@@ -52,7 +52,7 @@ def _state(broker: BrokerRegistration) -> int:
 def controller_families(
     machine: NodeMachine, controller: ControllerMachine, *, high_watermark: int, now_ms: int, ignored_voters: int
 ) -> Iterator[Family]:
-    """B-M02: the controller of this node. Exactly one of the cluster is active (S4-14)."""
+    """The controller of this node (B-M02). Exactly one of the cluster is active (S4-14)."""
     statistics, progress = controller.statistics, machine.metadata_progress
     for name, value, about in (
         ("ActiveControllerCount", int(controller.is_active), "1 on the active controller."),
@@ -81,7 +81,7 @@ def _errors(machine: NodeMachine, statistics: ControllerStatistics) -> int:
 def event_families(
     controller: ControllerMachine, totals: Mapping[str, Histogram], window: Window, now_s: float
 ) -> Iterator[Family]:
-    """B-M03, S2-33, S4-58, S4-61: the controller's events. `totals` are `event_histograms`."""
+    """The controller's events (B-M03, S2-33, S4-58, S4-61). `totals` are `event_histograms`."""
     yield gauge(EVENTS, "EventQueueSize", controller.queue_size, "Requests and slices of work that are not done.")
     busy_s = totals["processed"].total / 1_000
     about = "The part of its time that the controller decides nothing."

@@ -58,7 +58,7 @@ def unknown_voters(plane: MetadataPlane) -> int:
 def raft_families(
     plane: MetadataPlane, statistics: QuorumStatistics, window: Window, now_s: float, now_ms: int
 ) -> Iterator[Family]:
-    """B-M01: `kafka.server:type=raft-metrics`, of every node."""
+    """`kafka.server:type=raft-metrics`, of every node (B-M01)."""
     raft = plane.raft
     role = raft.role
     yield info(
@@ -134,7 +134,7 @@ def _latencies(statistics: QuorumStatistics, window: Window) -> Iterator[Family]
 def loader_families(
     machine: NodeMachine, statistics: QuorumStatistics, window: Window, now_s: float
 ) -> Iterator[Family]:
-    """B-M05: `kafka.server:type=MetadataLoader`, of every node. Levels are those that are committed."""
+    """`kafka.server:type=MetadataLoader`, of every node (B-M05). Levels are those that are committed."""
     levels = machine.image.features.levels
     yield gauge(LOADER, "CurrentMetadataVersion", levels.get(METADATA_VERSION, -1), "The level of metadata.version.")
     yield gauge(LOADER, "CurrentControllerId", machine.leader_id, "The active controller; -1 = unknown.")
@@ -146,7 +146,7 @@ def loader_families(
 
 
 def emitter_families(disk: NodeDisk) -> Iterator[Family]:
-    """B-M05: `kafka.server:type=SnapshotEmitter`, of every node."""
+    """`kafka.server:type=SnapshotEmitter`, of every node (B-M05)."""
     about = "Bytes of the newest metadata snapshot that this process wrote."
     yield gauge(EMITTER, "LatestSnapshotGeneratedBytes", disk.snapshot_bytes, about)
     age = max(0, disk.clock.now_ms() - disk.snapshot_ms)
@@ -157,7 +157,7 @@ def emitter_families(disk: NodeDisk) -> Iterator[Family]:
 def metadata_families(
     machine: NodeMachine, statistics: QuorumStatistics, window: Window, *, ignored_voters: int
 ) -> Iterator[Family]:
-    """B-M04: how far a broker is with the metadata (S4-56)."""
+    """How far a broker is with the metadata (S4-56; B-M04)."""
     bean, progress = "kafka.server:broker-metadata-metrics", machine.metadata_progress
     about = "The newest metadata record that this broker works by: its offset."
     yield gauge(bean, "last-applied-record-offset", progress.last_applied_record_offset, about)

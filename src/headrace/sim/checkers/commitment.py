@@ -37,7 +37,7 @@ class Commitment(Group):
         """A leader's answers say a high watermark."""
         return {ResponseSent: self._response_sent}
 
-    # R7
+    # a new leader has everything that is committed (R7)
 
     def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
         """A new leader has everything that is committed."""
@@ -61,7 +61,7 @@ class Commitment(Group):
         if 0 <= life.high_watermark < prefix.end:
             self.hit("new leader with a lagging high watermark")
 
-    # R9 R10
+    # what is committed, and what a node takes for it (R9, R10)
 
     def high_watermark_changed(self, life: Life, before: int, after: int) -> None:
         """It rises, and never above what is committed."""
@@ -108,7 +108,7 @@ class Commitment(Group):
     def _is_metadata_empty(self, shown: int) -> bool:
         return shown == 0
 
-    # R8
+    # everybody applies the same (R8)
 
     def _applied(self, life: Life, change: BatchApplied) -> None:
         if change.base_offset != life.applied:
@@ -146,7 +146,7 @@ class Commitment(Group):
         if end > self.ghost.committed.end:
             raise self.broken("R8", f"node {life.node_id} applied a snapshot beyond the committed end, {end}", life)
 
-    # R18
+    # what is committed stays on a majority of disks (R18)
 
     def now_and_then(self, cluster: ClusterView) -> None:
         """Every committed record is on the disks of a majority of the voters, but for those that faults destroyed.

@@ -137,7 +137,7 @@ class Deciding(Group):
         self._last_reign_node = -1
 
     def before_changes(self) -> Mapping[type, Handler]:
-        """C1."""
+        """Who appends must lead (C1)."""
         return {LogAppended: self._appended}
 
     def machine_events(self) -> Mapping[type, Handler]:
@@ -159,7 +159,7 @@ class Deciding(Group):
         if reign is not None and any(each.end > self.ghost.committed.end for each in reign.waiting.values()):
             self.hit("answer withheld: leadership lost before commit")
 
-    # C1
+    # only the leader that has replayed everything writes (C1)
 
     def _appended(self, life: Life, batch: LogAppended) -> None:
         role = life.role
@@ -260,7 +260,7 @@ class Deciding(Group):
             asked = reign.waiting[event.token]
             reign.waiting[event.token] = asked._replace(end=reign.decided_end, has_written=has_written)
 
-    # C3 C13
+    # answers are of what is committed, and blocks of ids never overlap (C3, C13)
 
     def _answered(self, reign: Reign, answer: Answer, now_ms: int, *, is_over: bool) -> None:
         asked = reign.waiting.pop(answer.token, None)
@@ -291,7 +291,7 @@ class Deciding(Group):
                 )
         self._blocks[start] = count
 
-    # C4
+    # operations are whole (C4)
 
     def committed(self, replayed: Replayed) -> None:
         """Part of an operation is committed: is it visible alone?"""
@@ -310,7 +310,7 @@ class Deciding(Group):
         for judge in self._judges:
             judge.now_and_then(cluster)
 
-    # RL2
+    # every call ends (RL2)
 
     def at_end(self, cluster: ClusterView) -> None:
         """Who asked an active controller has its answer, but for what came a moment ago."""

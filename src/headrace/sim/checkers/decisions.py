@@ -39,7 +39,7 @@ def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration
 
 
 class FencedIsOut(Judge):
-    """C7: a fenced or stopping broker leads nothing and is in no ISR, but as the last member without leading."""
+    """A fenced or stopping broker leads nothing and is in no ISR, but as the last member without leading (C7)."""
 
     def decided(self, decided: Decided) -> None:
         """The partitions that were touched, and all of them when a broker went."""
@@ -72,7 +72,7 @@ class FencedIsOut(Judge):
 
 
 class OldEpochs(Judge):
-    """C8: a request with an older broker epoch changes nothing; one live incarnation an id."""
+    """A request with an older broker epoch changes nothing; one live incarnation an id (C8)."""
 
     def decided(self, decided: Decided) -> None:
         """Requests that name a broker epoch."""
@@ -95,7 +95,7 @@ class OldEpochs(Judge):
 
 
 class IsrChanges(Judge):
-    """C9: who may change an ISR, in which epochs, and to whom."""
+    """Who may change an ISR, in which epochs, and to whom (C9)."""
 
     def decided(self, decided: Decided) -> None:
         """Each partition of an AlterPartition, against what it led to and what it was told."""
@@ -161,7 +161,7 @@ def _unfit_member(image: MetadataImage, asked: Any, before: PartitionRegistratio
 
 
 class Placement(Judge):
-    """C19: copies of a new partition lie on different brokers, and racks where there are enough."""
+    """Copies of a new partition lie on different brokers, and racks where there are enough (C19)."""
 
     def decided(self, decided: Decided) -> None:
         """New partitions; those whose places the client named may lie as it likes."""

@@ -33,7 +33,7 @@ _UNCLEAN: Final = 1
 
 
 class ElectedLeaders(Judge):
-    """C10, C11: clean leaders where there can be one; unclean ones where they may be, counted, and marked until recovered."""
+    """Clean leaders where there can be one; unclean ones where they may be, counted, and marked until recovered (C10, C11)."""
 
     def __init__(self, group: Any) -> None:
         super().__init__(group)
@@ -52,7 +52,7 @@ class ElectedLeaders(Judge):
                 self._registered(decided, record)
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """C11: the controllers' own count."""
+        """The controllers' own count (C11)."""
         for node_id, (life, count) in self._unclean.items():
             node = cluster.nodes[node_id]
             if not node.is_up or node.run != life.run or node.controller is None:

@@ -117,7 +117,7 @@ class Elections(Group):
         self._granted[life.node_id] = set()
 
     def _votes_for_itself(self, life: Life, before: Role | None, role: Candidate) -> None:
-        """R19: who voted for another in an epoch is no candidate in it, whether that is on disk yet or not."""
+        """Who voted for another in an epoch is no candidate in it, whether that is on disk yet or not (R19)."""
         stored = life.disk.stored
         votes = [getattr(before, "voted_id", -1)] if before is not None and before.epoch == role.epoch else []
         votes += [stored.voted_id] if stored is not None and stored.leader_epoch == role.epoch else []
@@ -132,7 +132,7 @@ class Elections(Group):
             self._granted[life.node_id] = set()
 
     def _must_be_voter(self, life: Life, what: str) -> None:
-        """R19; whom only an uncommitted change leaves out may be the only one that can commit it (Raft 4.2.2)."""
+        """Whom only an uncommitted change leaves out may be the only one that can commit it (Raft 4.2.2) (R19)."""
         node_id, directory_id = life.disk.key
         log = life.disk.log
         voters = log.voters

@@ -245,7 +245,7 @@ class History(Group):
                     "H13", f"node {life.node_id} tells of topic {topic.name} what its metadata does not say", life
                 )
 
-    # PR3
+    # nothing acknowledged is lost (PR3)
 
     def at_end(self, cluster: ClusterView) -> None:
         """What was acknowledged is there, unless somebody asked for its end."""

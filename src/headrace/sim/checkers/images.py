@@ -89,7 +89,7 @@ class Images(Group):
         """So many committed batches were replayed from nothing, and found to mean what was seen."""
 
     def before_changes(self) -> Mapping[type, Handler]:
-        """C18: a loader that failed takes nothing more."""
+        """A loader that failed takes nothing more (C18)."""
         return {BatchApplied: self._goes_on, SnapshotApplied: self._goes_on}
 
     def after_changes(self) -> Mapping[type, Handler]:
@@ -147,7 +147,7 @@ class Images(Group):
         return EMPTY_IMAGE if end == 0 else None
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """C2 in full: every node's whole image, and a rebuild from nothing."""
+        """Every node's whole image, and a rebuild from nothing (C2)."""
         for node in cluster.nodes.values():
             image = node.image
             if image is None:

@@ -24,7 +24,7 @@ class Liveness(Group):
         """(virtual time in us, committed end) of each commit."""
 
     def called(self, event: object) -> None:
-        """RL2: every call ends."""
+        """Every call ends (RL2)."""
         if isinstance(event, CallStarted):
             self._waiting[event.call_id] = event
         elif isinstance(event, CallEnded):
@@ -52,7 +52,7 @@ class Liveness(Group):
             self._reassignments(image)
 
     def settled(self, cluster: ClusterView) -> None:
-        """CL2, CL3, C11: brokers that lead have brought every partition to where it is to be."""
+        """Brokers that lead have brought every partition to where it is to be (CL2, CL3, C11)."""
         image = self.ghost.committed.image_at(self.ghost.committed.end)
         if image is None:
             raise self.broken("RL1", "what is committed last is no whole batch")
@@ -61,7 +61,7 @@ class Liveness(Group):
         self._recovered(image)
 
     def _one_leader(self, nodes: list[NodeView]) -> NodeView:
-        """RL1."""
+        """All know one leader (RL1)."""
         known = {(node.raft.leader_id, node.raft.epoch) for node in nodes if node.raft is not None}
         if len(known) != 1 or next(iter(known))[0] < 0:
             said = {node.node_id: (node.raft.leader_id, node.raft.epoch) for node in nodes if node.raft is not None}
@@ -75,7 +75,7 @@ class Liveness(Group):
         return leader
 
     def _answered(self) -> None:
-        """RL2."""
+        """Every append has its answer (RL2)."""
         if self._waiting:
             first = min(self._waiting)
             raise self.broken(
@@ -83,7 +83,7 @@ class Liveness(Group):
             )
 
     def _together(self, nodes: list[NodeView], leader: NodeView, settled: int) -> None:
-        """RL3."""
+        """All nodes are where the leader is (RL3)."""
         assert leader.raft is not None
         for node in nodes:
             assert node.raft is not None
@@ -95,7 +95,7 @@ class Liveness(Group):
                 )
 
     def _same_metadata(self, nodes: list[NodeView], settled: int) -> None:
-        """CL1. That each image is the true one at its offset is C2."""
+        """That each image is the true one at its offset is C2 (CL1)."""
         for node in nodes:
             image = node.image if node.machine is None else node.machine.image
             if image is None:
@@ -109,7 +109,7 @@ class Liveness(Group):
                 )
 
     def _leaders(self, image: MetadataImage) -> None:
-        """CL2."""
+        """Every partition that can have a leader has one (CL2)."""
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
                 if partition.leader < 0 and any(
@@ -120,14 +120,14 @@ class Liveness(Group):
                     raise self.broken("CL2", f"{topic.name}-{number} has no leader: {partition}")
 
     def _recovered(self, image: MetadataImage) -> None:
-        """C11: whoever leads after an unclean election says when it is over it."""
+        """Whoever leads after an unclean election says when it is over it (C11)."""
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
                 if partition.leader >= 0 and partition.leader_recovery_state != LEADER_RECOVERED:
                     raise self.broken("C11", f"{topic.name}-{number} is still marked: {partition}")
 
     def _reassignments(self, image: MetadataImage) -> None:
-        """CL3."""
+        """No reassignment is left, nor a replica too many (CL3)."""
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
                 if partition.adding_replicas or partition.removing_replicas:

@@ -126,12 +126,12 @@ class MetadataChanges(Group):
         return {DeltaPublished: self._delta}
 
     def committed(self, replayed: Replayed) -> None:
-        """C2: what one batch touched."""
+        """What one batch touched (C2)."""
         if replayed.wrong:
             raise self.broken("C2", f"at {replayed.batch.last_offset + 1}: {replayed.wrong}")
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """C2: the whole image at the end of what is committed."""
+        """The whole image at the end of what is committed (C2)."""
         prefix = self.ghost.committed
         if not prefix.replayed:
             return
@@ -142,7 +142,7 @@ class MetadataChanges(Group):
         if wrong:
             raise self.broken("C2", f"at {prefix.end}: {wrong}")
 
-    # C22
+    # each delta is just what differs (C22)
 
     def _delta(self, life: Life, change: DeltaPublished) -> None:
         delta = change.delta

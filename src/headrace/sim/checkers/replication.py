@@ -68,7 +68,7 @@ class Replication(Group):
                 "D5", f"node {life.node_id} had its log on disk up to {durable}, after a restart it has not", life
             )
 
-    # R5 R11
+    # who may cut a log, and to where (R5, R11)
 
     def _appended(self, life: Life, batch: LogAppended) -> None:
         if self.scene.step.kind is not StepKind.EVENT:
@@ -108,7 +108,7 @@ class Replication(Group):
         self._mark_divergence(life, change.to)
 
     def _epochs_follow(self, life: Life, change: LogTruncated) -> None:
-        """P11: the table of epochs ends with the log, also when it is cut to where an epoch began (K13)."""
+        """The table of epochs ends with the log, also when it is cut to where an epoch began (K13; P11)."""
         step, ours = self.scene.step, life.disk.log
         if step.node.log is None or not ours.ends or isinstance(step.changes[-1], LogAppended) or not change.is_durable:
             return
@@ -153,7 +153,7 @@ class Replication(Group):
         if gone and instead and instead[0] - gone[-1] > 1:
             self.hit("follower truncated: an empty epoch in between")
 
-    # R12
+    # only what is on disk counts (R12)
 
     def _request_sent(self, life: Life, change: RequestSent) -> None:
         """A fetch and a vote that is asked for say how long the log is; what they say must survive a power cut."""
@@ -180,7 +180,7 @@ class Replication(Group):
                 "R12", f"node {life.node_id} calls {change.upto} durable, its log ends at {life.disk.log.end}", life
             )
 
-    # R20
+    # what a follower may append (R20)
 
     def _follower_appended(self, life: Life, batch: LogAppended) -> None:
         header = read_header(batch.data)

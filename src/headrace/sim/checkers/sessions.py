@@ -89,7 +89,7 @@ class Sessions(Judge):
             self._moves(decided, heard)
         self._overdue(decided, heard, now_ms)
 
-    # C14
+    # fenced in time, and not before (C14)
 
     def _ran_out(self, decided: Decided, heard: _Heard) -> None:
         """A heartbeat that comes while such a broker is being moved away is too late to stop the fence."""
@@ -160,7 +160,7 @@ class Sessions(Judge):
         elif isinstance(request, BrokerRegistrationRequest) and not _is_refused(decided):
             self._registered(decided, heard, event)
 
-    # C8, C10
+    # who may register, and what becomes of its partitions (C8, C10)
 
     def _registered(self, decided: Decided, heard: _Heard, event: RequestArrived) -> None:
         """Another incarnation is taken only when the one before it is known to be gone; a process knows that of its own node."""
@@ -192,7 +192,7 @@ class Sessions(Judge):
             heard.registering.discard(broker_id)
             self.group.hit("unclean registration left an isr")
 
-    # C16
+    # who comes has read that it is there (C16)
 
     def _unfenced(self, decided: Decided, heard: _Heard, request: BrokerHeartbeatRequest) -> None:
         before = decided.before.cluster.brokers[request.broker_id]
@@ -209,7 +209,7 @@ class Sessions(Judge):
                 decided.life,
             )
 
-    # C15
+    # who goes leads nothing (C15)
 
     def _moves(self, decided: Decided, heard: _Heard) -> None:
         for offset, record in enumerate(decided.records, decided.base_offset):

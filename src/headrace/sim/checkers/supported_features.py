@@ -33,7 +33,7 @@ def _supports(features: Mapping[str, FeatureRange], name: str, level: int) -> bo
 
 
 class SupportedFeatures(Judge):
-    """C24: a level is finalized only when every registered node supports it; only who supports all levels registers."""
+    """A level is finalized only when every registered node supports it; only who supports all levels registers (C24)."""
 
     def decided(self, decided: Decided) -> None:
         """Levels that are set on request, and registrations."""
@@ -78,7 +78,7 @@ class SupportedFeatures(Judge):
 
 
 class UsableDirectories(Judge):
-    """C25: who leads has its replica in a directory that is online; new replicas do not go where they may not (KIP-858, KIP-1066)."""
+    """Who leads has its replica in a directory that is online; new replicas do not go where they may not (KIP-858, KIP-1066; C25)."""
 
     def decided(self, decided: Decided) -> None:
         """What was touched, and everything when a broker's directories went."""

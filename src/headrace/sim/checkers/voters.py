@@ -99,7 +99,7 @@ class VoterChanges(Group):
             self.hit("voter change cut short by a leader change")
 
     def at_end(self, cluster: ClusterView) -> None:
-        """RL4: a change is committed everywhere or gone everywhere."""
+        """A change is committed everywhere or gone everywhere (RL4)."""
         truth = _keys(self.ghost.committed.log.voters)
         for node in cluster.nodes.values():
             life = self.ghost.lives.get(node.node_id)
@@ -131,7 +131,7 @@ class _Watch:
 
 
 class CheckQuorum(Group):
-    """R14: a leader that no majority of voters fetched from for 1.5 fetch timeouts steps down, by its own clock."""
+    """A leader that no majority of voters fetched from for 1.5 fetch timeouts steps down, by its own clock (R14)."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
