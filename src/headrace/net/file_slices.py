@@ -1,12 +1,10 @@
 """Slices of files on their way to a socket: what is left of them, and whether reading them would wait for the disk.
 
-What is read or sent on the event loop is asked for with `RWF_NOWAIT` first, where the system has it: bytes that are not in the page cache are for a
-thread to fetch, however slow the disk is.
+Before bytes are read or sent on the event loop their file is asked whether they are in the page cache, if it can tell (`OsFile.is_cached`): those that are not
+are for a thread to fetch, however slow the disk is.
 """
 
 from __future__ import annotations
-
-import os
 
 from headrace.core.errors import StorageFault
 from headrace.net.ports import FileBytes, ReadableFile
@@ -16,9 +14,6 @@ Piece = Data | FileBytes
 
 PART_BYTES = 1 << 20
 """So much of a slice is looked at, fetched or sent at once."""
-_PROBE_EVERY_BYTES = 128 << 10
-"""What the kernel reads ahead by default: one page of each such part tells of the others."""
-_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
 class Unreadable(Exception):
@@ -54,7 +49,8 @@ class SliceRest:
         """How many of the next bytes can be had without waiting for the disk, at least one. Raises ColdSlice."""
         if not self.cached:
             part = min(self.size, PART_BYTES)
-            if not _is_cached(self.descriptor, self.position, part):
+            is_cached = getattr(self.file, "is_cached", None)
+            if is_cached is not None and not is_cached(self.position, part):
                 raise ColdSlice(self)
             self.cached = part
         return self.cached
@@ -91,19 +87,3 @@ class SliceRest:
     def fetched(self) -> None:
         """`fetch` is done."""
         self.cached = min(self.size, PART_BYTES)
-
-
-def _is_cached(descriptor: int, position: int, size: int) -> bool:
-    """Whether the bytes are in the page cache, as far as samples tell; True where it cannot be asked."""
-    if _NO_WAIT is None or descriptor < 0:
-        return True
-    page = bytearray(1)
-    last = position + size - 1
-    try:
-        for each in (*range(position, last, _PROBE_EVERY_BYTES), last):
-            os.preadv(descriptor, (page,), each, _NO_WAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # a file system that cannot tell, or an error that the read itself will meet
-    return True

@@ -14,6 +14,10 @@ from headrace.storage.descriptors import with_spares
 
 _locked_here: set[str] = set()
 _sync_data = getattr(os, "fdatasync", os.fsync)
+_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_PROBE_EVERY_BYTES = 128 << 10
+"""What the kernel reads ahead by default: one byte of each such part tells of the others."""
+_probed = (bytearray(1),)
 _MAY_PASS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 """Errors that say nothing about the disk's health: no room, or no descriptor that is free."""
 
@@ -34,12 +38,13 @@ def _fault(error: OSError, action: str, path: str, directory: str) -> StorageFau
 class OsFile:
     """An open file of the operating system. Closing it twice is fine; a garbage one closes itself."""
 
-    __slots__ = ("_directory", "fd", "path")
+    __slots__ = ("_cannot_say", "_directory", "fd", "path")
 
     def __init__(self, fd: int, path: str, directory: str = "") -> None:
         self.fd = fd
         self.path = path
         self._directory = directory
+        self._cannot_say = _NO_WAIT is None
 
     def pread(self, size: int, offset: int, /) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
@@ -53,6 +58,20 @@ class OsFile:
             return b"".join(parts)
         except OSError as error:
             raise _fault(error, "read", self.path, self._directory) from error
+
+    def is_cached(self, offset: int, size: int, /) -> bool:
+        """Whether reading these bytes would not wait for the disk, as far as samples tell; True where the system or the file system cannot say."""
+        if self._cannot_say or self.fd < 0:
+            return True
+        assert _NO_WAIT is not None, "else no file can say"
+        try:
+            for each in range(offset + size - 1, offset - 1, -_PROBE_EVERY_BYTES):
+                os.preadv(self.fd, _probed, each, _NO_WAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._cannot_say = True  # or the read itself will meet the same error
+        return True
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
         """Fill `buffer` from `offset`; the number of bytes read."""
