@@ -3,7 +3,7 @@
 A process that sleeps between two requests pays for being woken, tens of microseconds on a virtual machine: as much as the request itself.
 So after a request that came soon after the last one, the loop stays awake for a little longer than such a gap. A node without that
 kind of traffic never polls, and one with it polls at most `POLL_S` beyond each request. Where others want the core, for instance because there are
-more loops than cores, what polling takes is taken from them: the kernel stops a loop then that would have gone on, and that is counted.
+more loops than cores, what polling takes is taken from them: a loop then waits for its core although it has something to do, and the kernel counts that time.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ STREAK = 16
 """So many requests in a row must have followed closely before the loop stays awake at all."""
 CHECK_S = 0.1
 """How often it is looked whether others want the core."""
-PREEMPTIONS = 10
-"""So many times in `CHECK_S` a loop that shares its core is stopped: the kernel's slices are 3 ms and more."""
+SHARED_S = 0.02
+"""A loop that waited for its core for so long of `CHECK_S` shares it: with one other loop it is up to a half, on a quiet machine a hundredth."""
 REST_S = 1.0
 """How long a loop that shares its core sleeps between requests before it tries again: what it takes from others is a tenth."""
 
 
-def preemptions() -> int:
-    """How often the kernel stopped this thread for another one; 0 where it does not say."""
+def waited_s() -> float:
+    """How long this thread has waited for a core so far, though it could have run; 0 where the system does not say."""
     try:
-        from resource import RUSAGE_THREAD, getrusage
-    except ImportError:  # not on this system
-        return 0
-    return getrusage(RUSAGE_THREAD).ru_nivcsw
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def usable_cores() -> int:
@@ -53,10 +53,10 @@ class BusyPoller:
         "_is_awake",
         "_is_off",
         "_last",
-        "_preempted",
-        "_preemptions",
         "_rests_until",
         "_streak",
+        "_waited",
+        "_waited_s",
     )
 
     def __init__(
@@ -64,19 +64,19 @@ class BusyPoller:
         mode: str = "on",
         *,
         clock: Callable[[], float] = perf_counter,
-        preemptions: Callable[[], int] = preemptions,
+        waited_s: Callable[[], float] = waited_s,
         cores: int | None = None,
     ) -> None:
         self._is_auto = mode == "auto"
         self._is_off = mode == "off" or (self._is_auto and (usable_cores() if cores is None else cores) < 2)
         self._clock = clock
-        self._preemptions = preemptions
+        self._waited_s = waited_s
         self._call_soon: Callable[[Callable[[], None]], object] | None = None
         self._is_awake = False
         self._last = 0.0
         self._streak = 0
         self._checked = 0.0
-        self._preempted = 0
+        self._waited = 0.0
         self._rests_until = 0.0
 
     def attach(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -113,9 +113,9 @@ class BusyPoller:
         passed = now - self._checked
         if passed < CHECK_S:
             return False
-        before, self._preempted = self._preempted, self._preemptions()
+        before, self._waited = self._waited, self._waited_s()
         self._checked = now
-        if passed < 2 * CHECK_S and self._preempted - before > PREEMPTIONS:
+        if passed < 2 * CHECK_S and self._waited - before > SHARED_S:
             self._rests_until = now + REST_S
             return True
         return False

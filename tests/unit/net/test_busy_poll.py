@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.net.busy_poll import CHECK_S, POLL_S, PREEMPTIONS, REST_S, STREAK, BusyPoller
+from headrace.net.busy_poll import CHECK_S, POLL_S, REST_S, SHARED_S, STREAK, BusyPoller, waited_s
 
 
 @dataclass
@@ -15,7 +15,7 @@ class FakeLoop:
     """A clock that is set by hand, and the callbacks that are due."""
 
     now: float = 100.0
-    preempted: int = 0
+    waited_s: float = 0.0
     due: list[Callable[[], None]] = field(default_factory=list)
 
     def turn(self) -> None:
@@ -27,7 +27,7 @@ class FakeLoop:
 
 def poller_of(loop: FakeLoop, mode: str = "on", *, cores: int = 2) -> BusyPoller:
     """A poller on the fake loop."""
-    poller = BusyPoller(mode, clock=lambda: loop.now, preemptions=lambda: loop.preempted, cores=cores)
+    poller = BusyPoller(mode, clock=lambda: loop.now, waited_s=lambda: loop.waited_s, cores=cores)
     poller.attach(lambda callback: loop.due.append(callback))
     return poller
 
@@ -89,7 +89,7 @@ def test_the_setting_says_whether_the_loop_stays_awake(mode: str, cores: int, is
 
 
 def test_a_loop_whose_core_others_want_sleeps_for_a_while() -> None:
-    """auto: more loops than cores on a machine stop each other all the time; then it tries again, and an undisturbed one goes on."""
+    """auto: more loops than cores on a machine wait for each other all the time; then it tries again, and an undisturbed one goes on."""
     loop = FakeLoop()
     poller = poller_of(loop, "auto")
     serve(loop, poller, 2 * STREAK, POLL_S / 2)
@@ -98,7 +98,7 @@ def test_a_loop_whose_core_others_want_sleeps_for_a_while() -> None:
     while loop.now < began + 4 * REST_S:
         is_disturbed = loop.now < began + 2 * REST_S
         serve(loop, poller, 1, POLL_S / 2)
-        loop.preempted += int(is_disturbed and len(slept_at) % 8 == 0)
+        loop.waited_s += POLL_S / 4 if is_disturbed else POLL_S / 40
         loop.turn()
         if not loop.due:
             slept_at.append(loop.now - began)
@@ -106,4 +106,10 @@ def test_a_loop_whose_core_others_want_sleeps_for_a_while() -> None:
     assert min(slept_at) >= CHECK_S / 2
     assert max(slept_at) <= 2 * REST_S + REST_S + 2 * CHECK_S
     assert loop.due
-    assert loop.preempted > PREEMPTIONS
+    assert loop.waited_s > SHARED_S
+
+
+def test_the_time_that_this_thread_waited_only_grows() -> None:
+    """Where the system says it; elsewhere it is nothing, and polling goes on."""
+    before = waited_s()
+    assert 0.0 <= before <= waited_s()
