@@ -12,10 +12,12 @@ from headrace.core.error_code import ErrorCode
 from headrace.records.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, set_crc
 from headrace.records.compression import Codec, compress
 from headrace.records.varint import write_varint
+from headrace.wire.codec import encode
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.support.attacks import MIB, Target
+from tests.support.attacks import MIB, Target, wait_until
 from tests.support.peer import produce_request
-from tests.support.raw import RawConnection, request_frame, row_of
+from tests.support.raw import RawConnection, frame, header, request_frame, row_of
 
 RECORD = b"\x0c\x00\x00\x00\x01\x01\x00"
 """A record of 7 bytes: nothing but zeros, null key and value."""
@@ -211,3 +213,21 @@ def test_what_comes_behind_a_bomb_on_its_connection_does_not_overtake_it(target:
         found = [peer.answer(row_of(request), 9, number) for number, request in enumerate(requests)]
     offsets = [answer.responses[0].partition_responses[0].base_offset for answer in found]
     assert offsets == [0, 1, 500_001]
+
+
+def test_a_bomb_for_a_coordinator_is_refused(target: Target) -> None:
+    """Kafka lets a client with the admin's id write to `__consumer_offsets`; whoever leads it must load every record of that at its next start."""
+    find = FindCoordinatorRequest(key="a group", key_type=0)
+    with RawConnection(target.node.port) as peer:
+        wait_until(lambda: peer.ask(find, 3).error_code == ErrorCode.NONE, "there is a coordinator")
+    at = now_ms()
+    with target.attacked(memory=64 * MIB), RawConnection(target.node.port) as peer:
+        for batch in (
+            made(Codec.ZSTD, compress(Codec.ZSTD, rising(90_000)), 90_000, at, at),
+            made(Codec.NONE, rising(90_000), 90_000, at, at),
+        ):
+            request = produce_request("__consumer_offsets", bytes(batch), acks=1)
+            row = row_of(request)
+            peer.send(frame(header(row, 9, client_id="__admin_client") + encode(request, 9)))
+            (one,) = peer.answer(row, 9).responses[0].partition_responses
+            assert one.error_code == ErrorCode.MESSAGE_TOO_LARGE

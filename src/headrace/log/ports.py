@@ -225,9 +225,7 @@ class PartitionLogPort(Protocol):
         takes several batches whose offsets are already set and follow the log end.
         """
 
-    def append_client(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int
-    ) -> Appended | AppendRefused | Opening:
+    def append_client(self, data: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | Opening:
         """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended: the caller has the search done, then `append_checked`.
 
         An `Opening` has a copy of the bytes.

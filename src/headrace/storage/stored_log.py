@@ -29,14 +29,12 @@ from headrace.log.ports import (
     TimestampAndOffset,
 )
 from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES, SegmentFacts, must_roll
-from headrace.log.validation import HIGHEST_CODEC
+from headrace.log.validation import HIGHEST_CODEC, is_sound_header
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
-    COMPRESSION_MASK,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
-    MAGIC,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     batch_is_sound,
@@ -61,7 +59,6 @@ from headrace.storage.trimming import TrimmableLog
 _HEADER = HEADER.unpack_from
 _SET_PLACE = Struct(">qii").pack_into  # base offset, length, leader epoch
 _appended: Callable[[tuple[object, ...]], Appended] = partial(tuple.__new__, Appended)
-_ALL_BUT_CODEC = ~COMPRESSION_MASK
 _KNOWN_POSITIONS = 64
 _CUT_OFF_SHARE_BITS = 3
 """A slice ends with a whole batch when no more than an eighth of what was asked for is lost by that."""
@@ -112,22 +109,11 @@ class StoredLog(TrimmableLog):
         """Check the batches, set offsets and epochs in place, and write them to the page cache."""
         state = self._state
         if origin is Origin.CLIENT:
-            plain = self._append_plain(batches, leader_epoch, now_ms)
-            if plain is not None:
-                return plain
-            opened = self._append_unusual(batches, leader_epoch, now_ms)
-            if isinstance(opened, Appended | AppendRefused):
-                return opened
-            checked = finish(opened)
-            return self.append_checked(checked, leader_epoch=leader_epoch, now_ms=now_ms)
+            done = self.append_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
+            if isinstance(done, Appended | AppendRefused):
+                return done
+            return self.append_checked(finish(done), leader_epoch=leader_epoch, now_ms=now_ms)
         return self._append_planned(state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin), now_ms)
-
-    def append_client(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int
-    ) -> Appended | AppendRefused | Opening:
-        """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended."""
-        plain = self._append_plain(batches, leader_epoch, now_ms)
-        return plain if plain is not None else self._append_unusual(batches, leader_epoch, now_ms)
 
     def append_checked(
         self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int
@@ -150,42 +136,25 @@ class StoredLog(TrimmableLog):
             return plan._replace(waits_for_sync=True)
         return plan
 
-    def _append_plain(self, data: memoryview, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | None:
-        """What nearly every batch is, in one go: sound, within every limit, for the active segment, next in its producer's order. None for all others.
+    def append_client(self, data: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | Opening:
+        """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended.
 
-        Nothing is changed unless it is appended; `plan_client` then says what is unusual or wrong.
+        What nearly every batch is, is done in one go: sound, within every limit, for the active segment, next in its producer's order. Nothing is changed
+        unless it is appended; `_append_unusual` then says what is unusual or wrong.
         """
         state, active, size = self._state, self._active, len(data)
         room = self._room
         if room is None or room.config is not state.config or room.segment is not active:
             room = self._room = make_room(state.config, active, state.durable_end_offset)
         if room is None or size < HEADER_SIZE:
-            return None
-        (
-            base,
-            length,
-            _,
-            magic,
-            crc,
-            attributes,
-            last_delta,
-            base_time,
-            max_time,
-            producer_id,
-            epoch,
-            sequence,
-            count,
-        ) = _HEADER(data)
+            return self._append_unusual(data, leader_epoch, now_ms)
+        fields = _HEADER(data)
+        _, length, _, _, crc, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, _ = fields
         first = state.log_end_offset
         last = first + last_delta
         if (
-            base
-            or length + LOG_OVERHEAD != size
-            or magic != MAGIC
-            or attributes & _ALL_BUT_CODEC
-            or attributes > HIGHEST_CODEC
-            or count <= 0
-            or last_delta + 1 != count
+            attributes > HIGHEST_CODEC
+            or not is_sound_header(fields, size)
             or size > room.batch_bytes
             or active.size + size > room.end_position
             or last > room.last_offset
@@ -195,11 +164,11 @@ class StoredLog(TrimmableLog):
             or leader_epoch != state.epochs.latest
         ):
             self._room = None
-            return None
+            return self._append_unusual(data, leader_epoch, now_ms)
         has_producer = producer_id != NO_PRODUCER_ID
         producer = state.producers.awaiting(producer_id, epoch, sequence) if has_producer else None
         if (has_producer and producer is None) or crc32c(data[ATTRIBUTES_POSITION:]) != crc:
-            return None
+            return self._append_unusual(data, leader_epoch, now_ms)
         _SET_PLACE(data, 0, first, length, leader_epoch)
         try:
             active.append_one(data, last, max_time, room.index_interval_bytes)

@@ -39,6 +39,8 @@ _MAGIC = 16
 _MAGIC_V2 = 2
 _ATTRIBUTES_LOW_BYTE = 22
 _NO_RECORDS = memoryview(b"")
+_MOST_INTERNAL_BYTES = 64 * 1024
+"""Of a batch that a client may write to an internal topic: its coordinator must be able to load it in one turn."""
 
 
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResult:
@@ -152,9 +154,12 @@ class _Call:
         hosted = self._find(batch)
         if isinstance(hosted, ErrorCode):
             return _failed(batch, hosted)
-        if hosted.topic in INTERNAL_TOPICS and self._context.client_id != _ADMIN_CLIENT_ID:
-            return _failed(batch, ErrorCode.INVALID_TOPIC_EXCEPTION)
         records = _NO_RECORDS if batch.records is None else batch.records
+        if hosted.topic in INTERNAL_TOPICS:
+            if self._context.client_id != _ADMIN_CLIENT_ID:
+                return _failed(batch, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            if _is_much(records):
+                return _failed(batch, ErrorCode.MESSAGE_TOO_LARGE)
         error = self._check_batch(records)
         if error is not None:
             return _failed(batch, error)
@@ -348,6 +353,12 @@ class _Call:
         if node is not None:
             nodes[node.node_id] = node
         return result._replace(current_leader=hint)
+
+
+def _is_much(records: memoryview) -> bool:
+    """True for a batch that has many records, or may open to many."""
+    is_packed = len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_BITS
+    return bool(is_packed) or len(records) > _MOST_INTERNAL_BYTES
 
 
 def _failed(batch: ProduceBatch, error: ErrorCode) -> _Write:
