@@ -14,6 +14,11 @@ from headrace.records.compression import Codec, compress
 from headrace.records.varint import write_varint
 from headrace.wire.codec import encode
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.attacks import MIB, Target, wait_until
 from tests.support.peer import produce_request
@@ -231,3 +236,27 @@ def test_a_bomb_for_a_coordinator_is_refused(target: Target) -> None:
             peer.send(frame(header(row, 9, client_id="__admin_client") + encode(request, 9)))
             (one,) = peer.answer(row, 9).responses[0].partition_responses
             assert one.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_stored_bomb_is_compacted_around_without_harm(target: Target, peer: RawConnection) -> None:
+    """B53: a topic with a bomb in it becomes a compacted one: the cleaner looks into it, leaves it as it is, and goes on."""
+    target.create_topic("cleaned", segment_bytes=str(MIB))
+    at = now_ms()
+    keyed = made(Codec.NONE, rising(90_000), 90_000, at, at)
+    assert produced(peer, "cleaned", bomb(Codec.ZSTD, timestamp=at)) == ErrorCode.NONE
+    for _ in range(3):
+        assert produced(peer, "cleaned", keyed) == ErrorCode.NONE
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    change = AlterConfigsResource(
+        resource_type=2,
+        resource_name="cleaned",
+        configs=tuple(AlterableConfig(name=name, config_operation=0, value=value) for name, value in settings.items()),
+    )
+    clean_to = next(target.node.directory.rglob("cleaned-0")).parent / "cleaner-offset-checkpoint"
+    with target.attacked(memory=BOUND + 64 * MIB):
+        (answer,) = peer.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1).responses
+        assert answer.error_code == ErrorCode.NONE
+        wait_until(lambda: clean_to.exists() and "cleaned 0" in clean_to.read_text(), "the topic was compacted")
+    batches = {name.stat().st_size for name in clean_to.parent.glob("cleaned-0/*.log")}
+    assert max(batches) < MIB
+    assert searched(peer, "cleaned", at) == ErrorCode.NONE
