@@ -17,7 +17,7 @@ from headrace.node.envelope import decode_host, decode_principal, enclosed_respo
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import handler_of, request_class_of
 from headrace.rpc.context import RequestContext
-from headrace.rpc.long_work import Steps
+from headrace.rpc.long_work import Steps, released
 from headrace.rpc.reply import AnyReply, Deferred, InSteps, Reply
 from headrace.rpc.splitting import answer_in_parts
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
@@ -72,6 +72,8 @@ def _in_steps(request: EnvelopeRequest, context: RequestContext, side: Controlle
         yield from encode_in_steps(reply.message, who.api_version, out)
     except EncodeError:
         return _failed(ErrorCode.UNKNOWN_SERVER_ERROR)
+    yield from released(inner)
+    yield from released(reply.message)
     return Reply(EnvelopeResponse(response_data=bytes(out)))
 
 
