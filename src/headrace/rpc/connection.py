@@ -28,6 +28,7 @@ from headrace.rpc.reply import (
     Reply,
 )
 from headrace.rpc.splitting import answer_in_parts
+from headrace.wire.api_facts import ApiKey
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.varint import skip_tags
 
@@ -41,6 +42,7 @@ _LONG_BYTES = 16 << 10
 _MOST_BYTES = 32 << 20
 """Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
 _PIECE_BYTES = 1 << 20
+_SHOWN = 60
 _STEPS_AT_ONCE = 4
 """So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
 
@@ -164,7 +166,8 @@ class Connection:
         """The API asked for; None when it was answered or refused here."""
         row = self._rows.get(api_key) or self._surface.refuses.get(api_key)
         if row is None:
-            self._out.close(f"api key {api_key} is not served on listener {self._surface.listener}")
+            asked = f" ({ApiKey(api_key).name})" if api_key in ApiKey.__members__.values() else ""
+            self._out.close(f"api key {api_key}{asked} is not served on listener {self._surface.listener}{self._who()}")
             return None
         if row.min_version <= version <= row.max_version:
             return row
@@ -172,7 +175,7 @@ class Connection:
             self._begin(row, 0, correlation_id, self._unsupported_api_versions(correlation_id), flexible=False)
         else:
             served = f"{row.min_version} to {row.max_version}"
-            self._out.close(f"version {version} of {row.name} is not served ({served} are)")
+            self._out.close(f"version {version} of {row.name} is not served ({served} are){self._who()}")
         return None
 
     def _begin_request(self, row: ApiRow, view: memoryview, version: int, correlation_id: int, id_length: int) -> None:
@@ -394,6 +397,12 @@ class Connection:
         row = self._rows[_API_VERSIONS]
         context = self._context(row, -1, correlation_id, None)
         return handler_of(row)(request_class_of(row)(), context, self._surface.target)
+
+    def _who(self) -> str:
+        """Which client asks for what is not there, for the log."""
+        if self.software_name == "unknown":
+            return ""
+        return f"; asked by {self.software_name[:_SHOWN]} {self.software_version[:_SHOWN]}"
 
     def _note_software(self, request: Any) -> None:
         """KIP-511: who the client says it is."""

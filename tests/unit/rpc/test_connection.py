@@ -160,3 +160,13 @@ def test_a_broker_without_contact_closes_connections_that_were_served_before() -
     setting.ask(PRODUCE, 4)
     assert setting.out.closed == ["this broker has no contact with the controller (headrace.self.fencing=always)"]
     assert len(setting.late) == 1
+
+
+def test_the_log_says_which_client_asks_for_what_is_not_there() -> None:
+    """One line names API, client and version: a client of a protocol that is not supported is found by it."""
+    setting = Setting()
+    setting.connection.software_name, setting.connection.software_version = "apache-kafka-java", "4.3.1"
+    setting.connection.frame(memoryview(struct.pack(">hhih", 68, 0, 1, -1)))
+    assert setting.out.closed == [
+        "api key 68 (CONSUMER_GROUP_HEARTBEAT) is not served on listener L; asked by apache-kafka-java 4.3.1"
+    ]
