@@ -6,6 +6,7 @@ PYTEST := $(PY) -m pytest
 SEED ?= 1
 N ?= 200
 CHANGES ?= 40
+VOLUMES ?= quick
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
@@ -18,10 +19,11 @@ setup: .venv/.ready ## the virtual environment, from the lock file
 
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; say make PYTHON=... with its name") if sys.version_info < (3, 11) else 0'
-	$(PYTHON) -m venv .venv
-	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "making .venv; the packages of requirements.lock (PySpark alone is 450 MB) take a minute or two the first time"
+	@$(PYTHON) -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -r requirements.lock | sed -un "s/^Collecting \([^ ]*\).*/  getting \1/p; s/^Installing.*/  installing them all/p"; exit $${PIPESTATUS[0]}
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@$(PY) -m compileall -q src  # so that the first start of a node is as quick as the next
 	@touch $@
 
@@ -35,8 +37,8 @@ check: setup ## format, lint, types, import contracts, size limits, fast tests; 
 check-static: setup ## the part of check that runs no test
 	@$(PY) tools/check.py --static
 
-test: setup peers ## everything, in one pytest run, three files at a time
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
+test: setup peers ## everything, in one pytest run, three files at a time; VOLUMES=ci for as much as the continuous check
+	HEADRACE_VOLUMES=$(VOLUMES) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 demo: setup ## 336,776 flights through a node and Spark into tables and a plot
 	$(PY) -m headrace demo flights
@@ -72,7 +74,7 @@ mixed: setup ## Headrace and Apache Kafka in one quorum, the long run, by hand: 
 	HEADRACE_MIXED_CHANGES=$(CHANGES) $(PYTEST) tests/integration/quorum/test_mixed_quorum.py -s
 
 crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
-	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) $(PYTEST) tests/crash -s
+	HEADRACE_CRASH_SEED=$(SEED) HEADRACE_CRASH_RECOVERIES=$(N) HEADRACE_METADATA_CRASHES=$(N) $(PYTEST) tests/crash -s
 
 fuzz: setup ## spoilt frames for decoders and listeners, the long run, by hand: make fuzz SEED=7 N=2000000
 	HEADRACE_FUZZ_SEED=$(SEED) HEADRACE_FUZZ_FRAMES=$(N) $(PYTEST) tests/fuzz -s
@@ -95,8 +97,13 @@ bench-failover: setup ## a killed and a paused controller: how long until change
 profile: setup ## profile one load: make profile WHAT=produce
 	$(PY) -m benchmarks.profile_node $(WHAT)
 
+dist: setup ## wheel, sdist and release note, in dist/
+	rm -rf dist build
+	$(PY) -m build --outdir dist .
+	$(PY) -m tools.release_note > dist/RELEASE_NOTE.md
+
 lock: ## renew the lock file
-	$(PY) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --upgrade-package pyspark==4.2.0 --extra spark --extra test -o requirements.lock pyproject.toml
+	$(PY) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --unsafe-package headrace --upgrade-package pyspark==4.2.0 --extra demo --extra test -o requirements.lock pyproject.toml
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.peers import kafka
+from tests.support import volumes
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,12 +19,14 @@ settings.load_profile("any machine")
 
 NEEDS = {"java": ("java and mvn", kafka.is_available), "kcat": ("kcat", lambda: shutil.which("kcat") is not None)}
 MUST_NOT_SKIP = os.environ.get("HEADRACE_NO_SKIP") == "1"
-WAITING = {"integration", "spark", "crash", "fuzz", "simulation", "attacks"}
+WAITING = {"integration", "spark", "crash", "fuzz", "simulation", "packaging", "attacks"}
 """Directories of tests that start processes and wait for them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Name what cannot run here; with HEADRACE_NO_SKIP=1 a missing program ends the run instead. Put the long ones first."""
+    if not volumes.IS_CI:
+        _leave_to_ci(items)
     items.sort(key=_turn)
     for marker, (programs, is_there) in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
@@ -33,6 +36,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{len(marked)} tests need {programs}, and HEADRACE_NO_SKIP=1 forbids to skip them")
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=f"needs {programs}"))
+
+
+def _leave_to_ci(items: list[pytest.Item]) -> None:
+    """Deselect what only the continuous check runs."""
+    left = [item for item in items if item.get_closest_marker("ci") is not None]
+    if left:
+        items[:] = [item for item in items if item.get_closest_marker("ci") is None]
+        left[0].config.hook.pytest_deselected(items=left)
 
 
 def _turn(item: pytest.Item) -> int:

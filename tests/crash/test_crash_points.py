@@ -1,6 +1,7 @@
 """Whatever the moment of a power cut: is every durable record there, once, and nothing that was never written?
 
-`python -m pytest tests/crash` judges some 2,400 recoveries: of each crashed disk, and of a crash inside that recovery.
+Two recoveries are judged a crash: of the crashed disk, and of a crash inside that recovery. HEADRACE_CRASH_RECOVERIES says how many,
+HEADRACE_CRASH_SEED the first seed.
 A failure names seed, number of disk calls and the chance's seed; `judge(ran(seed), count, chance_seed)` replays it.
 """
 
@@ -14,9 +15,13 @@ import pytest
 from tests.crash.defects import PLANTED
 from tests.crash.judge import judge
 from tests.crash.workload import Workload
+from tests.support.volumes import seed as seed_of
+from tests.support.volumes import volume
 
-SEEDS = 60
 CRASHES_PER_SEED = 20
+RECOVERIES_PER_CRASH = 2
+SEEDS = volume("HEADRACE_CRASH_RECOVERIES", quick=600, ci=2_400) // (CRASHES_PER_SEED * RECOVERIES_PER_CRASH)
+FIRST_SEED = seed_of("HEADRACE_CRASH_SEED", otherwise=0)
 STEPS = 100
 
 
@@ -33,7 +38,7 @@ def crash_points(seed: int, calls: int) -> list[tuple[int, int]]:
     return [(chance.randrange(calls + 1), seed * 1000 + index) for index in range(CRASHES_PER_SEED)]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_no_crash_point_loses_or_invents_anything(seed: int) -> None:
     """inv:D1 inv:D2 inv:D4 inv:D5 inv:D7 inv:D8 inv:D11 inv:E1 inv:E2 inv:E4 inv:P11 inv:P16 inv:P18 inv:P19 PR9."""
     workload = ran(seed)

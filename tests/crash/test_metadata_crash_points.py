@@ -15,9 +15,12 @@ from headrace.sim.disk import Disk, crashed
 from headrace.storage import snapshot_files
 from headrace.storage.snapshot_files import SnapshotFiles
 from tests.crash.metadata_workload import MetadataWorkload, recovered, state_of
+from tests.support.volumes import seed as seed_of
+from tests.support.volumes import volume
 
-SEEDS = 30
 CRASHES_PER_SEED = 12
+SEEDS = volume("HEADRACE_METADATA_CRASHES", quick=120, ci=360) // CRASHES_PER_SEED
+FIRST_SEED = seed_of("HEADRACE_CRASH_SEED", otherwise=0)
 STEPS = 150
 
 
@@ -65,7 +68,7 @@ def _check(workload: MetadataWorkload, found: object, promised: int) -> list[str
 _NOTHING = state_of(MetadataWorkload(0).run(0).plane.image)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_no_crash_point_loses_an_answer_or_leads_twice(seed: int) -> None:
     """B-R03, B-R14, B-C22, C3, C4, C13, B-S02, B-S04, inv:D1: acknowledged is durable, atomic, in order; epochs only rise."""
     workload = ran(seed)

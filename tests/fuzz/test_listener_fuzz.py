@@ -25,9 +25,10 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 from headrace.wire.versions import ApiKey, request_class
 from tests.support.listener_fuzz import MAY_WAIT, REPLY_LIMIT_S, Attackers, SteadyClient, advertised, ask, connected
 from tests.support.messages import error_codes, sample
+from tests.support.volumes import volume
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire" / "frames.tsv.xz"
-FRAMES = int(os.environ.get("HEADRACE_FUZZ_LISTENER_FRAMES", "48000"))
+FRAMES = volume("HEADRACE_FUZZ_LISTENER_FRAMES", quick=8_000, ci=48_000)
 CONTROLLER_FRAMES = FRAMES // 4
 MORE_ADDRESS_SPACE = 2 << 30
 MORE_RESIDENT = 300 << 20

@@ -53,7 +53,7 @@ def flights(output: Path, bootstrap_server: str | None, count: int | None, rate:
         from headrace.spark.demo.plot import draw
         from headrace.spark.demo.run import DemoSettings, load_inputs, stream_flights
     except ImportError as error:
-        raise OperatorError(f"the demo needs more packages: pip install 'headrace[spark]' ({error})") from error
+        raise OperatorError(f"the demo needs more packages: pip install 'headrace[demo]' ({error})") from error
     _clear(output)
     with ExitStack() as stack:
         watcher = stack.enter_context(_Display())

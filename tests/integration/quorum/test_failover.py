@@ -1,12 +1,11 @@
 """Does a quorum of real processes go on without its leader, and keep what it acknowledged?
 
-``HEADRACE_QUORUM_KILLS`` sets how often all nodes are killed at once (30).
+``HEADRACE_QUORUM_KILLS`` sets how often all nodes are killed at once (8; in CI 30).
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from contextlib import closing
 
 import pytest
@@ -14,8 +13,9 @@ import pytest
 from tests.integration.quorum.conftest import NewCluster
 from tests.support.metadata_load import Changer, MetadataLoad
 from tests.support.quorum_judge import judge, settle
+from tests.support.volumes import volume
 
-KILLS = int(os.environ.get("HEADRACE_QUORUM_KILLS", "30"))
+KILLS = volume("HEADRACE_QUORUM_KILLS", quick=8, ci=30)
 NEVER_MS = str(10 * 60_000)
 
 
