@@ -96,7 +96,7 @@ def _start_spark(stack: ExitStack, watcher: _Display, output: Path) -> Any:
 
 
 class _Display:
-    """Progress on a terminal as two moving bars, else as a line now and then. Used as a context manager."""
+    """Progress on a terminal as two bars, which move from the start, else as a line now and then. Used as a context manager."""
 
     _LINE_EVERY_S = 5.0
 
@@ -116,8 +116,9 @@ class _Display:
         )
         self._started = time.monotonic()
         self._last_line = 0.0
-        self._sent: Any = None
-        self._worked: Any = None
+        # Until the number of reports is known the bars only show that something is going on.
+        self._sent = self._progress.add_task("reports sent to the topic", total=None)
+        self._worked = self._progress.add_task("worked on by the pipeline", total=None)
 
     def __enter__(self) -> _Display:
         self._progress.start()
@@ -132,11 +133,8 @@ class _Display:
 
     def progress(self, *, sent: int, worked: int, total: int) -> None:
         """Move the bars, or say where things are."""
-        if self._sent is None:
-            self._sent = self._progress.add_task("reports sent to the topic", total=total)
-            self._worked = self._progress.add_task("worked on by the pipeline", total=total)
-        self._progress.update(self._sent, completed=sent)
-        self._progress.update(self._worked, completed=worked)
+        self._progress.update(self._sent, completed=sent, total=total)
+        self._progress.update(self._worked, completed=worked, total=total)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._last_line >= self._LINE_EVERY_S:
             self._last_line = now
