@@ -425,6 +425,40 @@ def test_rot_changes_one_bit_of_one_file() -> None:
     assert staged.seen.deaths == [(node_id, False)]
 
 
+def test_a_node_whose_quorum_state_cannot_be_read_refuses_to_start() -> None:
+    """fault:S61, inv:D4: it does not guess whom it voted for."""
+    staged = Staged()
+    node_id = staged.follower()
+    staged.happen(FaultKind.ROT_STATE, node_id, for_ms=100)
+    staged.run(1_000)
+    assert "quorum-state" in staged.nodes[node_id].start_refused
+    assert staged.seen.deaths[0] == (node_id, False)
+
+
+def test_a_node_that_cannot_read_its_metadata_stops_and_starts_again() -> None:
+    """inv:D4: EIO at a read is no end of the log."""
+    staged = Staged()
+    node_id = staged.follower()
+    disk = staged.nodes[node_id].disk
+    staged.happen(FaultKind.FAIL_READ, node_id, amount=1)
+    staged.happen(FaultKind.KILL, node_id, for_ms=10)
+    staged.run(3_000)
+    assert (disk.fail_reads, disk.refusals) == (0, 1)
+    staged.run(8_000)
+    assert staged.nodes[node_id].raft is not None
+
+
+def test_a_voter_that_moves_to_another_address_is_found_there() -> None:
+    """KIP-853: it tells the leader where it is (UpdateRaftVoter), and the leader writes it down."""
+    staged = Staged()
+    node_id = staged.follower()
+    staged.happen(FaultKind.READDRESS, node_id, for_ms=100)
+    staged.run(15_000)
+    voters = staged.nodes[staged.leader].raft.voters.voters  # type: ignore[union-attr]
+    assert [each.end_points[0].host for each in voters] == [staged.nodes[each].host for each in (1, 2, 3)]
+    assert staged.nodes[node_id].host == f"n{node_id}x"
+
+
 def test_a_replaced_disk_is_another_one() -> None:
     """fault:S64: with an id of its own; the operator takes the old one out of the voters and puts the new one in."""
     staged = Staged(changes_voters=True)
@@ -441,7 +475,7 @@ def test_a_replaced_disk_is_another_one() -> None:
 def test_faults_that_stop_leave_nothing_behind() -> None:
     """Section 3: every run ends with a healing phase, in which everything works again."""
     staged = Staged(controllers=5, voters=5, limits=SMALL)
-    kinds = [each for each in FaultKind if each is not FaultKind.ROT]
+    kinds = [each for each in FaultKind if each not in (FaultKind.ROT, FaultKind.ROT_STATE)]
     for number, kind in enumerate(kinds):
         staged.happen(
             kind,
@@ -454,7 +488,8 @@ def test_faults_that_stop_leave_nothing_behind() -> None:
     assert (staged.network.cuts, staged.network.kept) == ({}, {})
     assert staged.cluster.has_common_leader()
     for node in staged.nodes.values():
-        assert (node.disk.is_full, node.disk.fail_syncs, node.disk.fail_writes) == (False, 0, 0)
+        disk = node.disk
+        assert (disk.is_full, disk.fail_syncs, disk.fail_writes, disk.fail_reads) == (False, 0, 0, 0)
         assert (node.clock.rate_ppm, node.disk_wait_us, node.is_paused) == (1_000_000, (20, 400), False)
 
 

@@ -43,7 +43,7 @@ def test_every_defect_that_applies_has_its_plant() -> None:
     ids = [*range(1, 15), 20, *range(23, 29), 30, 31, 32]
     assert [each for each in BY_ID if each.startswith("K")] == [f"K{number}" for number in ids]
     assert {each for each in BY_ID if each.startswith("X")} == {f"X{number}" for number in range(1, 14)}
-    assert {each for each in BY_ID if each.startswith("Y")} == {f"Y{number}" for number in range(1, 18)}
+    assert {each for each in BY_ID if each.startswith("Y")} == {f"Y{number}" for number in range(1, 19)}
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: str(defect.id))

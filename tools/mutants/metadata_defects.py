@@ -26,6 +26,8 @@ from headrace.node.machine import NodeMachine
 from headrace.raft import voting
 from headrace.raft.election import may_grant_vote, starting_role
 from headrace.raft.roles import Follower, Unattached
+from headrace.raft.voter_changes import VoterChanges
+from headrace.sim.faults import FaultKind
 from tools.mutants.planting import Defect, Planting
 from tools.mutants.raft_defects import users
 
@@ -216,6 +218,11 @@ def answers_heartbeats_from_before(planting: Planting) -> None:
     planting.replace_everywhere(honest, decide, broker_states, requests)
 
 
+def forgets_where_voters_moved(planting: Planting) -> None:
+    """Y18: a voter that says where it listens now is told that all is well, and nothing is written (KIP-853)."""
+    planting.replace(VoterChanges, "_update", lambda self, voter: None)
+
+
 def _holders(function: Any) -> list[Any]:
     """The modules of the controller that use a function by its name."""
     from headrace.controller import more_partitions, reassignment, topics
@@ -250,6 +257,13 @@ DEFECTS = (
     Defect(id="Y14", what="new replicas in cordoned directories", plant=places_replicas_in_cordoned_directories),
     Defect(id="Y15", what="a broker registers that cannot follow", plant=registers_who_cannot_follow),
     Defect(id="Y16", what="a replica that is to go stays", plant=keeps_what_moved_away, level="cluster"),
+    Defect(
+        id="Y18",
+        what="a voter's new address is not written",
+        plant=forgets_where_voters_moved,
+        faults=frozenset({FaultKind.READDRESS}),
+        voters=3,
+    ),
     Defect(id="Y17", what="a heartbeat is answered with the state before", plant=answers_heartbeats_from_before),
 )
 """Y: those of no catalogue, planted from outside or in their spirit: none breaks a rule of the log itself."""

@@ -207,7 +207,7 @@ class Operator(Client):
         return RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=voter_id, voter_directory_id=directory_id)
 
     def _add(self, node: SimNode) -> Message:
-        listener = add_raft_voter.Listener(name="CONTROLLER", host=f"n{node.node_id}", port=CONTROLLER_PORT)
+        listener = add_raft_voter.Listener(name="CONTROLLER", host=node.host, port=CONTROLLER_PORT)
         return add_raft_voter.AddRaftVoterRequest(
             cluster_id=CLUSTER_ID,
             timeout_ms=5_000,

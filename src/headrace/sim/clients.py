@@ -98,7 +98,7 @@ class Client:
         node.note(StepKind.CALL, started)
         world.network.send(
             self,
-            Destination(node.node_id, f"n{node.node_id}", port),
+            Destination(node.node_id, node.host, port),
             "client",
             self._call,
             request,

@@ -10,6 +10,7 @@ One seed decides all of it. `SimCluster` implements `observation.ClusterView`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.config.node_config import NodeConfig
@@ -122,9 +123,21 @@ class SimCluster:
         for node_id in ids:
             node = SimNode(self.world, self._config(node_id), directory_id=self._first_directories[node_id])
             self.nodes[node_id] = node
-            self.world.network.add_server(f"n{node_id}", CONTROLLER_PORT, node)
-            self.world.network.add_server(f"n{node_id}", BROKER_PORT, node)
+            self._list_address(node)
             self._format(node, voters if node_id in first else None)
+
+    def _list_address(self, node: SimNode) -> None:
+        for port in (CONTROLLER_PORT, BROKER_PORT):
+            self.world.network.add_server(node.host, port, node)
+
+    def move_host(self, node: SimNode) -> None:
+        """A node that is down has another address when it starts again; nobody listens at the old one."""
+        for port in (CONTROLLER_PORT, BROKER_PORT):
+            self.world.network.remove_server(node.host, port)
+        node.host = f"{node.host}x"
+        listeners = tuple(each._replace(host=node.host) for each in node.config.listeners)
+        node.config = replace(node.config, listeners=listeners)
+        self._list_address(node)
 
     def new_directory_id(self) -> Uuid:
         """An id for a disk."""
@@ -136,6 +149,7 @@ class SimCluster:
             directory_id=node.directory_id,
             voters=voters,
             metadata_version=self.plan.first_metadata_version,
+            has_all_records=self.plan.has_all_records,
         )
         format_disk(node.disk, DATA, first)
 
@@ -149,11 +163,10 @@ class SimCluster:
 
     def _config(self, node_id: int) -> NodeConfig:
         plan = self.plan
-        is_broker = node_id >= FIRST_BROKER_ID
-        name, port = ("PLAINTEXT", BROKER_PORT) if is_broker else ("CONTROLLER", CONTROLLER_PORT)
-        listener = Listener(name, f"n{node_id}", port, SecurityProtocol.PLAINTEXT)
+        roles, listeners = self._roles(node_id)
         settings: dict[str, Any] = dict(plan.limits.settings(_SETTINGS))
         if plan.is_dynamic:
+            settings["controller_quorum_auto_join_enable"] = plan.auto_joins and node_id < FIRST_BROKER_ID
             settings["controller_quorum_bootstrap_servers"] = tuple(
                 HostPort(f"n{one}", CONTROLLER_PORT) for one in range(1, plan.controllers + 1)
             )
@@ -163,13 +176,25 @@ class SimCluster:
             )
         return NodeConfig(
             node_id=node_id,
-            process_roles=("broker",) if is_broker else ("controller",),
-            listeners=(listener,),
+            process_roles=roles,
+            listeners=listeners,
             log_dirs=(DATA,),
             metadata_log_dir=DATA,
             broker_rack=self.rack_of(node_id),
             **settings,
         )
+
+    def _roles(self, node_id: int) -> tuple[tuple[str, ...], tuple[Listener, ...]]:
+        """Controllers have low ids; the first of them may be brokers too."""
+        roles, listeners = [], []
+        for role, name, port, has_it in (
+            ("broker", "PLAINTEXT", BROKER_PORT, node_id >= FIRST_BROKER_ID or node_id <= self.plan.combined_nodes),
+            ("controller", "CONTROLLER", CONTROLLER_PORT, node_id < FIRST_BROKER_ID),
+        ):
+            if has_it:
+                roles.append(role)
+                listeners.append(Listener(name, f"n{node_id}", port, SecurityProtocol.PLAINTEXT))
+        return tuple(roles), tuple(listeners)
 
     def rack_of(self, node_id: int) -> str | None:
         """Nodes stand in racks by turns."""

@@ -58,10 +58,12 @@ class LossyFile:
 
     def pread(self, size: int, offset: int, /) -> bytes:
         """Up to `size` bytes."""
+        self._files.reading(self.path)
         return bytes(self._node.data[offset : offset + size])
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
         """Fill `buffer`."""
+        self._files.reading(self.path)
         data = self._node.data[offset : offset + len(buffer)]
         buffer[: len(data)] = data
         return len(data)
@@ -119,6 +121,9 @@ class LossyFiles:
     def note(self, op: Op, path: str) -> None:
         """Remember a call on `path`."""
         self.ops.append(op)
+
+    def reading(self, path: str) -> None:
+        """Somebody reads a file: a disk that fails may raise StorageFault."""
 
     def _find(self, path: str) -> Node | None:
         node = self.root

@@ -80,6 +80,12 @@ class FaultKind(Enum):
     """The disk is replaced by an empty one (S64). Only in a dynamic quorum, and of a minority."""
     RACK = "rack"
     """All nodes of one rack lose power; without racks, one node."""
+    READDRESS = "readdress"
+    """A voter starts again at another address, and nobody listens at the old one (KIP-853). Only where a plan asks for it."""
+    FAIL_READ = "fail-read"
+    """A read fails (EIO). Only where a plan asks for it."""
+    ROT_STATE = "rot-state"
+    """The file quorum-state of a stopped node cannot be read any more (S61). Only where a plan asks for it."""
     CRASH_MOVES = "crash-moves"
     """The active controller dies soon after it began what takes it several steps: a broker comes or goes (S7). Only where a plan asks for it."""
     LATE_ANSWERS = "late-answers"
@@ -135,7 +141,14 @@ class Profile:
         return "quiet" if not kinds else kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds"
 
 
-DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in (FaultKind.CRASH_MOVES, FaultKind.LATE_ANSWERS))
+_PLANNED: Final = (
+    FaultKind.CRASH_MOVES,
+    FaultKind.LATE_ANSWERS,
+    FaultKind.READDRESS,
+    FaultKind.FAIL_READ,
+    FaultKind.ROT_STATE,
+)
+DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in _PLANNED)
 """Those that a profile may hold by chance."""
 
 
@@ -190,6 +203,7 @@ _AMOUNTS: Final[dict[FaultKind, tuple[int, ...]]] = {
     FaultKind.SLOW_DISK: (20, 100, 1_000),
     FaultKind.FAIL_WRITE: (1, 1, 3),
     FaultKind.FAIL_SYNC: (1, 1, 2),
+    FaultKind.FAIL_READ: (1, 1, 2),
     FaultKind.FLAP: (50, 200, 700),
     FaultKind.LOOP: (20, 200, 700),
 }

@@ -32,6 +32,8 @@ class SimDisk(LossyFiles):
         """So many writes fail from now on (EIO)."""
         self.fail_syncs = 0
         """So many syncs fail from now on; what they were to make durable may be lost though later syncs succeed (S58)."""
+        self.fail_reads = 0
+        """So many reads of a process fail from now on (EIO)."""
         self.is_full = False
         self.refusals = 0
         """How many calls failed so far because a fault said so."""
@@ -62,6 +64,13 @@ class SimDisk(LossyFiles):
         if kind in ("rename", "unlink"):
             self.on_name(kind, op.name, op.target)
 
+    def reading(self, path: str) -> None:
+        """A process reads. Raises StorageFault when a fault says so."""
+        if self.fail_reads > 0:
+            self.fail_reads -= 1
+            self.refusals += 1
+            raise StorageFault(f"cannot read {path}: Input/output error", directory=self.log_directory_of(path))
+
     def disk_space(self, path: str, /) -> DiskSpace:
         """Plenty, or nothing."""
         return DiskSpace(1 << 40, 0 if self.is_full else 1 << 39)
@@ -80,7 +89,7 @@ class SimDisk(LossyFiles):
 
     def forget_faults(self) -> None:
         """It works again."""
-        self.fail_writes = self.fail_syncs = 0
+        self.fail_writes = self.fail_syncs = self.fail_reads = 0
         self.is_full = False
         self.die_at_call = None
 

@@ -12,8 +12,10 @@ from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
 from headrace.raft.voters import Voter, VoterEndPoint, VoterSet
 from headrace.sim.clock import WALL_START_MS
+from headrace.sim.rare_records import rare_records
 from headrace.storage.meta_properties import MetaProperties, write_meta_properties
 from headrace.storage.snapshot_files import write_bootstrap_checkpoint, write_zero_checkpoint
+from headrace.wire.metadata_records.frame import encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,8 @@ class FirstDisk:
     voters: VoterSet | None = None
     features: Mapping[str, int] = field(default_factory=dict)
     metadata_version: int = LATEST_METADATA_VERSION
+    has_all_records: bool = False
+    """ACLs, credentials, quotas and tokens are there from the beginning: no request of this version writes them."""
 
 
 def dynamic_voters(directory_ids: Mapping[int, Uuid], port: int) -> VoterSet:
@@ -55,6 +59,8 @@ def format_disk(files: Files, directory: str, first: FirstDisk) -> None:
     files.mkdir(directory)
     files.fsync_dir("/")
     records = bootstrap_records(metadata_version=first.metadata_version, features=dict(first.features))
+    if first.has_all_records:
+        records += tuple(encode_record(each, each.SCHEMA.versions.first) for each in rare_records())
     batches = build_snapshot(
         records, snapshot_id=OffsetAndEpoch(0, 0), last_contained_log_timestamp=0, now_ms=WALL_START_MS
     )

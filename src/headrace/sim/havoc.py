@@ -15,6 +15,7 @@ from headrace.raft.roles import Leader
 from headrace.sim.faults import LEADER, Fault, FaultKind
 from headrace.sim.looking_on import METADATA_DIRECTORY
 from headrace.sim.observation import Crash
+from headrace.storage.snapshot_files import QUORUM_STATE_FILE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -343,6 +344,9 @@ class Havoc:
     def _fail_sync(self, fault: Fault, nodes: list[SimNode]) -> None:
         nodes[0].disk.fail_syncs = fault.amount
 
+    def _fail_read(self, fault: Fault, nodes: list[SimNode]) -> None:
+        nodes[0].disk.fail_reads = fault.amount
+
     def _full(self, fault: Fault, nodes: list[SimNode]) -> None:
         disk = nodes[0].disk
         disk.is_full = True
@@ -387,6 +391,36 @@ class Havoc:
         size = len(node.disk.read_file(path) or b"")
         if size:
             node.disk.flip_bit(path, fault.amount // 7 % size, fault.amount % 8)
+
+    def _rot_state(self, fault: Fault, nodes: list[SimNode]) -> None:
+        """The first byte of quorum-state is no JSON any more: the node must refuse to start and not guess whom it voted for (D4)."""
+        node = nodes[0]
+        path = f"{METADATA_DIRECTORY}/{QUORUM_STATE_FILE_NAME}"
+        if node.node_id in self._tampered or not node.disk.durable_bytes(path) or not self._may_destroy(node):
+            return
+        self._tampered.add(node.node_id)
+        self._destroyed += 1
+        was_up = node.is_up
+        node.die(Crash(is_lossy=False, is_rotten=True, reason="killed to rot"))
+        if was_up:
+            self._cluster.start_later(node, fault.for_ms)
+        node.disk.flip_bit(path, 0, 7)
+        self._cluster.markers.hit("rotten quorum-state")
+
+    def _readdress(self, fault: Fault, nodes: list[SimNode]) -> None:
+        """One voter at a time, and not the leader: the others must know where the last one went."""
+        node, leader = nodes[0], self._cluster.leader()
+        if leader is None or leader.raft is None or leader is node or not self._cluster.plan.is_dynamic:
+            return
+        voters = leader.raft.voters.voters
+        hosts = {each.voter_id: {one.host for one in each.end_points} for each in voters}
+        is_settled = all(hosts[each] == {self._cluster.nodes[each].host} for each in hosts)
+        if not node.is_up or node.node_id not in hosts or len(voters) < 3 or not is_settled:
+            return
+        node.die(Crash(is_lossy=False, reason="moved to another host"))
+        self._cluster.move_host(node)
+        self._cluster.start_later(node, fault.for_ms)
+        self._cluster.markers.hit("voter moved to another address")
 
     def _replace(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]

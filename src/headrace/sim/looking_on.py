@@ -50,7 +50,9 @@ class SimNodeDisk(NodeDisk):
 def note_found(step: Step, disk: SimDisk, log: ObservedLog) -> raft_events.QuorumState | None:
     """What a start found on the disk, as changes; the election state that is durable there."""
     changes = step.changes
+    failing, disk.fail_reads = disk.fail_reads, 0  # an onlooker sees what is there
     log.observe(changes)
+    disk.fail_reads = failing
     changes.append(LogDurable(log.durable_end_offset))
     for name in disk.listdir(METADATA_DIRECTORY):
         note_snapshot(step, disk, name)

@@ -180,6 +180,10 @@ class Network:
         """`server` is who one finds at this address."""
         self._servers[host, port] = server
 
+    def remove_server(self, host: str, port: int) -> None:
+        """Nobody is found at this address any more."""
+        del self._servers[host, port]
+
     def cut(self, source: int, target: int) -> None:
         """Nothing passes from `source` to `target` until as many `heal`."""
         self.cuts[source, target] = self.cuts.get((source, target), 0) + 1

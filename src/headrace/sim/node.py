@@ -63,7 +63,7 @@ class SimNode:
     def __init__(self, world: World, config: NodeConfig, *, directory_id: Uuid) -> None:
         self.world = world
         self.config = config
-        self.node_id = config.node_id
+        self.node_id, self.host = config.node_id, config.listeners[0].host
         self.directory_id = directory_id
         self.disk = SimDisk()
         self.disk.on_name = self._name_changed

@@ -21,7 +21,8 @@ class Plan:
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
     the heartbeats of these ask to be fenced. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
-    (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`).
+    (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
+    voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
     """
 
     seed: int
@@ -46,6 +47,9 @@ class Plan:
     moves_brokers: bool = False
     upgrades: bool = False
     first_metadata_version: int = LATEST_METADATA_VERSION
+    has_all_records: bool = False
+    auto_joins: bool = False
+    combined_nodes: int = 0
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
 
     @property
@@ -90,6 +94,8 @@ def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
         return _with_late_answers(plan)
     if voters > 2 and seed % 8 == 2:
         return _with_duels(plan)
+    if voters > 2 and is_dynamic and seed % 8 == 7:
+        return _with_more(plan, random.Random(f"addresses {seed}"), Profile(every_ms={FaultKind.READDRESS: 800}))
     if voters > 1 and seed % 8 == 6:
         return _with_moves_cut_short(plan)
     return _with_sudden_ends(plan) if voters > 2 and seed % 8 == 3 else plan
@@ -238,7 +244,20 @@ def _with_more_requests(plan: Plan) -> Plan:
     chance = random.Random(f"brokers {plan.seed}")
     moves, upgrades = chance.random() < 0.5, chance.random() < 0.3
     first = chance.choice((16, 17, 20, 25, 29)) if upgrades else LATEST_METADATA_VERSION
-    return replace(plan, moves_brokers=moves, upgrades=upgrades, first_metadata_version=first)
+    combined = chance.choice((0, 0, 0, 1, plan.controllers)) if plan.brokers else 0
+    more = {FaultKind.FAIL_READ: 3_000} if chance.random() < 0.2 else {}
+    if plan.voters > 2 and chance.random() < 0.1:
+        more[FaultKind.ROT_STATE] = 2_000
+    wider = replace(
+        plan,
+        moves_brokers=moves,
+        upgrades=upgrades,
+        first_metadata_version=first,
+        has_all_records=chance.random() < 0.3,
+        auto_joins=plan.is_dynamic and chance.random() < 0.3,
+        combined_nodes=combined,
+    )
+    return _with_more(wider, chance, Profile(every_ms=more)) if more and plan.faults else wider
 
 
 def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:

@@ -50,7 +50,7 @@ class ScriptedBroker(Client):
         self._offline: tuple[Uuid, ...] = ()
         self._cordoned: tuple[Uuid, ...] | None = None
         self._is_stopping = False
-        self._newest_level = cluster.plan.first_metadata_version if self._is_old_release() else LATEST_METADATA_VERSION
+        self._newest_level = self._level_of_release()
         self._known_epochs: dict[int, int] = {}
         """Broker -> its epoch as this one saw it some time ago."""
 
@@ -58,9 +58,10 @@ class ScriptedBroker(Client):
     def _moves(self) -> bool:
         return self.cluster.plan.moves_brokers
 
-    def _is_old_release(self) -> bool:
-        """Some brokers of a cluster that is being upgraded are not, yet."""
-        return self.cluster.plan.upgrades and self.chance.random() < 0.5
+    def _level_of_release(self) -> int:
+        """The newest metadata.version of its software. Some brokers of a cluster that is being upgraded are not yet, or not any more."""
+        is_old = self.cluster.plan.upgrades and self.chance.random() < 0.3
+        return self.cluster.plan.first_metadata_version if is_old else LATEST_METADATA_VERSION
 
     def _new_incarnation(self) -> Uuid:
         return Uuid(self.chance.randbytes(16))
@@ -102,7 +103,7 @@ class ScriptedBroker(Client):
         drawn = self.chance.random()
         if drawn < 0.01:
             return 2 * self.cluster.limits.broker_session_timeout_ms
-        if drawn < 0.02:
+        if drawn < (0.1 if self.cluster.plan.upgrades else 0.02):  # an upgrade starts every broker anew
             self._start_anew(is_clean=self.chance.random() < 0.5)
         elif self._moves:
             self._move()
@@ -126,6 +127,7 @@ class ScriptedBroker(Client):
         self._incarnation, self._epoch, self._is_fenced = self._new_incarnation(), -1, True
         self._is_stopping = False
         self._offline, self._cordoned = (), None
+        self._newest_level = self._level_of_release()
 
     def _take_heartbeat(self, response: Any) -> None:
         code = ErrorCode(response.error_code)

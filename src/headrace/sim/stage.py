@@ -37,5 +37,8 @@ class Stage(Protocol):
     def start_later(self, node: SimNode, wait_ms: int) -> None:
         """The process is started again in a while."""
 
+    def move_host(self, node: SimNode) -> None:
+        """A node that is down has another address when it starts again."""
+
     def replace_disk(self, node: SimNode) -> None:
         """An empty disk with a new directory id."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.raft.events import RaftRequestArrived, TimeAdvanced
 from headrace.raft.quorum import majority_of
 from headrace.raft.roles import Leader
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.logs import voters_in
-from headrace.sim.observation import LogAppended, StepKind
+from headrace.sim.observation import LogAppended, RequestSent, ResponseSent, StepKind
+from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +40,35 @@ class VoterChanges(Group):
         """A record of voters is compared with the one before."""
         return {LogAppended: self._appended}
 
+    def after_changes(self) -> Mapping[type, Handler]:
+        """What is told to a voter that says where it is now, and who asks to be one."""
+        return {ResponseSent: self._told, RequestSent: self._asks}
+
+    def _asks(self, life: Life, change: RequestSent) -> None:
+        if isinstance(change.request, AddRaftVoterRequest):
+            self.hit("controller asked to join the voters")
+
+    def _told(self, life: Life, change: ResponseSent) -> None:
+        """KIP-853 (B-R26): an update that is acknowledged stands in the leader's log."""
+        request, response = change.request, change.response
+        if not isinstance(request, UpdateRaftVoterRequest) or not isinstance(response, UpdateRaftVoterResponse):
+            return
+        voters = life.disk.log.voters
+        if response.error_code != ErrorCode.NONE or voters.kraft_version == 0 or self.ghost.leads(life) is None:
+            return
+        told = {(each.name, each.host, each.port) for each in request.listeners}
+        for voter in voters.voters:
+            if (voter.voter_id, voter.directory_id) != (request.voter_id, request.voter_directory_id):
+                continue
+            known = {tuple(each) for each in voter.end_points}
+            if known != told:
+                raise self.broken(
+                    "R17",
+                    f"leader {life.node_id} took {told} as address of voter {voter.voter_id} and has {known}",
+                    life,
+                )
+            self.hit("voter told its new address")
+
     def _appended(self, life: Life, batch: LogAppended) -> None:
         role = life.role
         if not batch.is_control or self.scene.step.kind is not StepKind.EVENT or not isinstance(role, Leader):
@@ -48,6 +80,10 @@ class VoterChanges(Group):
         if batch.base_offset == role.epoch_start_offset and batch.base_offset == 0:
             return
         before = log.voters
+        is_first = batch.base_offset == role.epoch_start_offset
+        if is_first and _keys(before) == _keys(after) and before.kraft_version == after.kraft_version:
+            self.hit("leader tells its own new address")  # nobody else votes because of it
+            return
         self._check_moment(life, role, batch)
         self._check_difference(life, before, after)
         self._open[role.epoch] = (batch.base_offset, batch.next_offset)
@@ -72,6 +108,7 @@ class VoterChanges(Group):
         old, new = _keys(before), _keys(after)
         if before.kraft_version == 0 and after.kraft_version > 0:
             old, new = {(each[0], ZERO_UUID) for each in old}, {(each[0], ZERO_UUID) for each in new}
+            self.hit("kraft.version upgraded")
         if len(old ^ new) > 1:
             raise self.broken(
                 "R17", f"leader {life.node_id} changes the voters from {sorted(old)} to {sorted(new)} at once", life
