@@ -12,6 +12,7 @@ class CauseKind(Enum):
     WRONG_CLUSTER_ID = "wrong-cluster-id"
     MAJORITY_DOWN = "majority-down"
     EXPIRED_VOTER_KEY = "expired-voter-key"
+    EPOCH_OUT_OF_REACH = "epoch-out-of-reach"
     FULL_DISK = "full-disk"
     FAILED_DISK = "failed-disk"
     WRONG_LISTENER = "wrong-listener"
@@ -37,6 +38,7 @@ RANKS: dict[CauseKind, int] = {
     CauseKind.FAILED_DISK: 96,
     CauseKind.WRONG_LISTENER: 95,
     CauseKind.EXPIRED_VOTER_KEY: 94,
+    CauseKind.EPOCH_OUT_OF_REACH: 94,
     CauseKind.MAJORITY_DOWN: 93,
     CauseKind.DIVERGED_LOG: 92,
     CauseKind.STALE_VOTER_SET: 91,

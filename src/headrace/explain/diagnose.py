@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headrace.explain import health_rules, identity_rules
+from headrace.explain import epoch_rules, health_rules, identity_rules
 from headrace.explain.causes import Cause, CauseKind, Diagnosis, State
 from headrace.explain.facts import CANDIDATES, FOLLOWER, LEADER, Facts, Seen, names, span
 from headrace.wire.messages.describe_quorum import NodeView
@@ -15,6 +15,7 @@ RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
     identity_rules.two_nodes_one_id,
     identity_rules.expired_voter_key,
     identity_rules.stale_voter_set,
+    epoch_rules.epoch_out_of_reach,
     identity_rules.wrong_listener,
     identity_rules.not_founded,
     health_rules.disks,

@@ -7,6 +7,7 @@ from statistics import median
 
 from headrace.explain.causes import Cause, CauseKind
 from headrace.explain.facts import CANDIDATES, Facts, is_failing, is_heard, is_working, names, size_of, span
+from headrace.explain.replacing import replace_directory
 from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 
 SLOW_FLUSH_MS = 500
@@ -39,7 +40,8 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
                 f"Start {names(ids)}: the quorum needs {facts.majority - left} more of them."
                 if is_refused
                 else f"Look whether {names(ids)} hang, are paused or unplugged: the quorum needs {facts.majority - left} more of them.",
-                "If they are lost for good with their disks, metadata can only be saved from a remaining voter's directory.",
+                "If disks are lost for good: copy the directory of each remaining voter before anything else, and start none of the lost ones on an "
+                "empty directory. Empty voters could elect one another, and all metadata would be gone.",
             ),
             is_blocking=True,
         )
@@ -49,8 +51,16 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
             nodes=ids,
             headline=f"{names(ids)} {'is' if len(ids) == 1 else 'are'} down; the quorum goes on with {left} of {len(facts.voter_ids)}",
             evidence=tuple(evidence),
-            advice=(f"Start {names(ids)}; until then {left - facts.majority} more may fail.",),
+            advice=(
+                f"Start {names(ids)}, with the directories that they had; until then {left - facts.majority} more may fail.",
+                *(line for voter_id in gone[:1] for line in _if_lost(facts, voter_id)),
+            ),
         )
+
+
+def _if_lost(facts: Facts, voter_id: int) -> Iterator[str]:
+    yield f"If the disk of node {voter_id} is lost:"
+    yield from replace_directory(facts, voter_id)
 
 
 def is_gone(facts: Facts, voter_id: int) -> bool:
@@ -165,10 +175,10 @@ def disks(facts: Facts) -> Iterator[Cause]:
             headline=f"the disk of node {node_id} {'is full' if is_full else 'has failed'}",
             evidence=tuple(evidence),
             advice=(
-                f"Make room on the disk of node {node_id} (metadata.log.dir), then start it again."
-                if is_full
-                else f"Replace the disk of node {node_id}; a new directory has a new id: remove the old voter key, add the new.",
-            ),
+                f"Make room on the disk of node {node_id} (metadata.log.dir), but take nothing out of __cluster_metadata-0; then start it again.",
+            )
+            if is_full
+            else (f"Replace the disk of node {node_id}.", *replace_directory(facts, node_id)),
             is_blocking=node_id in facts.voter_ids and (not facts.has_leader or facts.is_stalled),
         )
 
@@ -206,8 +216,9 @@ def slow_fsync(facts: Facts) -> Iterator[Cause]:
             headline=f"the disk of node {view.node_id} syncs slowly",
             evidence=tuple(evidence),
             advice=(
-                "Look who else writes to that disk, and whether it fails; put metadata.log.dir on a disk of its own.",
-                "If it leads, moving leadership helps at once: stop the node cleanly.",
+                "Look who else writes to that disk, and whether it fails. To put metadata.log.dir on a disk of its own, stop the node and move the whole "
+                "directory there, with __cluster_metadata-0 and meta.properties: a voter must not start without them.",
+                "If it leads and all other voters are up, moving leadership helps at once: stop the node cleanly, and start it again.",
             ),
             is_blocking=facts.is_stalled or not facts.has_leader,
         )
@@ -268,12 +279,22 @@ def diverged_log(facts: Facts) -> Iterator[Cause]:
         nodes=tuple(odd),
         headline=f"the metadata log of {names(odd)} has diverged from the others'",
         evidence=tuple(dict.fromkeys(line for node_id in odd for line in blamed[node_id]))[:4],
-        advice=(
-            f"Stop {names(odd)}, keep its directory aside, empty __cluster_metadata-0 there and start it: it fetches the quorum's log. "
-            "Find out who wrote into that directory: a restored backup, a copied disk, another node.",
-        ),
+        advice=_advice_on_divergence(facts, odd),
         is_blocking=not facts.has_leader,
     )
+
+
+def _advice_on_divergence(facts: Facts, odd: list[int]) -> tuple[str, ...]:
+    first = "Find out who wrote into that directory: a restored backup, a copied disk, another node."
+    if len(odd) > 1:
+        return (
+            first,
+            f"Which of {names(odd)} holds what was acknowledged cannot be told from here. Copy all their directories before anything else, compare them with "
+            "`headrace dump-log`, and replace one voter at a time, while the others have a leader.",
+        )
+    leads = facts.leader is not None and facts.leader.node_id in odd
+    hand_over = (f"Stop node {odd[0]} cleanly first, so that another voter leads.",) if leads else ()
+    return (first, *hand_over, *replace_directory(facts, odd[0]))
 
 
 def _difference(one: NodeView, other: NodeView) -> str | None:

@@ -9,6 +9,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID
 from headrace.explain.causes import Cause, CauseKind
 from headrace.explain.facts import FOLLOWER, Facts, VoterKey, is_failing, names, voter_set
+from headrace.explain.replacing import replace_directory
 from headrace.wire.messages.describe_quorum import NodeView
 
 
@@ -44,12 +45,25 @@ def wrong_cluster_id(facts: Facts) -> Iterator[Cause]:
         if len(strangers) == 1
         else f"{names(view.node_id for view in strangers)} belong to another cluster than the rest ({right})",
         evidence=tuple(evidence),
-        advice=(
-            f"If the node is new and holds nothing of value: empty its log directories, format it with `headrace storage format -t {right}` and start it.",
-            "If its data matter: take it out of controller.quorum.voters (or controller.quorum.bootstrap.servers) of this cluster; it lives in another.",
-        ),
+        advice=_advice_on_strangers(facts, [view.node_id for view in strangers], right),
         is_blocking=_are_needed(facts, {view.node_id for view in strangers}),
     )
+
+
+def _advice_on_strangers(facts: Facts, node_ids: list[int], right: str) -> tuple[str, ...]:
+    """A node that never was of this cluster may be formatted anew; one that was a voter of it must be replaced as such."""
+    voters = [node_id for node_id in sorted(node_ids) if node_id in facts.voter_ids]
+    lines = [
+        f"If a node never belonged to this cluster and holds nothing of value: empty its log directories, format it with `headrace storage format -t {right}` "
+        "and start it.",
+        "If its data matter: take its address out of this cluster's settings, or give it that of its own; it lives in another.",
+    ]
+    if voters:
+        lines.append(
+            f"If {names(voters[:1])} was formatted anew by mistake, what it had acknowledged is gone with its old directory:"
+        )
+        lines += replace_directory(facts, voters[0])
+    return tuple(lines)
 
 
 def two_nodes_one_id(facts: Facts) -> Iterator[Cause]:
@@ -63,9 +77,19 @@ def two_nodes_one_id(facts: Facts) -> Iterator[Cause]:
             evidence=tuple(
                 f"{each.address} has directory id {each.view.directory_id}" for each in where if each.view is not None
             ),
-            advice=("Stop one of them, or give it a node.id of its own.",),
+            advice=(_which_to_stop(facts, node_id),),
             is_blocking=not facts.has_leader,
         )
+
+
+def _which_to_stop(facts: Facts, node_id: int) -> str:
+    directory_id = next((key.directory_id for key in facts.voters if key.voter_id == node_id), ZERO_UUID)
+    if directory_id != ZERO_UUID:
+        return f"Stop the one that has not directory id {directory_id}, which is the voter's, or give it a node.id of its own."
+    return (
+        "Stop the one that came later, or give it a node.id and a directory of its own. If it is a voter, the other one must stay, with the "
+        "directory that it has: it holds the votes and the log."
+    )
 
 
 def expired_voter_key(facts: Facts) -> Iterator[Cause]:
@@ -118,7 +142,8 @@ def stale_voter_set(facts: Facts) -> Iterator[Cause]:
             )
     ids = tuple(sorted(view.node_id for view in stale))
     setting = (
-        f"Make controller.quorum.voters the same on all nodes, then restart {names(ids)}."
+        f"Set controller.quorum.voters of {names(ids)} to what {names([reference.node_id])} has, then restart. Do not add voters to a static quorum by editing "
+        "it: new ones hold nothing, and a majority of them could elect one of themselves."
         if is_static
         else f"Let {names(ids)} reach a voter of the newer set: put its address into controller.quorum.bootstrap.servers there and restart."
     )
@@ -234,7 +259,8 @@ def not_founded(facts: Facts) -> Iterator[Cause]:
             f"{names(ids)} {'has' if len(ids) == 1 else 'have'} no voter set, in the log or in the configuration",
         ),
         advice=(
-            "Format one controller with --standalone (or all with the same --initial-controllers), start it, and let the others join it.",
+            "If this cluster is new: format one controller with --standalone (or all with the same --initial-controllers), start it, and let the others join it.",
+            "If it ever had topics, do not: a second quorum knows nothing of them. Find the controllers whose directories hold its metadata, and start those.",
         ),
         is_blocking=True,
     )

@@ -217,6 +217,62 @@ def test_diverged_log() -> None:
         must_say(cluster, expected)
 
 
+def diverge(cluster: Cluster) -> tuple[int, list[str]]:
+    """A topic is made, the history of one follower is rewritten; which one, and what the operator is advised."""
+    server = ["--bootstrap-server", cluster.bootstrap_servers]
+    assert headrace("topics", *server, "--create", "--topic", "told-so").code == 0
+    changed = followers(cluster)[0]
+    cluster[changed].stop()
+    staging.rewrite_history(cluster[changed], b"told-so", b"to-lose")
+    cluster.start(changed)
+    assert headrace("topics", *server, "--create", "--topic", "later").code == 0
+    found = must_say(cluster, Expected(CauseKind.DIVERGED_LOG, {changed}, ("degraded",)))
+    return changed, found["causes"][0]["advice"]
+
+
+def must_be_mended(cluster: Cluster, mended: int) -> None:
+    """The quorum is healthy; the mended voter and one other go on alone, and know every topic that was acknowledged."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := explain(cluster))[1]["state"] != "healthy":
+        assert time.monotonic() < deadline, json.dumps(found[1], indent=1)
+        time.sleep(0.5)
+    away = next(each.node_id for each in cluster.controllers if each.node_id != mended)
+    cluster.kill(away)
+    assert cluster.leader().node_id != away
+    server = ["--bootstrap-server", cluster.bootstrap_servers]
+    assert headrace("topics", *server, "--create", "--topic", "last").code == 0
+    listed = headrace("topics", *server, "--list")
+    assert listed.out.split() == ["last", "later", "told-so"]
+
+
+def test_a_static_voter_is_mended_as_advised() -> None:
+    """inv:R2, R18: emptied while all others are up and hold everything, as the advice says of now."""
+    with Cluster(controllers=3, brokers=1, properties=QUICK) as cluster:
+        changed, advice = diverge(cluster)
+        assert any(line.endswith("That is so now.") for line in advice), advice
+        cluster[changed].stop()
+        cluster[changed].data.rename(cluster[changed].data.with_name("aside"))
+        cluster[changed].format(FormatOrder(cluster_id=cluster.cluster_id), cluster.quorum_settings())
+        cluster.start(changed)
+        must_be_mended(cluster, changed)
+
+
+def test_a_dynamic_voter_is_mended_as_advised() -> None:
+    """inv:R2, R18, KIP-853: removed by the very command of the advice, formatted with a new directory id, added again."""
+    with Cluster(controllers=3, brokers=1, dynamic=True, properties=QUICK) as cluster:
+        changed, advice = diverge(cluster)
+        [command] = [part for line in advice for part in line.split("`") if "remove-controller" in part]
+        cluster[changed].stop()
+        done = headrace("quorum", "--bootstrap-controller", cluster.bootstrap_controllers, *command.split()[2:])
+        assert done.code == 0, done.err
+        cluster[changed].data.rename(cluster[changed].data.with_name("aside"))
+        order = FormatOrder(cluster_id=cluster.cluster_id, has_no_initial_controllers=True)
+        cluster[changed].format(order, cluster.quorum_settings())
+        cluster.start(changed)
+        cluster.add_voter(changed)
+        must_be_mended(cluster, changed)
+
+
 def test_wrong_listener() -> None:
     """S4-13: one node looks for a voter at the port that is for that voter's clients."""
     expected = Expected(CauseKind.WRONG_LISTENER, {1, 3}, ("degraded",))
