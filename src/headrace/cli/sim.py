@@ -26,7 +26,18 @@ from headrace.sim.run import replayed, run
 from headrace.sim.shrink import shrink
 from headrace.sim.suites import SUITES, Suite, Tally
 
-_SIZES = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "racks", "seconds", "faults", "every_ms")
+_SIZES = (
+    "controllers",
+    "voters",
+    "brokers",
+    "scripted_brokers",
+    "admins",
+    "hostile_peers",
+    "racks",
+    "seconds",
+    "faults",
+    "every_ms",
+)
 _TELL_EVERY_RUNS = 500
 _EPILOG = "\b\nFault kinds: " + "\n".join(
     ", ".join(kind.value for kind in list(FaultKind)[start : start + 9]) for start in range(0, len(FaultKind), 9)
@@ -52,6 +63,9 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
     "--scripted-brokers", type=click.IntRange(0, 20), metavar="N", help="Brokers that only talk to controllers."
 )
 @click.option("--admins", type=click.IntRange(0, 20), metavar="N", help="Clients that change topics and settings.")
+@click.option(
+    "--hostile-peers", type=click.IntRange(0, 9), metavar="N", help="Clients that send forged packets to all nodes."
+)
 @click.option("--racks", type=click.IntRange(0, 9), metavar="N", help="Racks that the nodes stand in by turns.")
 @click.option(
     "--seconds", type=click.IntRange(1, 3600), metavar="N", help="Simulated time with faults, before healing."

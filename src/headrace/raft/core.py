@@ -378,14 +378,22 @@ class RaftCore:
         known = self.leader_id
         return known >= 0 and known != leader_id and is_leader_certain(self.role, log_epoch=self.last().epoch)
 
+    def furthest_epoch(self) -> int:
+        """The latest epoch that a request may move this node to.
+
+        Who is no voter stays where it is: ahead of the voters it would follow nobody, and none of them would ever hear of it. It asks them all
+        the time while no leader serves it, and their responses tell; whoever needs its vote asks again.
+        """
+        return furthest_in_request(self.role.epoch) if self.may_stand else self.role.epoch
+
     @property
     def is_led(self) -> bool:
         """This node leads, or a leader serves it."""
         return isinstance(self.role, Leader) or self.role_has_fetched()
 
     def may_be_voter(self, replica_id: int, directory_id: Uuid = ZERO_UUID) -> bool:
-        """Whether the replica is a voter in force, or was one before a change that is not known to be committed; the zero id is any directory."""
-        for voters in self.history.not_replaced(self.log.high_watermark):
+        """Whether the replica is a voter, or was one as far as this log tells: it may not know that it was removed. The zero id is any directory."""
+        for voters in self.history.voter_sets():
             voter = voters.find(replica_id)
             if voter is not None and (directory_id == ZERO_UUID or voter.is_replica(replica_id, directory_id)):
                 return True

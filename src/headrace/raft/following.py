@@ -18,7 +18,6 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.log.ports import AppendRefused
 from headrace.raft import serving
 from headrace.raft.election import successor_backoff
-from headrace.raft.epoch_limits import furthest_in_request
 from headrace.raft.events import HighWatermarkAdvanced
 from headrace.raft.messages import end_points_of, fetch_request
 from headrace.raft.outbox import Flight, Purpose
@@ -309,7 +308,7 @@ class Following:
             return ErrorCode.INVALID_REQUEST if core.is_other_leader_certain(leader_id) else ErrorCode.NONE
         # Who is no voter for all that is known here may be one since records that this node lacks: without a leader it is heard.
         is_possible = core.may_be_voter(leader_id) or not core.is_led
-        is_near = epoch <= furthest_in_request(core.role.epoch)
+        is_near = epoch <= core.furthest_epoch()
         return ErrorCode.NONE if is_possible and is_near else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 

@@ -62,12 +62,9 @@ class VoterHistory:
             return None
         return self._entries[-2].voters
 
-    def not_replaced(self, high_watermark: int) -> Iterator[VoterSet]:
-        """The voters in force, and those before them up to the newest that are known to be committed."""
-        for entry in reversed(self._entries):
-            yield entry.voters
-            if entry.offset < high_watermark:
-                return
+    def voter_sets(self) -> Iterator[VoterSet]:
+        """The voters in force, and those before them, the newest first."""
+        return (entry.voters for entry in reversed(self._entries))
 
     def named(self, offset: int, voters: VoterSet) -> None:
         """The record at `offset` of the log names the voters."""

@@ -23,7 +23,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import SendFailure
 from headrace.raft import serving
 from headrace.raft.election import cannot_win, election_backoff, gives_way, is_up_to_date, may_grant_vote
-from headrace.raft.epoch_limits import LAST_EPOCH, furthest_in_request
+from headrace.raft.epoch_limits import LAST_EPOCH
 from headrace.raft.events import QuorumState
 from headrace.raft.messages import vote_request
 from headrace.raft.outbox import Flight, Purpose
@@ -40,7 +40,7 @@ MIN_BACKOFF_MS = 50
 """Who lost an election leaves the winner at least so long to be heard of."""
 
 ASK_AGAIN_MS = 50
-"""A voter that refused a pre-vote is asked again so soon: it may see only later that the leader is gone."""
+"""A voter that refused a pre-vote is asked again so soon: it may see only later that the leader is gone, or in which epoch the others are."""
 
 
 class Voting:
@@ -259,6 +259,10 @@ class Voting:
             core.outbox.leave_alone(flight.to, core.now_ms)  # somebody else listens there
         elif partition.error_code == ErrorCode.NONE and partition.vote_granted:
             self._counted(flight)
+        elif partition.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH and flight.purpose is Purpose.VOTE:
+            self._ask_again_ms[flight.to.node_id] = (
+                core.now_ms + ASK_AGAIN_MS
+            )  # it asks around whether this epoch is there
         else:
             self._refused(flight)
 
@@ -311,7 +315,7 @@ class Voting:
         if asked.replica_id < 0 or asked.replica_id == core.config.node_id:
             return ErrorCode.INVALID_REQUEST
         error = serving.own_key_error(core.config, request.voter_id, asked.voter_directory_id)
-        if error is ErrorCode.NONE and epoch > furthest_in_request(core.role.epoch):
+        if error is ErrorCode.NONE and epoch > core.furthest_epoch():
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return error
 

@@ -22,6 +22,7 @@ from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
 from headrace.sim.havoc import Havoc
+from headrace.sim.hostile_peer import HostilePeer
 from headrace.sim.looking_on import DATA
 from headrace.sim.node import SimNode
 from headrace.sim.observation import Checker, Crash, InvariantBroken
@@ -214,7 +215,7 @@ class SimCluster:
             clients.append(
                 make_broker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
             )
-        return clients
+        return clients + [HostilePeer(self, -300 - number) for number in range(plan.hostile_peers)]
 
     # --- running ---
 

@@ -19,7 +19,7 @@ class Plan:
     """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
 
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
-    the heartbeats of these ask to be fenced. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
+    the heartbeats of these ask to be fenced; `hostile_peers` send forged packets. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
     (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
@@ -31,6 +31,7 @@ class Plan:
     brokers: int = 0
     scripted_brokers: int = 2
     admins: int = 2
+    hostile_peers: int = 0
     is_dynamic: bool = True
     changes_voters: bool = False
     racks: int = 0
@@ -268,12 +269,13 @@ def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
 LEVELS: Final = ("quorum", "cluster", "partitions")
 """`quorum`: controllers and scripted clients only; `cluster`: whole brokers too; `partitions`: either, with more asked of partitions."""
 
-_SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "racks")
+_SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "hostile_peers", "racks")
 
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
     plan = _with_more_requests(_DRAWN[level](seed))
+    plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
     if "controllers" in sizes:
         sizes.setdefault("voters", sizes["controllers"])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from headrace.core.ids import Uuid
-from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.epoch_limits import EPOCHS_KEPT, LAST_EPOCH, MAX_EPOCHS_AHEAD, EpochsTold, furthest_in_request
 from headrace.raft.events import QuorumState
 from headrace.raft.roles import Follower, Leader
@@ -15,11 +14,9 @@ from headrace.wire.messages import vote
 from tests.support.forged_packets import FORGERIES, NAME, forged_begin, forged_vote
 from tests.support.raft_cluster import (
     RaftCluster,
-    config,
     directory_id,
     dynamic_cluster,
-    dynamic_config,
-    static,
+    remove_voter,
     static_cluster,
 )
 
@@ -262,9 +259,35 @@ def test_an_observer_that_is_served_is_not_moved_by_an_impossible_sender() -> No
     assert cluster.members[4].raft.epoch == epoch
 
 
-def test_a_new_replica_that_knows_no_voters_yet_hears_whoever_asks() -> None:
-    """KIP-853: formatted without voters, and asked before it has a log."""
-    cluster = RaftCluster(dynamic_config(4, 1, 2, 3), config(8, static(1, 2, 3), is_controller=False))
-    asked = forged_vote(1, directory_id(1), 1)
+def test_who_is_no_voter_is_moved_by_responses_only() -> None:
+    """promise:PR8: ahead of the voters it would follow nobody; but it votes for who needs its vote, once it heard in which epoch they are (KIP-853)."""
+    cluster = dynamic_cluster(1, 2, 3, observers=(4,))
+    leader = cluster.elect()
+    cluster.run_committed(cluster.offer(leader, b"x"))
+    observer = cluster.members[4]
+    for each in (1, 2, 3):
+        cluster.stop(each)
+    cluster.run_for(5_000)
+    epoch = observer.raft.epoch
+    for forge in ("vote", "pre-vote", "begin", "end"):
+        cluster.ask(4, FORGERIES[forge](1, directory_id(1), epoch + 1))
+    assert observer.raft.epoch == epoch
+    cluster.members[1].state = QuorumState(leader_epoch=epoch + 1, voted_id=1, voted_directory_id=directory_id(1))
+    cluster.start(1)
+    cluster.run_until(lambda: observer.raft.epoch == epoch + 1, within_ms=WITHIN_MS)
+    asked = forged_vote(1, directory_id(1), epoch + 1)
     assert cluster.answer(4, asked).topics[0].partitions[0].vote_granted
-    assert cluster.members[4].raft._core.last() == OffsetAndEpoch(0, 0)
+
+
+def test_a_voter_that_was_removed_while_it_was_ahead_finds_its_way_back() -> None:
+    """RL4, KIP-853: it does not know of its removal; the others know that it was a voter, and go to its epoch."""
+    cluster = dynamic_cluster(1, 2, 3)
+    leader = cluster.elect()
+    cluster.run_committed(cluster.offer(leader, b"x"))
+    removed = next(each for each in (1, 2, 3) if each != leader)
+    cluster.stop(removed)
+    cluster.members[removed].state = QuorumState(leader_epoch=cluster.members[leader].raft.epoch + 1)
+    assert cluster.answer(leader, remove_voter(removed)).error_code == 0
+    cluster.start(removed)
+    commit(cluster)
+    assert not cluster.members[removed].raft.is_voter
