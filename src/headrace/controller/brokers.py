@@ -1,4 +1,4 @@
-"""Who may register, and who is struck off?
+"""Registration and unregistration of brokers and controllers: who may register, and who is removed?
 
 Source: KIP-631, KIP-841, KIP-858, KIP-919; S1-28, S1-29, S1-42..S1-50, B-C19, B-U03. Decisions change nothing in the image; a session begins
 with a registration that stands.
@@ -190,7 +190,7 @@ def decide_controller_registration(situation: Situation, request: ControllerRegi
 
 
 def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest, heartbeats: Heartbeats) -> Decision:
-    """Strike a broker off (KIP-631): out of every ISR first. Raises PeerError: BROKER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION where its replicas are to move too.
+    """Remove a registration (KIP-631): out of every ISR first. Raises PeerError: BROKER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION where its replicas are to move too.
 
     A broker that lives registers again only when it is started anew.
     """
@@ -204,7 +204,7 @@ def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest
     if request.broker_id in situation.leaving:
         raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "The broker is just being fenced; try again.")
 
-    def strike_off(_later: Situation) -> tuple[list[VersionedRecord], None]:
+    def unregister(_later: Situation) -> tuple[list[VersionedRecord], None]:
         record = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
         return [VersionedRecord(record, 0)], None
 
@@ -212,7 +212,7 @@ def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest
         places=situation.index.partitions_with(broker.broker_id),
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
-        last=strike_off,
+        last=unregister,
         on_end=lambda _offset: heartbeats.remove(broker.broker_id),
     )
     return Decision(response=UnregisterBrokerResponse(error_message=""), moves=(moves,))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from headrace.controller import event_names
-from headrace.controller.active import Active, Asked, OngoingMoves, Surroundings, Waiting
 from headrace.controller.broker_states import as_committed, fence_moves
 from headrace.controller.derived import Derived
 from headrace.controller.elections import balancing_moves, unclean_moves
@@ -38,6 +37,7 @@ from headrace.controller.moving import SLICE, begin_moves, continue_moves
 from headrace.controller.refusals import refused
 from headrace.controller.requests import HANDLED, decide
 from headrace.controller.statistics import ControllerStatistics
+from headrace.controller.term import ActiveTerm, Asked, OngoingMoves, Surroundings, Waiting
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
 from headrace.metadata.bootstrap import bootstrap_metadata_version
@@ -85,7 +85,7 @@ class ControllerMachine:
         self._config = config
         self._bootstrap = tuple(bootstrap)
         self._kraft_version = kraft_version
-        self._active: Active | None = None
+        self._active: ActiveTerm | None = None
         self._is_stepping = False
         self._derived: Derived | None = Derived.of(EMPTY_IMAGE)
         """Of the committed image on a standby, of everything decided when active; None when it lost the thread."""
@@ -179,7 +179,7 @@ class ControllerMachine:
         self._derived = derived
         if event.kraft_version is not None:
             self._kraft_version = event.kraft_version
-        self._active = active = Active(
+        self._active = active = ActiveTerm(
             event,
             self._around,
             derived,
@@ -264,7 +264,7 @@ class ControllerMachine:
             gives_up = self._fault(f"a decision on {type(event.request).__name__} makes no sense: {error}")
             return [*gives_up, self._refusal(event, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))]
 
-    def _decide(self, event: RequestArrived, active: Active) -> list[ControllerEffect]:
+    def _decide(self, event: RequestArrived, active: ActiveTerm) -> list[ControllerEffect]:
         """Raises PeerError: refused; EncodeError, ReplayError: a bug of ours."""
         decision = decide(active.situation(event.cause, event.now_ms), event.request, active.heartbeats)
         asked = self._asked(event)
@@ -287,7 +287,7 @@ class ControllerMachine:
         self.statistics.times(event_names.event_name(event.request)).queued.add(waited)
 
     def _answer_when_committed(
-        self, active: Active, asked: Asked, response: Message, now_ms: int
+        self, active: ActiveTerm, asked: Asked, response: Message, now_ms: int
     ) -> list[ControllerEffect]:
         """The answer leaves when everything decided so far is committed; at once when it is (C3)."""
         after = active.next_offset
@@ -335,7 +335,7 @@ class ControllerMachine:
 
     # The level of the quorum itself
 
-    def _ask_raft(self, active: Active, event: RequestArrived, level: int) -> list[ControllerEffect]:
+    def _ask_raft(self, active: ActiveTerm, event: RequestArrived, level: int) -> list[ControllerEffect]:
         """Raft writes kraft.version and the voters; the other features follow when it has taken it (B-U03, KIP-853)."""
         active.raft_asked[event.token] = event
         request: UpdateFeaturesRequest = event.request
@@ -373,23 +373,23 @@ class ControllerMachine:
         self.statistics.fenced_by_refusal += 1
         return self._fence(active, event.broker_id, "connection refused", event.now_ms)
 
-    def _fence(self, active: Active, broker_id: int, reason: str, now_ms: int) -> list[ControllerEffect]:
+    def _fence(self, active: ActiveTerm, broker_id: int, reason: str, now_ms: int) -> list[ControllerEffect]:
         active.heartbeats.fenced(broker_id)
         cause = RequestCause(api_version=0, client_id=reason)
         moves = fence_moves(active.situation(cause, now_ms), active.image.cluster.brokers[broker_id])
         return self._begin(active, OngoingMoves((moves,), cause), (), now_ms)
 
     def _begin(
-        self, active: Active, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int
+        self, active: ActiveTerm, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int
     ) -> list[ControllerEffect]:
-        """Raises as `Active.append`, but for what nobody asked for, which is a bug of ours."""
+        """Raises as `ActiveTerm.append`, but for what nobody asked for, which is a bug of ours."""
         try:
             appended = begin_moves(active, work, first, now_ms, slice_size=self.slice_size)
         except (ReplayError, EncodeError, PeerError) as error:
             return self._fault(f"the moves of broker {work.leaving} make no sense: {error}")
         return [*appended, *self._after_slice(active, work, now_ms)]
 
-    def _continue(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+    def _continue(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         work = active.moves[0]
         try:
             appended = continue_moves(active, now_ms, slice_size=self.slice_size)
@@ -397,7 +397,7 @@ class ControllerMachine:
             return self._fault(f"the moves of broker {work.leaving} make no sense: {error}")
         return [*appended, *self._after_slice(active, work, now_ms)]
 
-    def _after_slice(self, active: Active, work: OngoingMoves, now_ms: int) -> list[ControllerEffect]:
+    def _after_slice(self, active: ActiveTerm, work: OngoingMoves, now_ms: int) -> list[ControllerEffect]:
         """Who asked for moves that are done gets the answer when they are committed."""
         self.statistics.waiting = len(active.moves)
         if work.queue or work.asked is None or work.response is None:
@@ -456,7 +456,7 @@ class ControllerMachine:
             return event_names.WRITE_NO_OP, [*active.append([VersionedRecord(NoOpRecord(), 0)], now_ms)]
         return event_names.WRITE_NO_OP, []
 
-    def _fence_expired(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+    def _fence_expired(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         """Brokers that were silent for a session; one decision each, so that the next sees what the one did (C14)."""
         effects: list[ControllerEffect] = []
         for broker_id in active.heartbeats.expired(now_ms):
@@ -470,16 +470,16 @@ class ControllerMachine:
                 break  # a fault: this term is over
         return effects
 
-    def _balance(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+    def _balance(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         active.balance_at_ms = now_ms + self._config.leader_imbalance_check_interval_seconds * 1_000
         return self._at_its_time(active, "preferred leader balancing", balancing_moves, now_ms)
 
-    def _elect_unclean(self, active: Active, now_ms: int) -> list[ControllerEffect]:
+    def _elect_unclean(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         active.unclean_at_ms = now_ms + self._config.unclean_leader_election_interval_ms
         return self._at_its_time(active, "unclean leader election", unclean_moves, now_ms)
 
     def _at_its_time(
-        self, active: Active, reason: str, moves: Callable[[Situation], Moves], now_ms: int
+        self, active: ActiveTerm, reason: str, moves: Callable[[Situation], Moves], now_ms: int
     ) -> list[ControllerEffect]:
         cause = RequestCause(api_version=0, client_id=reason)
         work = OngoingMoves((moves(active.situation(cause, now_ms)),), cause)

@@ -19,8 +19,8 @@ from headrace.controller.partitions import leader_and_isr_updates
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.controller.active import Active, OngoingMoves
     from headrace.controller.events import AppendRecords
+    from headrace.controller.term import ActiveTerm, OngoingMoves
     from headrace.metadata.snapshot import VersionedRecord
 
 SLICE: Final = MAX_RECORDS_A_DECISION - 10
@@ -28,11 +28,11 @@ SLICE: Final = MAX_RECORDS_A_DECISION - 10
 
 
 def begin_moves(
-    active: Active, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int, *, slice_size: int = SLICE
+    active: ActiveTerm, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int, *, slice_size: int = SLICE
 ) -> list[AppendRecords]:
     """The records that come first, and the first slice, in one batch; the slice later while other moves are still going on.
 
-    Raises as `Active.append`.
+    Raises as `ActiveTerm.append`.
     """
     is_alone = not active.moves
     active.moves.append(work)
@@ -45,9 +45,9 @@ def begin_moves(
 
 
 def continue_moves(
-    active: Active, now_ms: int, *, first: Sequence[VersionedRecord] = (), slice_size: int = SLICE
+    active: ActiveTerm, now_ms: int, *, first: Sequence[VersionedRecord] = (), slice_size: int = SLICE
 ) -> list[AppendRecords]:
-    """One slice of the oldest moves. They leave the queue of `active` when nothing is left of them. Raises as `Active.append`."""
+    """One slice of the oldest moves. They leave the queue of `active` when nothing is left of them. Raises as `ActiveTerm.append`."""
     work = active.moves[0]
     records: list[VersionedRecord] = []
     active.replay(first, records)
@@ -59,7 +59,7 @@ def continue_moves(
     return effects
 
 
-def _slice(active: Active, work: OngoingMoves, records: list[VersionedRecord], now_ms: int, *, budget: int) -> None:
+def _slice(active: ActiveTerm, work: OngoingMoves, records: list[VersionedRecord], now_ms: int, *, budget: int) -> None:
     """Replay and collect the records of up to `budget` places, and of each end that is reached."""
     while work.queue and budget > 0:
         moves = work.queue[0]

@@ -285,7 +285,7 @@ def test_a_fault_in_one_fence_ends_the_term_and_nothing_is_decided_after_it(monk
     def broken(*_: object) -> MetadataImage:
         raise ReplayError("planted")
 
-    monkeypatch.setattr("headrace.controller.active.replay_all", broken)
+    monkeypatch.setattr("headrace.controller.term.replay_all", broken)
     bench.now_ms += SESSION_MS + 1
     effects = bench.machine.step(TimeAdvanced(now_ms=bench.now_ms))
     assert [type(each) for each in effects] == [Resign]

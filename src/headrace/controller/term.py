@@ -95,7 +95,7 @@ class OngoingMoves:
         return self.queue[0].remove if self.queue else NOBODY
 
 
-class Active:
+class ActiveTerm:
     """The state of one term as active controller."""
 
     def __init__(
