@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from headrace.controller import active, alter_partition, broker_states, machine, producer_ids, requests
+from headrace.controller import alter_partition, broker_states, machine, producer_ids, requests, term
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.events import Answer, AppendRecords, RequestArrived
 from headrace.controller.heartbeats import Heartbeats
@@ -156,15 +156,16 @@ def takes_a_second_incarnation(planting: Planting) -> None:
 
 def fences_what_it_just_let_in(planting: Planting) -> None:
     """X4: the session of a broker that was unfenced begins with its registration, and is over at once."""
-    honest = Heartbeats.__dict__["touch"]
+    honest = Heartbeats.__dict__["agree"]
 
-    def touch(self: Any, broker_id: int, *, is_fenced: bool, metadata_offset: int, now_ms: int) -> None:
-        was_fenced = self._sessions[broker_id].is_fenced
-        honest(self, broker_id, is_fenced=is_fenced, metadata_offset=metadata_offset, now_ms=now_ms)
+    def agree(self: Any, broker_id: int, *, is_fenced: bool) -> None:
+        session = self._sessions[broker_id]
+        was_fenced = session.is_fenced
+        honest(self, broker_id, is_fenced=is_fenced)
         if was_fenced and not is_fenced:
-            self._sessions[broker_id].last_contact_ms = now_ms - self._session_timeout_ms
+            session.last_contact_ms -= self._session_timeout_ms
 
-    planting.replace(Heartbeats, "touch", touch)
+    planting.replace(Heartbeats, "agree", agree)
 
 
 def decides_on_less_than_it_writes(planting: Planting) -> None:
@@ -173,7 +174,7 @@ def decides_on_less_than_it_writes(planting: Planting) -> None:
     def replay_less(image: MetadataImage, records: Any) -> MetadataImage:
         return replay_all(image, records[:-1] if len(records) > 2 else records)
 
-    planting.replace(active, "replay_all", replay_less)
+    planting.replace(term, "replay_all", replay_less)
 
 
 def takes_over_halves(planting: Planting) -> None:

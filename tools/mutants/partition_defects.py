@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
 from headrace.controller import (
-    active,
     alter_partition,
     directories,
     elections,
     partition_change,
     partitions,
     reassignment,
+    term,
 )
 from headrace.controller.partition_change import Assignment, Wish, change_partition, default_directory
 from headrace.metadata.image import EMPTY_IMAGE, LEADER_RECOVERED, LEADER_RECOVERING
@@ -84,7 +84,7 @@ def counts_marks(planting: Planting) -> None:
         record = each.record
         return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == LEADER_RECOVERING
 
-    planting.replace(active, "_is_unclean", is_unclean)
+    planting.replace(term, "_is_unclean", is_unclean)
 
 
 class _Late:
