@@ -33,7 +33,7 @@ def produce_cases() -> Iterator[Case]:
         topic: produce.TopicName = TOPIC_ID if version >= produce.FIRST_WITH_TOPIC_IDS else "bench"
         frame = memoryview(b"".join(produce.encode_produce_request(version, [(topic, 0, BATCH)])))
         yield f"produce v{version}: read", lambda f=frame, v=version: produce.parse_produce(f, 0, v)  # type: ignore[misc]
-        yield f"produce v{version}: answer", partial(produce.encode_appended, version, topic, 0, (1 << 30, -1, 0))
+        yield f"produce v{version}: answer", partial(produce.encode_appended, version, (topic, 0, 1 << 30, -1, 0))
 
 
 def fetch_cases() -> Iterator[Case]:

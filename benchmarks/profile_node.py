@@ -22,6 +22,7 @@ LOADS = {
     "produce-small": ("produce", ["--records", "1", "--record-size", "100"]),
     "fetch": ("fetch", []),
     "fetch-small": ("fetch", ["--partition-bytes", "65536"]),
+    "session-small": ("session", ["--partition-bytes", "65536"]),
     "e2e": ("e2e", []),
 }
 
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
             System("headrace", node.bootstrap_servers, node.pid, node.stop, 0.0).create_topic("profile")
             load = [sys.executable, "-m", "benchmarks.wire_load"]
             common = ["--bootstrap", node.bootstrap_servers, "--topic", "profile", "--seconds", "4"]
-            if mode == "fetch":
+            if mode in ("fetch", "session"):
                 subprocess.run([*load, "produce", *common, "--records", "10"], check=True, stdout=subprocess.DEVNULL)
             print(
                 json.loads(

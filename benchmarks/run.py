@@ -94,6 +94,10 @@ CELLS = (
         name="fetch 64 KB of 10 x 1 KB batches", mode="fetch", options=("--partition-bytes", "65536"), figure="requests/s", aim=1.1,
         fill=("--records", "10"),
     ),
+    Cell(
+        name="session fetch 64 KB of 10 x 1 KB batches", mode="session", options=("--partition-bytes", "65536"),
+        figure="requests/s", aim=2.0, fill=("--records", "10"),
+    ),
     Cell(name="end to end p50, 1,000/s (ms)", mode="e2e", options=("--record-size", "100"), figure="ms.p50", aim=0.5),
     Cell(name="end to end p99, 1,000/s (ms)", mode="e2e", options=("--record-size", "100"), figure="ms.p99", aim=0.5),
 )  # fmt: skip

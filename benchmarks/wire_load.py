@@ -4,6 +4,7 @@ Frames are built once and sent as they are, so that the broker is measured and n
 
     python -m benchmarks.wire_load produce --bootstrap H:P --topic T [--records 900] [--record-size 1000] [--in-flight 5] [--connections 1]
     python -m benchmarks.wire_load fetch   --bootstrap H:P --topic T [--partition-bytes 1048576]
+    python -m benchmarks.wire_load session --bootstrap H:P --topic T [--partition-bytes 1048576]
     python -m benchmarks.wire_load e2e     --bootstrap H:P --topic T [--rate 1000] [--record-size 100]
     python -m benchmarks.wire_load paced   --bootstrap H:P --topic T [--connections 200] [--rate 2000] [--records 1] [--record-size 100]
 
@@ -80,9 +81,11 @@ def produce_frame(topic: str, partition: int, batch: bytes, acks: int) -> bytes:
     return frame(0, 7, body)
 
 
-def fetch_frame(topic: str, partition: int, offset: int, partition_bytes: int, wait_ms: int) -> bytes:
-    """Fetch version 11 of one partition, without a session."""
-    body = struct.pack(">iiiibii", -1, wait_ms, 1, 50 << 20, 0, 0, -1) + struct.pack(">i", 1) + text(topic)
+def fetch_frame(
+    topic: str, partition: int, offset: int, partition_bytes: int, wait_ms: int, session: tuple[int, int] = (0, -1)
+) -> bytes:
+    """Fetch version 11 of one partition; `session` is (id, epoch), or the one that means none."""
+    body = struct.pack(">iiiibii", -1, wait_ms, 1, 50 << 20, 0, *session) + struct.pack(">i", 1) + text(topic)
     return frame(
         1,
         11,
@@ -267,6 +270,32 @@ def _fetch(load: Load, connection: Connection) -> dict[str, object]:
     return {"requests/s": round(requests / load.seconds), "MB/s": round(volume / load.seconds / 1e6, 1)}
 
 
+def session_fetch(load: Load) -> dict[str, object]:
+    """The same in one incremental fetch session, as Java consumers and followers do (KIP-227)."""
+    connection = Connection(load.bootstrap)
+    begin = time.perf_counter() + load.warm_up
+    end = begin + load.seconds
+    offset, epoch, session_id, requests, volume = 0, 0, 0, 0, 0
+    while True:
+        asked = fetch_frame(load.topic, 0, offset, load.partition_bytes, 0, (session_id, epoch))
+        connection.socket.sendall(asked)
+        answer = connection.receive()
+        error, session_id = struct.unpack_from(">hi", answer, 8)
+        if error:
+            raise SystemExit(f"fetch session error {error}")
+        high_watermark, batches = _fetched(answer, load.topic)
+        following = _end_offset(batches)
+        epoch += 1
+        now = time.perf_counter()
+        if now >= end:
+            break
+        if now >= begin:
+            requests += 1
+            volume += len(batches)
+        offset = 0 if following is None or following >= high_watermark else following
+    return {"requests/s": round(requests / load.seconds), "MB/s": round(volume / load.seconds / 1e6, 1)}
+
+
 def _log_end(connection: Connection, topic: str) -> int:
     connection.socket.sendall(frame(2, 1, struct.pack(">ii", -1, 1) + text(topic) + struct.pack(">iiq", 1, 0, -1)))
     offset: int = struct.unpack_from(">q", connection.receive(), 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8)[0]
@@ -373,7 +402,13 @@ def _pace(load: Load, connections: Sequence[Connection], request: bytes, poller:
     return latencies
 
 
-MODES: dict[str, Callable[[Load], dict[str, object]]] = {"produce": produce, "fetch": fetch, "e2e": e2e, "paced": paced}
+MODES: dict[str, Callable[[Load], dict[str, object]]] = {
+    "produce": produce,
+    "fetch": fetch,
+    "session": session_fetch,
+    "e2e": e2e,
+    "paced": paced,
+}
 
 
 def _start_neighbour(seconds: float) -> subprocess.Popen[bytes]:

@@ -18,8 +18,11 @@ from headrace.core.ids import Uuid
 from headrace.log.config import LogConfig
 from headrace.metadata.compare import compare_images
 from headrace.metadata.image import (
+    RESOURCE_TOPIC,
     BrokerRegistration,
     ClusterImage,
+    ConfigResource,
+    ConfigsImage,
     EndPoint,
     MetadataImage,
     PartitionRegistration,
@@ -132,6 +135,7 @@ class BrokerBench:
         )
         self._publisher = PartitionPublisher(self.broker)
         self._topics: dict[str, TopicImage] = {}
+        self._configs: dict[ConfigResource, Map[str, str]] = {}
         self._brokers = {
             node: BrokerRegistration(
                 broker_id=node,
@@ -151,6 +155,7 @@ class BrokerBench:
             topics=TopicsImage(
                 by_name=Map(self._topics), by_id=Map({topic.id: topic for topic in self._topics.values()})
             ),
+            configs=ConfigsImage(by_resource=Map(self._configs)),
         )
         delta = compare_images(self.broker.image, image)
         self.broker.image = image
@@ -165,8 +170,9 @@ class BrokerBench:
         isr: tuple[int, ...] | None = None,
         leader_epoch: int = 0,
         partition_epoch: int = 0,
+        partitions: int = 1,
     ) -> Uuid:
-        """Make or change a topic with one partition; its id."""
+        """Make or change a topic; its id."""
         topic_id = Uuid(name.encode().ljust(16, b"-")[:16])
         partition = PartitionRegistration(
             replicas=replicas,
@@ -176,9 +182,17 @@ class BrokerBench:
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
         )
-        self._topics[name] = TopicImage(name=name, id=topic_id, partitions=Map({0: partition}))
+        self._topics[name] = TopicImage(
+            name=name, id=topic_id, partitions=Map({index: partition for index in range(partitions)})
+        )
         self.publish()
         return topic_id
+
+    def configure(self, topic: str, **settings: str) -> None:
+        """Give a topic these settings and no others."""
+        changed = {key.replace("_", "."): value for key, value in settings.items()}
+        self._configs[ConfigResource(RESOURCE_TOPIC, topic)] = Map(changed)
+        self.publish()
 
     def register(self, node: int, **changes: Any) -> None:
         """Change what the cluster knows of a broker: `fenced`, `log_dirs` ..."""

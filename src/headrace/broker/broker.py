@@ -20,7 +20,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
 from headrace.core.ports import DiskFull, Rng
-from headrace.log.ports import AppendRefused, LogStorePort, Origin, OutOfRange
+from headrace.log.ports import AppendRefused, LogStorePort, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.replication.fetch_session import FetchSessionCache
 from headrace.rpc.context import RequestContext
@@ -68,7 +68,7 @@ class Broker:
         self.partitions = PartitionTable()
         self.purgatory = Purgatory()
         self.walks = Walks()
-        self.log_syncs = LogSyncs(partitions=self.partitions, purgatory=self.purgatory)
+        self.log_syncs = LogSyncs(partitions=self.partitions)
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
@@ -85,7 +85,7 @@ class Broker:
             broker_id=config.node_id,
             controller=controller,
             partitions=self.partitions,
-            purgatory=self.purgatory,
+            partition_changed=self.partition_changed,
             now_ms=clock.now_ms,
         )
         self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
@@ -205,9 +205,7 @@ class Broker:
             return
         view = memoryview(batch if isinstance(batch, bytearray) else bytearray(batch))
         try:
-            appended = leader.log.append_as_leader(
-                view, leader_epoch=leader.leader_epoch, now_ms=self.wall_ms(), origin=Origin.COORDINATOR
-            )
+            appended = leader.append_own(view, now_ms=self.wall_ms())
         except StorageFault as fault:
             self.on_storage_fault(fault)
             on_committed(InternalAppend(ErrorCode.KAFKA_STORAGE_ERROR))
@@ -215,7 +213,6 @@ class Broker:
         if isinstance(appended, AppendRefused):
             on_committed(InternalAppend(appended.error))
             return
-        self.appended(hosted)
         done = InternalAppend(ErrorCode.NONE, appended.first_offset, appended.last_offset)
         self._when_committed(hosted, leader.leader_epoch, done, on_committed, timeout_ms=timeout_ms)
 
@@ -253,8 +250,14 @@ class Broker:
             result[0] = now
             return deferred.complete(NO_REPLY)
 
-        deferred.when_done(lambda _: on_committed(result[0]))
-        self.purgatory.watch(deferred, (hosted,), attempt)
+        give_up = hosted.waiters.until_committed(done.last_offset + 1, attempt)
+
+        def over(_: AnyReply) -> None:
+            give_up()
+            on_committed(result[0])
+
+        deferred.when_done(over)
+        self.purgatory.hold(deferred)
 
     def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
         """Whole batches; see `ports.BrokerServices.read_internal`."""
@@ -268,14 +271,9 @@ class Broker:
             raise PeerError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return data
 
-    def appended(self, hosted: HostedPartition) -> None:
-        """Records were written: move the high watermark, wake those who wait for this partition."""
-        leader = hosted.leader
-        assert leader is not None, "only a leader appends"
-        log = leader.log
-        if log.acknowledged_end_offset < log.log_end_offset:
-            self.log_syncs.want(log)
-        leader.advance()
+    def partition_changed(self, hosted: HostedPartition) -> None:
+        """Its leader, the leader's terms, or whether it serves clients: everybody who waits for it looks."""
+        hosted.waiters.changed()
         self.purgatory.moved(hosted)
 
     def lost_log(self, hosted: HostedPartition) -> None:
@@ -285,14 +283,14 @@ class Broker:
         hosted.leader = None
         if was_leader and hosted.topic == OFFSETS_TOPIC:
             self.groups.resigned(hosted.partition, None)
-        self.purgatory.moved(hosted)
+        self.partition_changed(hosted)
 
     def follower_fetched(self, hosted: HostedPartition, replica_id: int) -> None:
         """A follower holds more or begins later: move the high watermark, wake who waits for that, and let it into the ISR when it may."""
         leader = hosted.leader
         assert leader is not None, "only a leader is fetched from"
         if leader.advance():
-            self.purgatory.moved(hosted)
+            hosted.waiters.high_watermark_moved(leader.log.high_watermark)
         self.purgatory.moved(LogStartOf(hosted))
         if replica_id not in leader.isr:
             proposal = leader.propose_join(replica_id, is_eligible=self._may_be_in_isr)

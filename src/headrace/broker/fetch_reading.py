@@ -1,12 +1,11 @@
-"""What does a fetch of these partitions give, read now?
+"""What a fetch of one partition gives, read now.
 
 A hot file: it runs for every Fetch, and again for each that waits when something has moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
 from headrace.broker.epoch_ends import end_of_epoch
@@ -14,6 +13,7 @@ from headrace.broker.partitions import HostedPartition, check_leader_epoch
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
+from headrace.core.values import quick_value
 from headrace.log.ports import FileSlice, OutOfRange, PartitionLogPort
 from headrace.replication.fetch_session import SessionPartition
 from headrace.replication.leader import PartitionLeader
@@ -21,9 +21,9 @@ from headrace.replication.leader import PartitionLeader
 READ_COMMITTED = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick_value
 class FetchTerms:
-    """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; sizes are bytes."""
+    """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; a follower is any other. Sizes are bytes."""
 
     replica_id: int
     replica_epoch: int
@@ -31,18 +31,13 @@ class FetchTerms:
     min_bytes: int
     isolation_level: int
     by_id: bool
-
-    @property
-    def is_follower(self) -> bool:
-        """A replica fetches, not a consumer."""
-        return self.replica_id >= 0
+    is_follower: bool
 
 
 @dataclass(slots=True)
 class PartitionRead:
     """What one partition gives: a slice of its log, or an error. Offsets are -1 where they are unknown."""
 
-    key: Hashable
     asked: SessionPartition
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -52,44 +47,13 @@ class PartitionRead:
     diverging_epoch: tuple[int, int] | None = None
     aborted: tuple[tuple[int, int], ...] | None = None
     hosted: HostedPartition | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-        return 0 if self.data is None else self.data.size
-
-
-@dataclass(slots=True)
-class FetchRead:
-    """All partitions of one fetch, and whether they answer it or it should wait for more.
-
-    It need not wait, whatever `min_bytes` says, for a partition that has more than it may give at once.
-    """
-
-    partitions: list[PartitionRead] = field(default_factory=list)
     size: int = 0
-    must_answer: bool = False
+    """Bytes of records."""
 
 
-def read_partitions(asked: Iterable[tuple[Hashable, SessionPartition]], terms: FetchTerms, broker: Broker) -> FetchRead:
-    """Read in the order asked until `max_bytes` are full; the first batch of the first partition that has one comes whole."""
-    result = FetchRead()
-    left = terms.max_bytes
-    for key, partition in asked:
-        read = read_partition(
-            key,
-            partition,
-            terms,
-            broker,
-            limit=max(0, min(partition.max_bytes, left)),
-            min_one_batch=result.size == 0,
-        )
-        result.partitions.append(read)
-        result.size += read.size
-        left -= read.size
-        if read.error or read.diverging_epoch is not None or (read.data is not None and read.data.has_more):
-            result.must_answer = True
-    return result
+def must_answer(read: PartitionRead) -> bool:
+    """Whether it answers its fetch, whatever `min_bytes` says: it failed, or it has more than it may give at once, so that waiting brings nothing."""
+    return bool(read.error) or read.diverging_epoch is not None or (read.data is not None and read.data.has_more)
 
 
 def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPartition | ErrorCode:
@@ -108,16 +72,10 @@ def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPa
 
 
 def read_partition(
-    key: Hashable,
-    asked: SessionPartition,
-    terms: FetchTerms,
-    broker: Broker,
-    *,
-    limit: int,
-    min_one_batch: bool,
+    asked: SessionPartition, terms: FetchTerms, broker: Broker, *, limit: int, min_one_batch: bool
 ) -> PartitionRead:
     """Read one partition. Nothing at or above the high watermark, or the last stable offset, is shown to consumers (P17)."""
-    read = PartitionRead(key, asked)
+    read = PartitionRead(asked)
     hosted = find(asked, terms, broker)
     if isinstance(hosted, ErrorCode):
         read.error = hosted
@@ -163,6 +121,7 @@ def _read_log(
         read.error = ErrorCode.OFFSET_OUT_OF_RANGE
         return
     read.data = data
+    read.size = data.size
     if terms.isolation_level == READ_COMMITTED and not terms.is_follower:
         aborted = log.aborted_transactions(offset, upper)
         read.aborted = tuple((each.producer_id, each.first_offset) for each in aborted)

@@ -10,7 +10,6 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.replication.leader import LeaderTerms, ProposeIsr
 from headrace.rpc.context import RequestContext
-from headrace.rpc.purgatory import Purgatory
 from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -38,7 +37,7 @@ class IsrChanges:
         broker_id: int,
         controller: ControllerChannel,
         partitions: PartitionTable,
-        purgatory: Purgatory,
+        partition_changed: Callable[[HostedPartition], None],
         now_ms: Callable[[], int],
     ) -> None:
         self.broker_epoch = -1
@@ -51,7 +50,7 @@ class IsrChanges:
         self._broker_id = broker_id
         self._controller = controller
         self._partitions = partitions
-        self._purgatory = purgatory
+        self._partition_changed = partition_changed
         self._now_ms = now_ms
         self._waiting: dict[HostedPartition, ProposeIsr] = {}
         self._sent: dict[HostedPartition, ProposeIsr] = {}
@@ -144,4 +143,4 @@ class IsrChanges:
         if again is not None:
             self._waiting.setdefault(hosted, again)
             self._retry_at_ms = self._now_ms() + _RETRY_MS
-        self._purgatory.moved(hosted)
+        self._partition_changed(hosted)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from headrace.broker.partitions import HostedPartition, PartitionTable
 from headrace.core.errors import StorageFault
 from headrace.log.ports import FlushJob, PartitionLogPort
-from headrace.rpc.purgatory import Purgatory
 
 
 class LogSync:
@@ -53,9 +52,8 @@ class LogSyncs:
     `begin` has a `LogSync` done; `on_fault` is told of one that failed.
     """
 
-    def __init__(self, *, partitions: PartitionTable, purgatory: Purgatory) -> None:
+    def __init__(self, *, partitions: PartitionTable) -> None:
         self._partitions = partitions
-        self._purgatory = purgatory
         self._running: set[PartitionLogPort] = set()
         self.begin: Callable[[LogSync], None] = _in_place
         self.on_fault: Callable[[StorageFault], None] = _unhandled
@@ -85,8 +83,7 @@ class LogSyncs:
 
     def _acknowledge(self, hosted: HostedPartition) -> None:
         if hosted.leader is not None:
-            hosted.leader.advance()
-        self._purgatory.moved(hosted)
+            hosted.leader.synced()
 
 
 def _in_place(sync: LogSync) -> None:

@@ -10,6 +10,7 @@ from headrace.core.ids import Uuid
 from headrace.log.ports import PartitionLogPort
 from headrace.metadata.image import MetadataImage
 from headrace.replication.leader import PartitionLeader
+from headrace.replication.waiting import PartitionWaiters
 
 
 class HostedPartition:
@@ -18,7 +19,17 @@ class HostedPartition:
     `log` is None when its directory is offline. `is_withheld`: clients are not served, because another broker may lead it by now (S0-15).
     """
 
-    __slots__ = ("is_withheld", "leader", "leader_epoch", "leader_id", "log", "partition", "topic", "topic_id")
+    __slots__ = (
+        "is_withheld",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "partition",
+        "topic",
+        "topic_id",
+        "waiters",
+    )
 
     def __init__(self, *, topic: str, topic_id: Uuid, partition: int, log: PartitionLogPort | None) -> None:
         self.topic = topic
@@ -29,6 +40,7 @@ class HostedPartition:
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_withheld = False
+        self.waiters = PartitionWaiters()
 
     def __repr__(self) -> str:
         return f"HostedPartition({self.topic}-{self.partition}, leader_epoch={self.leader_epoch})"

@@ -121,6 +121,7 @@ class ProduceMachine:
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._identity: ProducerIdentity | None = None
         self._open: dict[TopicPartition, None] = {}
+        self._queued_bytes = 0
         self.first_error: PeerError | None = None
 
     @property
@@ -130,8 +131,8 @@ class ProduceMachine:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the batches that wait to be sent."""
-        return sum(len(queued.batch) for lane in self._lanes.values() for queued in lane.waiting)
+        """Bytes of the batches that wait to be sent; counted as they come and go, because it is asked with every one."""
+        return self._queued_bytes
 
     @property
     def needs_identity(self) -> bool:
@@ -149,8 +150,15 @@ class ProduceMachine:
         (count,) = _COUNT.unpack_from(batch, _COUNT_POSITION)
         lane = self._lanes.setdefault(where, _Lane())
         lane.waiting.append(_Queued(batch, count, delivery, self._session.now_ms + self._delivery_timeout_ms))
+        self._queued_bytes += len(batch)
         self._open[where] = None
         return delivery
+
+    def _next(self, lane: _Lane) -> _Queued:
+        """Take the first batch that waits out of its lane."""
+        queued = lane.waiting.popleft()
+        self._queued_bytes -= len(queued.batch)
+        return queued
 
     def has_queue(self, where: TopicPartition) -> bool:
         """True while a batch of the partition waits to be sent."""
@@ -164,8 +172,7 @@ class ProduceMachine:
                     lane.not_before_ms = self._session.now_ms + self._session.settings.retry_backoff_ms
                     continue
                 while lane.waiting:
-                    queued = lane.waiting.popleft()
-                    self._give_up(queued, error)
+                    self._give_up(self._next(lane), error)
                 self._open.pop(where, None)
 
     def topics_without_leader(self) -> list[str]:
@@ -226,7 +233,7 @@ class ProduceMachine:
         )
 
     def _take_off(self, lane: _Lane) -> _Queued:
-        queued = lane.waiting.popleft()
+        queued = self._next(lane)
         lane.flying.append(queued)
         if self._is_idempotent and queued.identity is None:
             if lane.identity is None:
@@ -356,6 +363,7 @@ class ProduceMachine:
             lane.attempt += 1
             order = sorted(lane.failed, key=lambda each: each.sequence) if self._is_idempotent else lane.failed
             lane.waiting.extendleft(reversed(order))
+            self._queued_bytes += sum(len(queued.batch) for queued in order)
             lane.failed = []
         if lane.waiting:
             self._open[where] = None
@@ -364,7 +372,7 @@ class ProduceMachine:
         """Give up every batch whose delivery time is over and that does not fly."""
         for where, lane in self._lanes.items():
             while lane.waiting and not lane.flying and lane.waiting[0].deadline_ms <= self._session.now_ms:
-                queued = lane.waiting.popleft()
+                queued = self._next(lane)
                 self._give_up(queued, why)
                 if queued.identity is not None:
                     lane.identity = None

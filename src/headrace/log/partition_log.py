@@ -7,7 +7,7 @@ So a failed write leaves the log as it was (D10). Source: KIP-98, KIP-101; P6, P
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
@@ -75,6 +75,7 @@ class PartitionLog:
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
+        "on_start_moved",
         "producers",
     )
 
@@ -87,6 +88,7 @@ class PartitionLog:
         self.durable_end_offset = 0
         self.epochs = EpochTable()
         self.producers = ProducerStates()
+        self.on_start_moved: Callable[[], None] | None = None
 
     # -- planning ----------------------------------------------------------------------------------------------
 
@@ -269,6 +271,8 @@ class PartitionLog:
             self.log_start_offset = to
             self.high_watermark = max(self.high_watermark, to)
             self.epochs.truncate_from_start(to)
+            if self.on_start_moved is not None:
+                self.on_start_moved()
 
     def cut(self, end_offset: int) -> None:
         """The log now ends at `end_offset`. Producer state is the caller's: it is rebuilt from the log (K35).

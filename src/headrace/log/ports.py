@@ -214,25 +214,38 @@ class PartitionLogPort(Protocol):
     def set_high_watermark(self, to: int) -> int:
         """Set it, within [log start, log end], also downwards: for a follower that takes the leader's. Returns the new one."""
 
+    def watch_start(self, moved: Callable[[], None] | None) -> None:
+        """Tell `moved` whenever the log start was raised, instead of whoever was told before."""
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batches: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        commits: bool = False,
     ) -> Appended | AppendRefused:
         """Check the batches, give them offsets *in place* (`batches` must be writable), and write them.
+
+        `commits`: nobody else need hold them, so the high watermark follows, as far as may be acknowledged.
 
         From `Origin.CLIENT`: exactly one batch, checked as Kafka's ProduceRequest and LogValidator do. `Origin.RAFT_LEADER`
         takes several batches whose offsets are already set and follow the log end.
         """
 
-    def append_client(self, data: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | Opening:
+    def append_client(
+        self, data: memoryview, *, leader_epoch: int, now_ms: int, commits: bool = False
+    ) -> Appended | AppendRefused | Opening:
         """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended: the caller has the search done, then `append_checked`.
 
         An `Opening` has a copy of the bytes.
         """
 
     def append_checked(
-        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int
+        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int, commits: bool = False
     ) -> Appended | AppendRefused:
         """Write a batch whose `Opening` is over."""
 

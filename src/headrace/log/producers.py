@@ -94,12 +94,12 @@ class ProducerStates:
     `end_offset` is where the state stands: every batch below it has been seen.
     """
 
-    __slots__ = ("_by_id", "_open", "_unreplicated", "end_offset")
+    __slots__ = ("_by_id", "_open", "end_offset", "unreplicated")
 
     def __init__(self, entries: Iterable[ProducerEntry] = (), *, end_offset: int = 0) -> None:
         self._by_id: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
-        self._unreplicated: dict[int, int] = {}
+        self.unreplicated: dict[int, int] = {}
         self.end_offset = end_offset
         for entry in entries:
             self._by_id[entry.producer_id] = entry
@@ -199,20 +199,20 @@ class ProducerStates:
         if start < 0:
             return None
         self._open.pop(start, None)
-        self._unreplicated[start] = offset
+        self.unreplicated[start] = offset
         return CompletedTransaction(header.producer_id, start, offset, not marker.is_commit)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Transactions whose marker is committed no longer hold the last stable offset back."""
-        if self._unreplicated:
-            self._unreplicated = {s: end for s, end in self._unreplicated.items() if end >= high_watermark}
+        if self.unreplicated:
+            self.unreplicated = {s: end for s, end in self.unreplicated.items() if end >= high_watermark}
 
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the oldest transaction that is open or whose end is not committed yet."""
         lowest = next(iter(self._open), None)
-        if self._unreplicated:
-            ended = min(self._unreplicated)
+        if self.unreplicated:
+            ended = min(self.unreplicated)
             return ended if lowest is None else min(lowest, ended)
         return lowest
 
@@ -236,7 +236,7 @@ class ProducerStates:
         """Know nothing, as a log that begins at `end_offset`."""
         self._by_id.clear()
         self._open.clear()
-        self._unreplicated.clear()
+        self.unreplicated.clear()
         self.end_offset = end_offset
 
     def active(self) -> list[ActiveProducer]:

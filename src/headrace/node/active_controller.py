@@ -8,8 +8,9 @@ waiting, asked -> answered            by the controller; or at the deadline, wit
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.controller.refusals import refused
@@ -21,6 +22,7 @@ from headrace.node.controller_channel import LocalController
 from headrace.node.outbound import Outbound, Outcome, Purpose
 from headrace.rpc.apis import OF_QUORUM
 from headrace.rpc.context import RequestContext
+from headrace.rpc.purgatory import Purgatory
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -31,6 +33,8 @@ from headrace.wire.versions import response_class
 RETRY_MS = 50
 """How long a question waits after a failure, unless a leader is heard of sooner."""
 
+_LEADER = "leader"
+"""What all questions wait for in the purgatory, beside their deadlines: another leader, or the way to it."""
 _LIFE = (BrokerHeartbeatRequest, BrokerRegistrationRequest, ControllerRegistrationRequest)
 
 
@@ -42,7 +46,7 @@ class _Question:
     context: RequestContext
     deadline_ms: int
     asked_ms: int
-    answer: Deferred = field(default_factory=Deferred)
+    answer: Deferred
     attempt: int = 0
     is_asked: bool = False
     again_at_ms: int = 0
@@ -63,7 +67,9 @@ class ActiveController:
         self._outbound = outbound
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
-        self._questions: dict[int, _Question] = {}
+        self._waiting = Purgatory()
+        self._retries: deque[tuple[int, _Question]] = deque()
+        self._stay_asked = False
         self._leader_id = -1
         self._epoch = -1
         self._to: Destination | None = None
@@ -74,9 +80,14 @@ class ActiveController:
 
     def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
         """Have the active controller answer; see `ControllerChannel.send`."""
-        question = _Question(request=request, context=context, deadline_ms=deadline_ms, asked_ms=self._now_ms())
-        self._questions[id(question)] = question
-        question.answer.on_abandoned = lambda: self._forget(question)
+        question = _Question(
+            request=request,
+            context=context,
+            deadline_ms=deadline_ms,
+            asked_ms=self._now_ms(),
+            answer=Deferred(deadline_ms=deadline_ms, on_timeout=lambda: self._too_late(question)),
+        )
+        self._waiting.watch(question.answer, (_LEADER,), lambda: self._leader_moved(question))
         self._try(question)
         self.on_waiting()
         return question.answer
@@ -91,43 +102,39 @@ class ActiveController:
         """
         if (leader_id, epoch, to) == (self._leader_id, self._epoch, self._to):
             return
-        is_same_node = (leader_id, to) == (self._leader_id, self._to)
+        self._stay_asked = (leader_id, to) == (self._leader_id, self._to)
         self._leader_id, self._epoch, self._to = leader_id, epoch, to
-        for question in list(self._questions.values()):
-            if not (is_same_node and question.is_asked):
-                question.is_asked = False
-                self._try(question)
+        self._waiting.moved(_LEADER)
 
     def activity_changed(self) -> None:
         """The controller of this process became active: what waited goes in."""
-        if self._questions and self._local.is_active:
-            for question in list(self._questions.values()):
-                if not question.is_asked:
-                    self._try(question)
+        if self._local.is_active:
+            self._stay_asked = True
+            self._waiting.moved(_LEADER)
 
     def tick(self, now_ms: int) -> None:
         """Try again what is due, give up what is late."""
-        for question in list(self._questions.values()):
-            if now_ms >= question.deadline_ms:
-                self._refuse(question, ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")
-            elif not question.is_asked and now_ms >= question.again_at_ms:
+        self._waiting.expire(now_ms)
+        retries = self._retries
+        while retries and retries[0][0] <= now_ms:
+            at_ms, question = retries.popleft()
+            if _is_due(question, at_ms):
                 self._try(question)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        if not self._questions:
-            return None
-        due = [
-            each.deadline_ms if each.is_asked else min(each.deadline_ms, each.again_at_ms)
-            for each in self._questions.values()
-        ]
-        return min(due)
+        retries = self._retries
+        while retries and not _is_due(retries[0][1], retries[0][0]):
+            retries.popleft()
+        late_ms = self._waiting.next_deadline_ms()
+        if not retries:
+            return late_ms
+        return retries[0][0] if late_ms is None else min(late_ms, retries[0][0])
 
     # --- attempts ---
 
     def _try(self, question: _Question) -> None:
         question.attempt += 1
-        question.again_at_ms = self._now_ms() + RETRY_MS
         is_quorums = question.request.SCHEMA.api_key in OF_QUORUM
         if is_quorums and self._leader_id == self._node_id:
             self._ask_here(question, self._local.ask_raft(question.request, question.context))
@@ -136,6 +143,15 @@ class ActiveController:
             self._ask_here(question, asked)
         elif self._to is not None and self._leader_id not in (-1, self._node_id):
             self._ask_there(question, self._to)
+        else:
+            self._later(question)
+
+    def _leader_moved(self, question: _Question) -> bool:
+        """Ask again what is not asked, or was asked of somebody else; whether it is answered by that."""
+        if not (self._stay_asked and question.is_asked):
+            question.is_asked = False
+            self._try(question)
+        return question.answer.is_done
 
     def _ask_here(self, question: _Question, asked: Deferred) -> None:
         question.is_asked = True
@@ -143,7 +159,7 @@ class ActiveController:
         asked.when_done(lambda reply: self._answered_here(question, attempt, reply))
 
     def _answered_here(self, question: _Question, attempt: int, reply: AnyReply) -> None:
-        if question.attempt == attempt:
+        if question.attempt == attempt and not question.answer.is_done:
             assert isinstance(reply, Reply), "the controller answers with a message"
             self._answered(question, reply.message)
 
@@ -210,7 +226,6 @@ class ActiveController:
         if has_error(response, ErrorCode.NOT_CONTROLLER):
             self._later(question)
             return
-        self._forget(question)
         if self.on_answered is not None:
             self.on_answered(type(question.request).__name__, self._now_ms() - question.asked_ms)
         question.answer.complete(Reply(response))
@@ -218,15 +233,19 @@ class ActiveController:
     def _later(self, question: _Question) -> None:
         question.is_asked = False
         question.again_at_ms = self._now_ms() + RETRY_MS
+        self._retries.append((question.again_at_ms, question))
         self.on_waiting()
 
     def _refuse(self, question: _Question, error: ErrorCode, message: str) -> None:
-        self._forget(question)
         question.answer.complete(Reply(_refusal(question, PeerError(error, message))))
 
-    def _forget(self, question: _Question) -> None:
-        question.attempt += 1
-        self._questions.pop(id(question), None)
+    def _too_late(self, question: _Question) -> Reply:
+        return Reply(_refusal(question, PeerError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")))
+
+
+def _is_due(question: _Question, at_ms: int) -> bool:
+    """Whether it still waits for the attempt that was set for then."""
+    return not question.is_asked and question.again_at_ms == at_ms and not question.answer.is_done
 
 
 def _refusal(question: _Question, error: PeerError) -> object:

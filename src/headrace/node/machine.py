@@ -199,7 +199,7 @@ class NodeMachine:
             mode=SelfFencingMode(self._config.headrace_self_fencing),
             timeout_ms=self._config.broker_heartbeat_timeout_ms,
             partitions=broker.partitions,
-            moved=broker.purgatory.moved,
+            moved=broker.partition_changed,
         )
         self.lifecycle.on_heard = fencing.heartbeat_answered
         broker.purgatory.on_deadline = self.alarm.by

@@ -1,24 +1,32 @@
-"""Which partitions does a fetcher follow, and what does it know of them already (KIP-227)?"""
+"""Fetch sessions: which partitions a fetcher follows, what it knows of them, and which of them changed since (KIP-227)."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ports import Rng
+from headrace.replication.isr import FollowerProgress
+from headrace.replication.waiting import PartitionWaiters
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
 _MAX_EPOCH = 2**31 - 1
+_TURN = attrgetter("turn")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class SessionPartition:
-    """One partition of a session: what the fetcher asked for and what it was last told."""
+    """One partition of a session: what the fetcher asked for and what it was last told. A `waiting.Reader`.
+
+    `turn` orders the partitions of a session: the lowest is read first. `waiters` is where it is subscribed, `progress` the follower's whose
+    fetches this is.
+    """
 
     topic: str | None
     topic_id: bytes
@@ -30,6 +38,10 @@ class SessionPartition:
     last_fetched_epoch: int = -1
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    turn: int = 0
+    session: FetchSession | None = None
+    waiters: PartitionWaiters | None = None
+    progress: FollowerProgress | None = None
 
     def was_told(self, *, high_watermark: int, log_start_offset: int, is_loud: bool) -> bool:
         """Note what is told now; whether it is worth telling: data or an error (`is_loud`), or a change of the two offsets."""
@@ -42,9 +54,56 @@ class SessionPartition:
             tell = True
         return tell
 
+    def moved(self) -> None:
+        """The partition has more to read, or something to tell: its session reads it next time, or now if it waits."""
+        self.waiters = None
+        session = self.session
+        if session is not None:
+            session.changed[self] = None
+            if session.on_change is not None:
+                session.on_change(self)
+
+    def subscribe(self, waiters: PartitionWaiters, *, at_log_end: bool) -> None:
+        """Hear of the next move."""
+        known = self.waiters
+        if known is not waiters:
+            if known is not None:
+                known.unsubscribe(self)
+            self.waiters = waiters
+            waiters.subscribe(self, at_log_end=at_log_end)
+
+    def leave(self) -> None:
+        """The session ends, or goes on without this partition."""
+        self.session = None
+        if self.waiters is not None:
+            self.waiters.unsubscribe(self)
+            self.waiters = None
+        if self.progress is not None:
+            self.progress.leave_session()
+            self.progress = None
+
 
 class FetchSession:
-    """A fetcher's partitions between its requests. `epoch` is what its next request must carry."""
+    """A fetcher's partitions between its requests. `epoch` is what its next request must carry.
+
+    `changed` holds what the next fetch must look at: what the fetcher asked for anew, what moved, and what had something to give or an error
+    when it was last read. All others have nothing for the fetcher, and it knows their offsets. `on_change` is told of each move while
+    a fetch waits. A fetch without a session has one that nobody can ask for again (`NO_SESSION`).
+    """
+
+    __slots__ = (
+        "by_id",
+        "changed",
+        "created_ms",
+        "epoch",
+        "id",
+        "is_privileged",
+        "on_change",
+        "partitions",
+        "terms",
+        "turns",
+        "used_ms",
+    )
 
     def __init__(
         self,
@@ -61,18 +120,29 @@ class FetchSession:
         self.is_privileged = is_privileged
         self.created_ms = now_ms
         self.used_ms = now_ms
-        self.partitions: OrderedDict[Hashable, SessionPartition] = OrderedDict(partitions)
+        self.partitions: dict[Hashable, SessionPartition] = {}
+        self.changed: dict[SessionPartition, None] = {}
+        self.on_change: Callable[[SessionPartition], None] | None = None
+        self.terms: Hashable = None
+        self.turns = 0
+        for key, partition in partitions:
+            self._add(key, partition)
 
     def next_epoch(self) -> None:
         """Count the request that was just served; 0 and -1 have meanings of their own."""
         self.epoch = 1 if self.epoch >= _MAX_EPOCH else self.epoch + 1
 
+    def asked_by(self, terms: Hashable) -> None:
+        """Somebody else asks, or otherwise than before (replica, isolation level): everything is read anew."""
+        self.terms = terms
+        self.changed = dict.fromkeys(self.partitions.values())
+
     def update(self, changed: Iterable[tuple[Hashable, SessionPartition]], forgotten: Iterable[Hashable]) -> None:
-        """Apply an incremental request: new and changed partitions go last, forgotten ones go."""
+        """Apply an incremental request: new partitions go last, changed ones are read anew, forgotten ones go."""
         for key, asked in changed:
             known = self.partitions.get(key)
             if known is None:
-                self.partitions[key] = asked
+                self._add(key, asked)
                 continue
             known.fetch_offset = asked.fetch_offset
             known.max_bytes = asked.max_bytes
@@ -81,13 +151,36 @@ class FetchSession:
             known.last_fetched_epoch = asked.last_fetched_epoch
             if asked.topic is not None:
                 known.topic = asked.topic
+            self.changed[known] = None
         for key in forgotten:
-            self.partitions.pop(key, None)
+            gone = self.partitions.pop(key, None)
+            if gone is not None:
+                self.changed.pop(gone, None)
+                gone.leave()
 
-    def served(self, key: Hashable) -> None:
+    def to_read(self) -> list[SessionPartition]:
+        """What must be looked at, those first that were not served for longest."""
+        changed = self.changed
+        return list(changed) if len(changed) < 2 else sorted(changed, key=_TURN)
+
+    def served(self, partition: SessionPartition) -> None:
         """Data was sent for this partition: others come first next time, so that none starves."""
-        if key in self.partitions:
-            self.partitions.move_to_end(key)
+        self.turns += 1
+        partition.turn = self.turns
+
+    def end(self) -> None:
+        """Nobody asks for it any more."""
+        for partition in self.partitions.values():
+            partition.leave()
+        self.partitions.clear()
+        self.changed.clear()
+
+    def _add(self, key: Hashable, partition: SessionPartition) -> None:
+        self.turns += 1
+        partition.turn = self.turns
+        partition.session = self
+        self.partitions[key] = partition
+        self.changed[partition] = None
 
 
 class FetchSessionCache:
@@ -135,7 +228,9 @@ class FetchSessionCache:
 
     def remove(self, session_id: int) -> None:
         """The fetcher has finished with it."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
 
     def _make_room(self, *, is_privileged: bool, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
@@ -152,7 +247,7 @@ class FetchSessionCache:
             victim = unprivileged
         else:
             return False
-        del self._sessions[victim.id]
+        self.remove(victim.id)
         self.evictions += 1
         return True
 

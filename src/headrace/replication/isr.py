@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class Fetcher(Protocol):
+    """A follower's fetch session: each of its fetches asks for this partition too, and says nothing of it while nothing moved."""
+
+    used_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -10,7 +17,7 @@ class FollowerProgress:
     """What a leader knows of one follower. `log_end_offset` -1 means that it has not fetched in this leader epoch.
 
     `caught_up_ms` is when it last had everything that the leader had (KIP-16): a fetch at the log end, or one that reached the end that the
-    leader had at the fetch before.
+    leader had at the fetch before. With a `session` every fetch of that is one at the log end, until the leader appends.
     """
 
     broker_id: int
@@ -20,6 +27,26 @@ class FollowerProgress:
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_at_fetch: int = -1
+    session: Fetcher | None = None
+
+    @property
+    def heard_ms(self) -> int:
+        """When it last fetched, or when it last had everything."""
+        heard = max(self.fetched_ms, self.caught_up_ms)
+        return heard if self.session is None else max(heard, self.session.used_ms)
+
+    def leave_session(self) -> None:
+        """Its session goes on without this partition, or ended."""
+        session, self.session = self.session, None
+        if session is not None:
+            if self.log_end_offset == self.leader_end_at_fetch:
+                self.caught_up_ms = max(self.caught_up_ms, session.used_ms)
+            self.fetched_ms = max(self.fetched_ms, session.used_ms)
+
+    def leader_appends(self, *, end_before: int) -> None:
+        """The leader's log grows: up to now every fetch of the session was one at the log end."""
+        if self.session is not None and self.log_end_offset == end_before:
+            self.caught_up_ms = max(self.caught_up_ms, self.session.used_ms)
 
     def fetched(self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
         """The follower holds everything below `fetch_offset` (S3-105)."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.core.error_code import ErrorCode
-from headrace.log.ports import PartitionLogPort
-from headrace.replication.isr import FollowerProgress, effective_min_isr, may_join
+from headrace.log.ports import Appended, AppendRefused, CheckedBatch, Opening, Origin, PartitionLogPort
+from headrace.replication.isr import Fetcher, FollowerProgress, effective_min_isr, may_join
+from headrace.replication.waiting import PartitionWaiters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class LeaderTerms:
 
 
 class PartitionLeader:
-    """The leader's side of one partition. Driven by `broker.partitions`; it calls its log directly.
+    """The leader's side of one partition. Driven by `broker.partitions`; it calls its log directly, and tells `waiters` what an append moved.
 
     The high watermark is the lowest log end over the *maximal ISR*: the ISR the controller last confirmed together with any that is proposed and
     not answered (KIP-497). It stands still while the ISR is smaller than `min.insync.replicas` (P6).
@@ -53,6 +54,9 @@ class PartitionLeader:
     ) -> None:
         self.broker_id = broker_id
         self.log = log
+        self.waiters = PartitionWaiters()
+        self.want_sync: Callable[[PartitionLogPort], None] | None = None
+        """Told a log whose records wait for a sync before they may be acknowledged (`flush.messages`)."""
         self.leader_epoch = terms.leader_epoch
         self.partition_epoch = terms.partition_epoch
         self.replicas = terms.replicas
@@ -117,6 +121,62 @@ class PartitionLeader:
 
     # --- progress ---
 
+    def append(self, batches: memoryview, *, now_ms: int) -> Appended | AppendRefused | Opening:
+        """Write a client's batch at the log's end, move the high watermark, and wake who waits for what moved. Raises StorageFault. Hot path.
+
+        One that must be opened first is not appended: its check comes back, and then goes to `append_checked`.
+        """
+        is_alone = self.is_alone
+        if not is_alone:
+            self._before_append()
+        done = self.log.append_client(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, commits=is_alone)
+        if type(done) is Appended:
+            waiters = self.waiters
+            if done[6] or not is_alone or waiters.committed or waiters.readers or waiters.followers:
+                self._appended(done, is_alone=is_alone)
+        return done
+
+    def append_checked(self, checked: CheckedBatch | AppendRefused, *, now_ms: int) -> Appended | AppendRefused:
+        """The same with a batch that was opened and checked. Raises StorageFault."""
+        is_alone = self.is_alone
+        self._before_append()
+        done = self.log.append_checked(checked, leader_epoch=self.leader_epoch, now_ms=now_ms, commits=is_alone)
+        if isinstance(done, Appended):
+            self._appended(done, is_alone=is_alone)
+        return done
+
+    def append_own(self, batches: memoryview, *, now_ms: int) -> Appended | AppendRefused:
+        """The same with batches of a coordinator of this broker. Raises StorageFault."""
+        is_alone = self.is_alone
+        self._before_append()
+        done = self.log.append_as_leader(
+            batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR, commits=is_alone
+        )
+        if isinstance(done, Appended):
+            self._appended(done, is_alone=is_alone)
+        return done
+
+    def _before_append(self) -> None:
+        end = self.log.log_end_offset
+        for follower in self.followers.values():
+            follower.leader_appends(end_before=end)
+
+    def _appended(self, done: Appended, *, is_alone: bool) -> None:
+        """Wake who waits for what moved; the log moved the high watermark itself when nobody else is in the ISR."""
+        if done.waits_for_sync and self.want_sync is not None:
+            self.want_sync(self.log)
+        if is_alone or self.advance():
+            self.waiters.high_watermark_moved(self.log.high_watermark)
+        else:
+            self.waiters.log_end_moved()
+
+    def synced(self) -> None:
+        """Records that acknowledgements wait for are durable (`flush.messages`)."""
+        waiters = self.waiters
+        waiters.acknowledged(self.log.acknowledged_end_offset)
+        if self.advance():
+            waiters.high_watermark_moved(self.log.high_watermark)
+
     def advance(self) -> bool:
         """Commit what every member of the maximal ISR holds; never move back. True if the high watermark moved."""
         log = self.log
@@ -140,11 +200,13 @@ class PartitionLeader:
         fetch_offset: int,
         log_start_offset: int,
         now_ms: int,
-    ) -> bool:
-        """A follower's fetch arrived; false when it is not a replica or an older incarnation of it (P8)."""
+        session: Fetcher | None = None,
+    ) -> FollowerProgress | None:
+        """A follower's fetch arrived, of its fetch session if it has one; None when it is not a replica or an older incarnation of it (P8)."""
         follower = self.followers.get(broker_id)
         if follower is None or (broker_epoch != -1 and broker_epoch < follower.broker_epoch):
-            return False
+            return None
+        follower.session = session
         follower.broker_epoch = broker_epoch
         follower.fetched(
             fetch_offset=fetch_offset,
@@ -152,7 +214,7 @@ class PartitionLeader:
             leader_end_offset=self.log.log_end_offset,
             now_ms=now_ms,
         )
-        return True
+        return follower
 
     def propose_join(self, broker_id: int, *, is_eligible: Callable[[int, int], bool]) -> ProposeIsr | None:
         """Ask for `broker_id` to be in the ISR when it holds enough (S3-86).
@@ -193,7 +255,7 @@ class PartitionLeader:
     def peer_heard_ms(self) -> int | None:
         """When another member of the maximal ISR was last heard, or this epoch began here; None: there is no other one."""
         peers = [peer for member in self._maximal_isr() if (peer := self.followers.get(member)) is not None]
-        return max((max(peer.fetched_ms, peer.caught_up_ms) for peer in peers), default=None)
+        return max((peer.heard_ms for peer in peers), default=None)
 
     @property
     def effective_min_isr(self) -> int:

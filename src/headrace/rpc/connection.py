@@ -25,6 +25,7 @@ from headrace.rpc.reply import (
     HotResult,
     InSteps,
     NoReply,
+    Pieces,
     Reply,
 )
 from headrace.rpc.splitting import answer_in_parts
@@ -148,9 +149,42 @@ class Connection:
             return True
         api, correlation_id, id_length = _HEAD(view)
         hot = self._hot.get(api)
-        if hot is not None and view[8 : hot.end] == hot.header:
-            self._hot_frame(hot, view, correlation_id)
+        if hot is None or view[8 : hot.end] != hot.header:
+            return self._unknown_frame(view, api, correlation_id, id_length)
+        surface = self._surface
+        if surface.is_shut is not None and self._turns_away(hot.row):
             return False
+        try:
+            result = hot.handle(view[hot.end :], hot.context, surface.target)
+        except DecodeError as refused:
+            self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
+            return False
+        if self._slots:
+            self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
+        elif type(result) is bytes:
+            if hot.flexible:
+                self._out.pieces.append(_FRAME_HEAD_FLEXIBLE(len(result) + 5, correlation_id, 0) + result)
+            else:
+                self._out.pieces.append(_FRAME_HEAD(len(result) + 4, correlation_id) + result)
+        elif type(result) is tuple:
+            self._write_around(result, correlation_id, flexible=hot.flexible)
+        else:
+            self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
+        return False
+
+    def _write_around(self, body: Pieces, correlation_id: int, *, flexible: bool) -> None:
+        """A body of bytes around a slice of a file."""
+        first, part = body[0], body[1]
+        size = len(first) + part.size + (len(body[2]) if len(body) == 3 else 0)
+        pieces = self._out.pieces
+        if flexible:
+            pieces.append(_FRAME_HEAD_FLEXIBLE(size + 5, correlation_id, 0) + first)
+        else:
+            pieces.append(_FRAME_HEAD(size + 4, correlation_id) + first)
+        pieces.extend(body[1:])
+
+    def _unknown_frame(self, view: memoryview, api: int, correlation_id: int, id_length: int) -> bool:
+        """A request whose header was not seen on this connection, or is of no Produce or Fetch."""
         api_key, version = api >> 16, api & 0xFFFF
         if version & 0x8000:
             version -= 0x10000
@@ -218,23 +252,6 @@ class Connection:
             client_software_version=self.software_version,
         )
 
-    def _hot_frame(self, hot: _Hot, view: memoryview, correlation_id: int) -> None:
-        """A Produce or Fetch whose header, but for the correlation id, is that of one before."""
-        if self._surface.is_shut is not None and self._turns_away(hot.row):
-            return
-        try:
-            result = hot.handle(view[hot.end :], hot.context, self._surface.target)
-        except DecodeError as refused:
-            self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
-            return
-        if type(result) is bytes and not self._slots:
-            if hot.flexible:
-                self._out.pieces.append(_FRAME_HEAD_FLEXIBLE(len(result) + 5, correlation_id, 0) + result)
-            else:
-                self._out.pieces.append(_FRAME_HEAD(len(result) + 4, correlation_id) + result)
-            return
-        self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
-
     def _turns_away(self, row: ApiRow) -> bool:
         """Close the connection when clients are not served at present."""
         is_shut = self._surface.is_shut
@@ -259,6 +276,8 @@ class Connection:
         """Send the reply, or keep its place in the row. Behind one that waits there are only requests that may be many, and not more than allowed (M4)."""
         if isinstance(result, bytes):
             result = EncodedReply((result,))
+        elif isinstance(result, tuple):
+            result = EncodedReply(result)
         elif isinstance(result, InSteps):
             result = self._in_turns(result.steps)
         elif isinstance(result, Reply):

@@ -1,4 +1,4 @@
-"""Which replies wait for what, and until when?"""
+"""Replies that wait: every one with its deadline, some by a key that may complete them."""
 
 from __future__ import annotations
 
@@ -9,93 +9,104 @@ from itertools import count
 from headrace.rpc.reply import Deferred
 
 _SPARE_DEADLINES = 1_024
+"""So many deadlines of replies that were given may lie beside those that wait before they are thrown out."""
 
 
-class _Waiting:
+class _Watch:
     """One watched deferred: the keys that may complete it and the attempt to make when one of them moves."""
 
     __slots__ = ("attempt", "deferred", "keys")
 
-    def __init__(self, deferred: Deferred, keys: tuple[Hashable, ...], attempt: Callable[[Hashable], bool]) -> None:
+    def __init__(self, deferred: Deferred, keys: tuple[Hashable, ...], attempt: Callable[[], bool]) -> None:
         self.deferred = deferred
         self.keys = keys
         self.attempt = attempt
 
 
 class Purgatory:
-    """Waiting replies by key and by deadline. Handlers fill it, the node's events and ticks empty it.
+    """All replies of a node that wait, so that there is one count of them and one order of their deadlines.
 
-    A key is anything hashable, for example `("append", topic_partition)`. Waiters of one key are tried in the order they came.
+    A reply that somebody else wakes is held (`hold`) and let go when it is given (`release`); one that waits for anything to happen to a key
+    is watched (`watch`) and tried when the key has `moved`. Handlers fill it, the node's events and ticks empty it. Waiters of one key are
+    tried in the order they came.
     """
 
     def __init__(self) -> None:
-        self._by_key: dict[Hashable, dict[int, _Waiting]] = {}
-        self._waiting: dict[int, _Waiting] = {}
+        self._held: dict[int, Deferred] = {}
+        self._watches: dict[int, _Watch] = {}
+        self._by_key: dict[Hashable, dict[int, _Watch]] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._ids = count()
         self.on_deadline: Callable[[int], None] = _nobody
         """Told each deadline that is waited for, so that `expire` is called in time."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._held)
+
+    def hold(self, deferred: Deferred) -> None:
+        """Keep it until `release`, until its deadline (`Deferred.expire`), or until its asker has gone."""
+        number = deferred.number = next(self._ids)
+        self._held[number] = deferred
+        deadline_ms = deferred.deadline_ms
+        if deadline_ms is not None:
+            heappush(self._deadlines, (deadline_ms, number))
+            self.on_deadline(deadline_ms)
+            if len(self._deadlines) > 2 * len(self._held) + _SPARE_DEADLINES:
+                self._forget_deadlines()
+        deferred.holder = self
+
+    def release(self, deferred: Deferred) -> None:
+        """It waits no more."""
+        number = deferred.number
+        self._held.pop(number, None)
+        deferred.holder = None
+        watch = self._watches.pop(number, None)
+        if watch is not None:
+            self._unlink(number, watch)
 
     def watch(self, deferred: Deferred, keys: Iterable[Hashable], attempt: Callable[[], bool]) -> None:
         """Try `attempt` whenever one of `keys` moves; it completes the deferred and says whether it did.
 
         `attempt` is not called here: a caller tries once itself before it waits.
         """
-        self.watch_keys(deferred, keys, lambda _: attempt())
-
-    def watch_keys(self, deferred: Deferred, keys: Iterable[Hashable], attempt: Callable[[Hashable], bool]) -> None:
-        """As `watch`; `attempt` is told which key moved."""
         if deferred.is_done:
             return
-        number = next(self._ids)
-        waiting = _Waiting(deferred, tuple(keys), attempt)
-        self._waiting[number] = waiting
-        for key in waiting.keys:
-            self._by_key.setdefault(key, {})[number] = waiting
-        if deferred.deadline_ms is not None:
-            heappush(self._deadlines, (deferred.deadline_ms, number))
-            self.on_deadline(deferred.deadline_ms)
-            if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
-                self._forget_deadlines()
-        deferred.on_abandoned = lambda: self._forget(number)
+        self.hold(deferred)
+        watch = self._watches[deferred.number] = _Watch(deferred, tuple(keys), attempt)
+        for key in watch.keys:
+            self._by_key.setdefault(key, {})[deferred.number] = watch
 
     def moved(self, key: Hashable) -> None:
         """Something about `key` changed: try those that wait for it."""
         waiters = self._by_key.get(key)
         if not waiters:
             return
-        for number, waiting in list(waiters.items()):
-            if waiting.deferred.is_done or waiting.attempt(key):
-                self._forget(number)
+        for watch in list(waiters.values()):
+            if watch.deferred.is_done or watch.attempt():
+                self.release(watch.deferred)
 
     def expire(self, now_ms: int) -> None:
         """Answer everything whose deadline has come."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             _, number = heappop(self._deadlines)
-            waiting = self._waiting.get(number)
-            if waiting is not None:
-                self._forget(number)
-                waiting.deferred.expire()
+            deferred = self._held.get(number)
+            if deferred is not None:
+                self.release(deferred)
+                deferred.expire()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has something to do, or None."""
-        while self._deadlines and self._deadlines[0][1] not in self._waiting:
+        while self._deadlines and self._deadlines[0][1] not in self._held:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def _forget_deadlines(self) -> None:
         """Of replies that were given long before their time: a client may ask for weeks, and produce all day (M5)."""
-        self._deadlines = [each for each in self._deadlines if each[1] in self._waiting]
+        self._deadlines = [each for each in self._deadlines if each[1] in self._held]
         heapify(self._deadlines)
 
-    def _forget(self, number: int) -> None:
-        waiting = self._waiting.pop(number, None)
-        if waiting is None:
-            return
-        for key in waiting.keys:
+    def _unlink(self, number: int, watch: _Watch) -> None:
+        for key in watch.keys:
             waiters = self._by_key.get(key)
             if waiters is not None:
                 waiters.pop(number, None)

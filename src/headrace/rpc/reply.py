@@ -48,6 +48,13 @@ AnyReply = Reply | EncodedReply | NoReply | CloseConnection
 NO_REPLY = NoReply()
 
 
+class Holder(Protocol):
+    """Keeps deferreds that wait; see `headrace.rpc.purgatory`."""
+
+    def release(self, deferred: Deferred, /) -> None:
+        """It waits no more."""
+
+
 class Deferred:
     """An answer that comes later. The handler keeps it, and completes it once.
 
@@ -55,10 +62,21 @@ class Deferred:
     of them changes nothing, so whoever races for it need not ask.
 
     `deadline_ms` is on the clock of `Broker.now_ms`; with None it waits for ever. `on_timeout` makes the reply at the deadline; the purgatory
-    calls it (see `Purgatory.watch`). With `holds_back` the connection's next request is not begun before the reply, though it might be: it could overtake this one.
+    calls it. `number` and `holder` are those of the purgatory that holds it; whoever completes it need not tell the purgatory. With `holds_back` the
+    connection's next request is not begun before the reply, though it might be: it could overtake this one.
     """
 
-    __slots__ = ("_abandoned", "_on_done", "_reply", "deadline_ms", "holds_back", "on_abandoned", "on_timeout")
+    __slots__ = (
+        "_abandoned",
+        "_on_done",
+        "_reply",
+        "deadline_ms",
+        "holder",
+        "holds_back",
+        "number",
+        "on_abandoned",
+        "on_timeout",
+    )
 
     def __init__(
         self,
@@ -75,6 +93,8 @@ class Deferred:
         self._reply: AnyReply | None = None
         self._on_done: Callable[[AnyReply], object] | None = None
         self._abandoned = False
+        self.number = -1
+        self.holder: Holder | None = None
 
     @property
     def is_done(self) -> bool:
@@ -92,6 +112,8 @@ class Deferred:
             return False
         self._reply = reply
         self.on_timeout = self.on_abandoned = None
+        if self.holder is not None:
+            self.holder.release(self)
         on_done, self._on_done = self._on_done, None  # no cycle is left for the garbage collector
         if on_done is not None:
             on_done(reply)
@@ -107,6 +129,8 @@ class Deferred:
         """The asker has gone; no reply is wanted."""
         if not self.is_done:
             self._abandoned = True
+            if self.holder is not None:
+                self.holder.release(self)
             on_abandoned, self.on_abandoned = self.on_abandoned, None
             self.on_timeout = self._on_done = None
             if on_abandoned is not None:
@@ -136,8 +160,10 @@ class InSteps:
         self.steps = steps
 
 
-HotResult = bytes | HandlerResult | InSteps
-"""What a handler may give: also the encoded body itself, where it reads raw bytes, and an answer that is made in steps."""
+Pieces = tuple[bytes, ReadableSlice, bytes] | tuple[bytes, ReadableSlice]
+"""An encoded body around one slice of a file."""
+HotResult = bytes | Pieces | HandlerResult | InSteps
+"""What a handler may give: also the encoded body itself, whole or around a slice, where it reads raw bytes, and an answer that is made in steps."""
 
 
 _STEPS_AT_ONCE = 2

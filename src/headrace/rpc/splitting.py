@@ -141,7 +141,7 @@ def settled(result: HotResult) -> Steps[AnyReply | Deferred]:
     """What a handler gave, its steps done."""
     if isinstance(result, InSteps):
         return (yield from result.steps)
-    assert not isinstance(result, bytes), "hot handlers read raw bytes"
+    assert not isinstance(result, bytes | tuple), "hot handlers read raw bytes"
     return result
 
 

@@ -43,10 +43,18 @@ class ObservedLog(StoredLog):
                 offset = change.next_offset
 
     def append_as_leader(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batches: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        commits: bool = False,
     ) -> Appended | AppendRefused:
         """As the log's."""
-        done = super().append_as_leader(batches, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
+        done = super().append_as_leader(
+            batches, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin, commits=commits
+        )
         if isinstance(done, Appended):
             self._changes.extend(appended(batches))
         return done

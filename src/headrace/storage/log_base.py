@@ -169,6 +169,10 @@ class LogBase:
         """First offset that is not committed."""
         return self._state.high_watermark
 
+    def watch_start(self, moved: Callable[[], None] | None) -> None:
+        """Tell `moved` whenever the log start was raised."""
+        self._state.on_start_moved = moved
+
     @property
     def last_stable_offset(self) -> int:
         """What read-committed readers may see ends here."""
@@ -256,6 +260,7 @@ class LogBase:
 
     def begin_epoch(self, epoch: int) -> None:
         """This replica leads `epoch` from the log end on."""
+        self._room = None
         self._state.epochs.assign(epoch, self._state.log_end_offset)
 
     def active_producers(self) -> Sequence[ActiveProducer]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.log.config import LogConfig
+from headrace.log.partition_log import PartitionLog
 from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES
 from headrace.log.validation import takes_batches_as_they_are
 from headrace.records.batch import HEADER_SIZE
@@ -24,15 +25,18 @@ class Room:
     before_ms: int
     after_ms: int
     index_interval_bytes: int
+    leader_epoch: int
 
 
-def make_room(config: LogConfig, segment: Segment, durable_end_offset: int) -> Room | None:
+def make_room(config: LogConfig, segment: Segment, log: PartitionLog) -> Room | None:
     """The room in a segment that has batches; None if every batch of this topic needs a closer look, or there may be none left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
-    `flush.messages` counts from `durable_end_offset`; the room ends before it is reached.
+    `flush.messages` counts from the log's durable end; the room ends before it is reached. A batch of another leader epoch than the log's newest
+    begins an entry of the epoch table.
     """
-    if not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
+    leader_epoch = log.epochs.latest
+    if leader_epoch is None or not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
         return None
     used = max(len(segment.index.file.data), len(segment.time_index.file.data))
     entries = (config.segment_index_bytes - used) // TIME_ENTRY_BYTES - 1
@@ -44,9 +48,10 @@ def make_room(config: LogConfig, segment: Segment, durable_end_offset: int) -> R
         segment=segment,
         batch_bytes=config.max_message_bytes,
         end_position=min(config.segment_bytes, segment.size + entries * apart),
-        last_offset=min(segment.base_offset + MAX_RELATIVE_OFFSET, durable_end_offset + config.flush_messages - 2),
+        last_offset=min(segment.base_offset + MAX_RELATIVE_OFFSET, log.durable_end_offset + config.flush_messages - 2),
         last_timestamp=segment.first_timestamp + config.roll_ms - segment.jitter_ms,
         before_ms=config.message_timestamp_before_max_ms,
         after_ms=config.message_timestamp_after_max_ms,
         index_interval_bytes=config.index_interval_bytes,
+        leader_epoch=leader_epoch,
     )

@@ -199,10 +199,25 @@ class Segment:
         self.size = start + len(data)
 
     def append_one(self, data: BytesLike, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
-        """`append` of one batch, for a segment that has some."""
+        """`append` of one batch, for a segment that has some. Hot path."""
         start, size = self.size, len(data)
-        self._write_at_end(data)
-        self._note(start, size, last_offset, max_timestamp, index_interval_bytes)
+        log = self._log or self.log
+        try:
+            log.pwrite(data, start)
+        except StorageFault:
+            log.truncate(start)
+            raise
+        if self._index is None or self._max_timestamp == _UNKNOWN:
+            self._learn_tail()
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._offset_of_max_timestamp = last_offset
+        if self.bytes_since_entry > index_interval_bytes:
+            self.index.append(last_offset, start)
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+            self.bytes_since_entry = size
+        else:
+            self.bytes_since_entry += size
         self.size = start + size
 
     def _write_at_end(self, data: BytesLike) -> None:

@@ -104,80 +104,98 @@ class StoredLog(TrimmableLog):
         return cls(files, partition, loaded, directory=directory, topic_id=topic_id)
 
     def append_as_leader(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batches: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        commits: bool = False,
     ) -> Appended | AppendRefused:
         """Check the batches, set offsets and epochs in place, and write them to the page cache."""
-        state = self._state
-        if origin is Origin.CLIENT:
-            done = self.append_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
-            if isinstance(done, Appended | AppendRefused):
-                return done
-            return self.append_checked(finish(done), leader_epoch=leader_epoch, now_ms=now_ms)
-        return self._append_planned(state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin), now_ms)
+        if origin is not Origin.CLIENT:
+            plan = self._state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin)
+            return self._append_planned(plan, now_ms, commits=commits)
+        done = self.append_client(batches, leader_epoch=leader_epoch, now_ms=now_ms, commits=commits)
+        if isinstance(done, Appended | AppendRefused):
+            return done
+        return self.append_checked(finish(done), leader_epoch=leader_epoch, now_ms=now_ms, commits=commits)
 
-    def append_checked(
-        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int
-    ) -> Appended | AppendRefused:
-        """Write a batch whose `Opening` is over."""
-        if isinstance(checked, AppendRefused):
-            return checked
-        return self._append_planned(self._state.plan_checked(checked, leader_epoch=leader_epoch), now_ms)
-
-    def _append_unusual(
-        self, batches: memoryview, leader_epoch: int, now_ms: int
+    def append_client(
+        self, data: memoryview, *, leader_epoch: int, now_ms: int, commits: bool = False
     ) -> Appended | AppendRefused | Opening:
-        plan = self._state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
-        return plan if isinstance(plan, Generator) else self._append_planned(plan, now_ms)
-
-    def _append_planned(self, plan: WritePlan | AppendRefused | Appended, now_ms: int) -> Appended | AppendRefused:
-        if isinstance(plan, WritePlan):
-            return self._write(plan, now_ms)
-        if isinstance(plan, Appended) and plan.last_offset >= self.acknowledged_end_offset:
-            return plan._replace(waits_for_sync=True)
-        return plan
-
-    def append_client(self, data: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | Opening:
         """As `append_as_leader`, of a client's batch; but one that must be opened first is not appended.
 
-        What nearly every batch is, is done in one go: sound, within every limit, for the active segment, next in its producer's order. Nothing is changed
-        unless it is appended; `_append_unusual` then says what is unusual or wrong.
+        What nearly every batch is goes in one go: sound, within every limit, for the active segment, next in its producer's order. Of all others
+        nothing is changed here; `plan_client` says what is unusual or wrong.
         """
         state, active, size = self._state, self._active, len(data)
         room = self._room
         if room is None or room.config is not state.config or room.segment is not active:
-            room = self._room = make_room(state.config, active, state.durable_end_offset)
+            room = self._room = make_room(state.config, active, state)
         if room is None or size < HEADER_SIZE:
-            return self._append_unusual(data, leader_epoch, now_ms)
+            return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         fields = _HEADER(data)
-        _, length, _, _, crc, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, _ = fields
+        _, length, _, _, crc, attributes, delta, since, until, producer_id, epoch, sequence, _ = fields
         first = state.log_end_offset
-        last = first + last_delta
+        last = first + delta
         if (
             attributes > HIGHEST_CODEC
             or not is_sound_header(fields, size)
             or size > room.batch_bytes
             or active.size + size > room.end_position
             or last > room.last_offset
-            or not now_ms - room.before_ms <= base_time <= now_ms + room.after_ms
-            or not now_ms - room.before_ms <= max_time <= now_ms + room.after_ms
-            or not 0 <= max_time <= room.last_timestamp
-            or leader_epoch != state.epochs.latest
+            or not now_ms - room.before_ms <= since <= now_ms + room.after_ms
+            or not now_ms - room.before_ms <= until <= now_ms + room.after_ms
+            or not 0 <= until <= room.last_timestamp
+            or leader_epoch != room.leader_epoch
         ):
             self._room = None
-            return self._append_unusual(data, leader_epoch, now_ms)
+            return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         has_producer = producer_id != NO_PRODUCER_ID
         producer = state.producers.awaiting(producer_id, epoch, sequence) if has_producer else None
         if (has_producer and producer is None) or crc32c(data[ATTRIBUTES_POSITION:]) != crc:
-            return self._append_unusual(data, leader_epoch, now_ms)
+            return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         _SET_PLACE(data, 0, first, length, leader_epoch)
         try:
-            active.append_one(data, last, max_time, room.index_interval_bytes)
+            active.append_one(data, last, until, room.index_interval_bytes)
         except DiskFull as fault:
             return self._refuse_for_space(fault)
         if producer is not None:
-            producer.add(sequence, last_delta, first, max_time)
-        state.log_end_offset = state.producers.end_offset = last + 1
+            producer.add(sequence, delta, first, until)
+        state.log_end_offset = state.producers.end_offset = end = last + 1
+        if commits:
+            state.high_watermark = end
+            if state.producers.unreplicated:
+                state.producers.high_watermark_moved(end)
         return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
+
+    def append_checked(
+        self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int, commits: bool = False
+    ) -> Appended | AppendRefused:
+        """Write a batch whose `Opening` is over."""
+        if isinstance(checked, AppendRefused):
+            return checked
+        plan = self._state.plan_checked(checked, leader_epoch=leader_epoch)
+        return self._append_planned(plan, now_ms, commits=commits)
+
+    def _append_unusual(
+        self, batches: memoryview, leader_epoch: int, now_ms: int, *, commits: bool
+    ) -> Appended | AppendRefused | Opening:
+        plan = self._state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
+        return plan if isinstance(plan, Generator) else self._append_planned(plan, now_ms, commits=commits)
+
+    def _append_planned(
+        self, plan: WritePlan | AppendRefused | Appended, now_ms: int, *, commits: bool
+    ) -> Appended | AppendRefused:
+        if isinstance(plan, WritePlan):
+            done = self._write(plan, now_ms)
+            if commits:
+                self.advance_high_watermark(self.acknowledged_end_offset)
+            return done
+        if isinstance(plan, Appended) and plan.last_offset >= self.acknowledged_end_offset:
+            return plan._replace(waits_for_sync=True)
+        return plan
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte, up to the first bad or cut-off one.

@@ -20,7 +20,6 @@ from headrace.wire.leader_hints import Endpoint, LeaderHint, append_last_tags, a
 from headrace.wire.messages import fetch as messages
 from headrace.wire.produce import TopicName
 from headrace.wire.schema import Records
-from headrace.wire.source import new_uuid
 from headrace.wire.varint import Buffer, append_uvarint
 
 FIRST_WITH_LOG_START: Final = 5
@@ -54,6 +53,7 @@ _ONE = struct.Struct(">BihqqqBi")
 _V11_OF_ONE = struct.Struct(">iiiibiiih")  # a request for one partition up to its topic's name
 _V11_ASK = struct.Struct(">iiiqqiih")  # and behind it: partitions, the fields of one, nothing forgotten, an empty rack
 _SMALL = 0x80
+_bytes = bytes.__new__
 _NOT_USUAL = None
 
 
@@ -207,7 +207,7 @@ def _parse_topic(frame: Buffer, pos: int, asks: list[FetchAsk], *, by_id: bool) 
     topic: TopicName
     if by_id:
         topic_id, partitions = _TOPIC_ID.unpack_from(frame, pos)
-        topic = new_uuid(topic_id)
+        topic = _bytes(Uuid, topic_id)
         pos += _TOPIC_ID.size
     else:
         length = frame[pos]
@@ -312,22 +312,28 @@ def encode_fetch_response(
 
 
 def encode_one_slice(
-    version: int, topic: TopicName, partition: int, offsets: tuple[int, int, int], records: Sized
-) -> tuple[Piece, ...]:
-    """The message of an answer to a fetch of one partition without a session, from version 11 on, in pieces: `records` stands in it as it is.
+    version: int,
+    topic: TopicName,
+    partition: int,
+    offsets: tuple[int, int, int],
+    records: Sized,
+    begin: tuple[int, int] = (0, 0),
+) -> tuple[bytes, Sized, bytes] | tuple[bytes, Sized]:
+    """The message of an answer with records of one partition, from version 11 on, in pieces: `records` stands in it as it is.
 
-    `offsets` are (high watermark, last stable offset, log start). Hot path.
+    `offsets` are (high watermark, last stable offset, log start), `begin` is (throttle time in ms, session id). Hot path.
     """
+    throttle_time_ms, session_id = begin
     high_watermark, last_stable, log_start = offsets
     size = records.size
     if version < FIRST_FLEXIBLE:
         name = topic.encode()  # type: ignore[union-attr] # a name before version 13
         fixed = _V11_ONE.pack(1, partition, 0, high_watermark, last_stable, log_start, -1, -1, size)
-        return _V11_START.pack(0, 0, 0, 1, len(name)) + name + fixed, records
+        return _V11_START.pack(throttle_time_ms, 0, session_id, 1, len(name)) + name + fixed, records
     if version >= FIRST_WITH_TOPIC_IDS:
-        out = bytearray(_START_BY_ID.pack(0, 0, 0, 2, topic))
+        out = bytearray(_START_BY_ID.pack(throttle_time_ms, 0, session_id, 2, topic))
     else:
-        out = bytearray(_START.pack(0, 0, 0, 2))
+        out = bytearray(_START.pack(throttle_time_ms, 0, session_id, 2))
         _append_topic(out, topic, version)
     out += _ONE.pack(2, partition, 0, high_watermark, last_stable, log_start, 0, -1)
     append_uvarint(out, size + 1)

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from headrace.core.errors import DecodeError
@@ -19,7 +20,7 @@ from headrace.wire.leader_hints import Endpoint, LeaderHint
 from headrace.wire.messages import produce as messages
 from headrace.wire.schema import Records
 from headrace.wire.source import new_uuid
-from headrace.wire.varint import Buffer, append_uvarint, continue_uvarint
+from headrace.wire.varint import Buffer, append_uvarint, continue_uvarint, read_uvarint
 
 FIRST_VERSION: Final = 3
 FIRST_FLEXIBLE: Final = 9
@@ -29,19 +30,28 @@ FIRST_WITH_TOPIC_IDS: Final = 13
 TopicName = str | Uuid
 """A topic as the request's version names it: by its name, or from version 13 on by its id."""
 
+AppendedBatch = tuple[TopicName, int, int, int, int]
+"""Topic, partition, base offset, append time and log start of a batch that was appended."""
+
 _HEAD = struct.Struct(">xhiBB")  # no transactional id, acks, timeout, topics, length of the name
 _HEAD_BY_ID = struct.Struct(">xhiB16s")
 _PART = struct.Struct(">BiB")  # partitions, index, length of the records
+_ACKS_AND_TIMEOUT = struct.Struct(">hi")
+_INDEX = struct.Struct(">i")
 _OLD_HEAD = struct.Struct(">hhiih")  # length of the transactional id, acks, timeout, topics, length of the name
 _OLD_PART = struct.Struct(">iii")
 _RESULT = struct.Struct(">BihqqqBBxxix")  # one partition up to the end of the answer
 _RESULT_BY_ID = struct.Struct(">B16sBihqqqBBxxix")
+_ONE_RESULT = struct.Struct(">ihqqqBBx")  # one partition among others
+_TAIL = struct.Struct(">ix")  # throttle time, no tags
+_TOPIC_OF = itemgetter(0)
 _OLD_HEAD_OF_ONE = struct.Struct(">ih")
 _OLD_RESULT = struct.Struct(">iihqqi")  # the same in versions that are not flexible
 _OLD_RESULT_V5 = struct.Struct(">iihqqqi")
 _OLD_RESULT_V8 = struct.Struct(">iihqqqihi")
 _ONE = 2  # a count of one in a flexible version
 _NOT_USUAL = None
+_bytes = bytes.__new__
 
 
 class ProduceBatch(NamedTuple):
@@ -85,7 +95,8 @@ def parse_produce(frame: Buffer, pos: int, version: int) -> ParsedProduce:
     view = frame if type(frame) is memoryview else memoryview(frame)
     if len(view) - pos > _HEAD_BY_ID.size + _PART.size:
         if version >= FIRST_FLEXIBLE:
-            found = _parse_usual(view, pos, by_id=version >= FIRST_WITH_TOPIC_IDS)
+            by_id = version >= FIRST_WITH_TOPIC_IDS
+            found = _parse_usual(view, pos, by_id=by_id) or _parse_many(view, pos, by_id=by_id)
         else:
             found = _parse_old_usual(view, pos) if version >= FIRST_VERSION else None
         if found is not None:
@@ -114,7 +125,7 @@ def _parse_usual(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | 
     if by_id:
         acks, timeout_ms, topics, topic_id = _HEAD_BY_ID.unpack_from(view, pos)
         pos += _HEAD_BY_ID.size
-        topic = new_uuid(topic_id)
+        topic = _bytes(Uuid, topic_id)
     else:
         acks, timeout_ms, topics, length = _HEAD.unpack_from(view, pos)
         start = pos + _HEAD.size
@@ -130,14 +141,62 @@ def _parse_usual(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | 
     if topics != _ONE or partitions != _ONE or not size:
         return _NOT_USUAL
     if size > 0x7F:
-        try:
-            size, pos = continue_uvarint(view, pos, size)
-        except (IndexError, DecodeError):
-            return _NOT_USUAL
+        second = view[pos] if pos < len(view) else 0
+        if 0 < second < 0x80:
+            size = size & 0x7F | second << 7
+            pos += 1
+        else:
+            try:
+                size, pos = continue_uvarint(view, pos, size)
+            except (IndexError, DecodeError):
+                return _NOT_USUAL
     end = pos + size - 1
     if end + 3 != len(view) or view[end] or view[end + 1] or view[end + 2]:
         return _NOT_USUAL
     return _parsed((None, acks, timeout_ms, [_new_batch((topic, index, view[pos:end]))]))
+
+
+def _parse_many(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | None:
+    """Any number of topics and partitions, no transaction, no tags; None for any other shape."""
+    if view[pos]:
+        return _NOT_USUAL
+    batches: list[ProduceBatch] = []
+    try:
+        acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, pos + 1)
+        topics, at = read_uvarint(view, pos + 1 + _ACKS_AND_TIMEOUT.size)
+        for _ in range(topics - 1):
+            after = _parse_topic(view, at, batches, by_id=by_id)
+            if after is None:
+                return _NOT_USUAL
+            at = after
+        is_whole = topics and not view[at] and at + 1 == len(view)
+    except (struct.error, IndexError, DecodeError, UnicodeDecodeError):
+        return _NOT_USUAL
+    return _parsed((None, acks, timeout_ms, batches)) if is_whole else _NOT_USUAL
+
+
+def _parse_topic(view: memoryview, pos: int, batches: list[ProduceBatch], *, by_id: bool) -> int | None:
+    """The batches of a topic, and where the next one begins; None for an unusual one. Raises what reading behind the end raises."""
+    topic: TopicName
+    if by_id:
+        end = pos + 16
+        topic = new_uuid(bytes(view[pos:end]))
+    else:
+        length, pos = read_uvarint(view, pos)
+        end = pos + length - 1
+        if not length:
+            return _NOT_USUAL
+        topic = str(view[pos:end], "utf-8")
+    partitions, pos = read_uvarint(view, end)
+    for _ in range(partitions - 1):
+        (index,) = _INDEX.unpack_from(view, pos)
+        size, pos = read_uvarint(view, pos + 4)
+        end = pos + size - 1
+        if not size or view[end]:
+            return _NOT_USUAL
+        batches.append(_new_batch((topic, index, view[pos:end])))
+        pos = end + 1
+    return _NOT_USUAL if not partitions or view[pos] else pos + 1
 
 
 def _parse_old_usual(view: memoryview, pos: int) -> ParsedProduce | None:
@@ -181,27 +240,54 @@ def encode_produce_response(
     return encode(response, version)
 
 
-def encode_appended(version: int, topic: TopicName, partition: int, placed: tuple[int, int, int]) -> bytes:
-    """The answer to a request with one batch that was appended, without header: `placed` is (base offset, append time, log start). Hot path."""
-    base_offset, append_time_ms, log_start_offset = placed
+def encode_appended(version: int, batch: AppendedBatch, throttle_time_ms: int = 0) -> bytes:
+    """The answer to a request with one batch that was appended, without header. Hot path."""
+    topic, partition, base_offset, append_time_ms, log_start_offset = batch
     if version >= FIRST_WITH_TOPIC_IDS:
-        assert type(topic) is Uuid
         # one topic, one partition ... no record errors (an empty array), no message (null)
         return _RESULT_BY_ID.pack(
-            _ONE, topic, _ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0
+            _ONE, topic, _ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, throttle_time_ms
         )
     name = topic.encode()  # type: ignore[union-attr] # a name before version 13
     if version >= FIRST_FLEXIBLE:
         out = bytearray(b"\x02")
         append_uvarint(out, len(name) + 1)
-        fields = _RESULT.pack(_ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0)
+        fields = _RESULT.pack(_ONE, partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0, throttle_time_ms)
         return bytes(out + name + fields)
     head = _OLD_HEAD_OF_ONE.pack(1, len(name)) + name
+    fixed = (1, partition, 0, base_offset, append_time_ms)
     if version >= 8:
-        return head + _OLD_RESULT_V8.pack(1, partition, 0, base_offset, append_time_ms, log_start_offset, 0, -1, 0)
+        return head + _OLD_RESULT_V8.pack(*fixed, log_start_offset, 0, -1, throttle_time_ms)
     if version >= 5:
-        return head + _OLD_RESULT_V5.pack(1, partition, 0, base_offset, append_time_ms, log_start_offset, 0)
-    return head + _OLD_RESULT.pack(1, partition, 0, base_offset, append_time_ms, 0)
+        return head + _OLD_RESULT_V5.pack(*fixed, log_start_offset, throttle_time_ms)
+    return head + _OLD_RESULT.pack(*fixed, throttle_time_ms)
+
+
+def encode_all_appended(version: int, batches: Sequence[AppendedBatch], throttle_time_ms: int = 0) -> bytes:
+    """The answer to a request whose batches were all appended, without header. Hot path."""
+    if version < FIRST_FLEXIBLE:
+        results = [
+            ProduceResult(topic, index, 0, base_offset, append_time_ms, log_start_offset)
+            for topic, index, base_offset, append_time_ms, log_start_offset in batches
+        ]
+        return encode_produce_response(version, results, throttle_time_ms=throttle_time_ms)
+    by_id = version >= FIRST_WITH_TOPIC_IDS
+    topics = [(topic, list(parts)) for topic, parts in groupby(batches, _TOPIC_OF)]
+    out = bytearray()
+    append_uvarint(out, len(topics) + 1)
+    for topic, parts in topics:
+        if by_id:
+            out += topic
+        else:
+            name = topic.encode()
+            append_uvarint(out, len(name) + 1)
+            out += name
+        append_uvarint(out, len(parts) + 1)
+        for _, index, base_offset, append_time_ms, log_start_offset in parts:
+            out += _ONE_RESULT.pack(index, 0, base_offset, append_time_ms, log_start_offset, 1, 0)
+        out.append(0)
+    out += _TAIL.pack(throttle_time_ms)
+    return bytes(out)
 
 
 def _topic(version: int, topic: TopicName, results: list[ProduceResult]) -> messages.TopicProduceResponse:

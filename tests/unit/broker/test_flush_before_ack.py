@@ -36,8 +36,7 @@ class Bench(BrokerBench):
         """As the node does it."""
         hosted = self.broker.partitions.get("kept", 0)
         assert hosted is not None
-        hosted.log = hosted.leader = None
-        self.broker.purgatory.moved(hosted)
+        self.broker.lost_log(hosted)
 
 
 def offsets(answers: Sequence[Any]) -> list[tuple[int, int]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
+
+import pytest
 
 from headrace.client.producer import MAX_FLYING_BATCHES, ProduceMachine, ProducerIdentity, SendProduce
 from headrace.core.error_code import ErrorCode
@@ -260,3 +263,36 @@ def test_an_answer_about_a_topic_that_was_forgotten_still_finds_its_batch() -> N
     made._session.now_ms += 10_000
     assert made.topics_without_leader() == ["t"]
     assert made.queued_bytes == len(batch())
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bytes_that_wait_are_counted_as_they_come_and_go(*, seed: int, is_idempotent: bool) -> None:
+    """Asked before each send, whatever happens to batches in between; the slow way is to look at all of them, which costs the queue."""
+    rng = random.Random(seed)
+    made = machine(leaders=(1, 2), is_idempotent=is_idempotent)
+    under_way: list[SendProduce] = []
+    retriable = PeerError(ErrorCode.LEADER_NOT_AVAILABLE)
+    for _ in range(300):
+        match rng.randrange(7):
+            case 0 | 1:
+                made.add(rng.choice((T0, T1)), batch(rng.randrange(1, 5)))
+            case 2:
+                if not made.needs_identity:
+                    under_way += made.sends(is_free=lambda leader: rng.random() < 0.7)
+                else:
+                    made.identified(SEVEN)
+            case 3 if under_way:
+                send = under_way.pop(0)
+                made.answered(send, answer(*(done(where.partition, 0) for where in send.batches)), 13)
+            case 4 if under_way:
+                made.lost(under_way.pop(rng.randrange(len(under_way))), "gone")
+                made._session.cluster.leaders.update({T0: (1, 0), T1: (2, 0)})
+            case 5:
+                made._session.now_ms += rng.choice((1, 1_000, 50_000))
+                made.expire(PeerError(ErrorCode.REQUEST_TIMED_OUT))
+            case _:
+                error = rng.choice((retriable, PeerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                made.refused("t", error)
+        slow = sum(len(queued.batch) for lane in made._lanes.values() for queued in lane.waiting)
+        assert made.queued_bytes == slow

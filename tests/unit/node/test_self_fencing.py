@@ -39,7 +39,7 @@ class Setting:
 
     def _moved(self, hosted: HostedPartition) -> None:
         self.moved.append(hosted.topic)
-        self.bench.broker.purgatory.moved(hosted)
+        self.bench.broker.partition_changed(hosted)
 
     def at(self, ms: int) -> list[str]:
         """Time is `ms` after the start; the topics that are withheld then."""

@@ -73,8 +73,8 @@ def test_a_served_partition_goes_behind_the_others() -> None:
     session = create(cache())
     assert session is not None
     session.update([partition("b"), partition("c")], [])
-    session.served(("a", 0))
-    assert [key for key in session.partitions] == [("b", 0), ("c", 0), ("a", 0)]
+    session.served(session.partitions["a", 0])
+    assert [partition.topic for partition in session.to_read()] == ["b", "c", "a"]
 
 
 def test_a_full_cache_refuses_a_consumer_and_makes_room_for_a_follower() -> None:

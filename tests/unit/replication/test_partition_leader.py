@@ -34,7 +34,7 @@ def fetched(machine: PartitionLeader, broker_id: int, offset: int, *, now_ms: in
         broker_id, broker_epoch=broker_epoch, fetch_offset=offset, log_start_offset=0, now_ms=now_ms
     )
     machine.advance()
-    return accepted
+    return accepted is not None
 
 
 def test_a_sole_replica_commits_what_it_writes() -> None:

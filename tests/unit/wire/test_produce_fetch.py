@@ -158,8 +158,34 @@ def test_produce_answers_are_written_as_the_compiled_codec_writes_them(version: 
         if moved in results and version >= 10:
             hint = produce_messages.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)
             assert hint in [part.current_leader for part in parts]
-    alone = produce.encode_appended(version, topic, 3, (1 << 40, 5, 6))
-    assert alone == produce.encode_produce_response(version, [plain])
+    alone = produce.encode_appended(version, (topic, 3, 1 << 40, 5, 6), 7)
+    assert alone == produce.encode_produce_response(version, [plain], throttle_time_ms=7)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_the_answer_to_batches_that_were_appended_is_the_general_one(version: int) -> None:
+    """Several topics and partitions, as a Java producer sends them; with the time that a quota makes its client wait."""
+    names: list[produce.TopicName] = [TOPIC_ID, ZERO_UUID] if version >= 13 else ["bench", "other"]
+    placed = [(names[0], 3, 1 << 40, 5, 6), (names[0], 200, 0, -1, 0), (names[1], 0, 7, -1, 1)]
+    plain = [produce.ProduceResult(*batch[:2], 0, *batch[2:]) for batch in placed]
+    whole = produce.encode_produce_response(version, plain, throttle_time_ms=9)
+    assert produce.encode_all_appended(version, placed, 9) == whole
+
+
+@pytest.mark.parametrize("version", [each for each in PRODUCE_VERSIONS if each >= produce.FIRST_FLEXIBLE])
+def test_a_request_of_several_partitions_is_read_as_the_compiled_codec_reads_it(version: int) -> None:
+    """Whole, and cut off or damaged at any byte: both read the same or refuse the same."""
+    names: list[produce.TopicName] = [TOPIC_ID, ZERO_UUID] if version >= 13 else ["bench", "other"]
+    batches = [(names[0], 3, b"a" * 130), (names[0], 4, b"b"), (names[1], 0, b"c" * 20), (names[1], 9, b"")]
+    data = bytearray(b"".join(produce.encode_produce_request(version, batches, acks=1, timeout_ms=77)))
+    read = produce._parse_many(memoryview(data), 0, by_id=version >= 13)
+    assert read == (None, 1, 77, [(topic, index, memoryview(records)) for topic, index, records in batches])
+
+    def plain(frame: bytes) -> produce.ParsedProduce:
+        return flat_produce(decode(produce_messages.ProduceRequest, frame, version), version)
+
+    for frame in _changed(bytes(data)):
+        assert _outcome(lambda whole: produce.parse_produce(whole, 0, version), frame) == _outcome(plain, frame)
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
@@ -195,9 +221,10 @@ def test_the_answer_to_a_fetch_of_one_partition_is_the_general_one(version: int,
     """B-P07: a topic, a partition, a slice of a file, nothing else to say."""
     topic: produce.TopicName = TOPIC_ID if version >= 13 else "bench"
     data = Slice(b"s" * size)
-    pieces = fetch.encode_one_slice(version, topic, 7, (1 << 40, 12, 3), data)
+    pieces = fetch.encode_one_slice(version, topic, 7, (1 << 40, 12, 3), data, (6, 5))
     result = fetch.FetchResult(topic, 7, 0, 1 << 40, 12, 3, data)
-    assert joined(pieces) == joined(fetch.encode_fetch_response(version, [result]))
+    whole = fetch.encode_fetch_response(version, [result], session_id=5, throttle_time_ms=6)
+    assert joined(pieces) == joined(whole)
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)

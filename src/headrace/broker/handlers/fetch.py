@@ -1,19 +1,29 @@
-"""What does a consumer or a follower get, now or when there is more? (Fetch, KIP-227)"""
+"""Fetch: what a consumer or a follower gets, now or when there is more (KIP-227).
+
+A hot file. The usual fetch reads one partition that is led here: alone in the request, or the only one of a session that changed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from headrace.broker.broker import Broker
-from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, read_partitions
-from headrace.broker.fetch_reply import fetch_reply, top_level_error
+from headrace.broker.fetch_call import FetchCall
+from headrace.broker.fetch_reading import READ_COMMITTED, FetchTerms
+from headrace.broker.fetch_reply import top_level_error
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.log.ports import FileSlice
-from headrace.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
+from headrace.replication.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    SessionPartition,
+)
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult
+from headrace.rpc.reply import HotResult, Pieces
 from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, ParsedFetch, encode_one_slice, parse_fetch
 
 _FIRST_BY_ID = 13
@@ -21,82 +31,157 @@ _FIRST_BY_ID = 13
 Asked = list[tuple[Hashable, SessionPartition]]
 
 
-def handle(body: memoryview, context: RequestContext, broker: Broker) -> HandlerResult:
+def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResult:
     """Read now; answer when there is enough, something failed, or the caller does not wait."""
-    request = parse_fetch(body, 0, context.api_version)
-    if len(request.asks) == 1 and request.session_epoch == FINAL_EPOCH:
-        found = _read_one(request, context.api_version, broker)
+    version = context.api_version
+    request = parse_fetch(body, 0, version)
+    epoch = request.session_epoch
+    if epoch == FINAL_EPOCH and len(request.asks) == 1:
+        found = _read_one(request, version, broker)
         if found is not None:
             return found
-    call = _open(request, context, broker)
-    if isinstance(call, ErrorCode):
-        return top_level_error(context.api_version, call)
+    session = _open(request, context, broker)
+    if isinstance(session, ErrorCode):
+        return top_level_error(version, session)
+    is_incremental = epoch > INITIAL_EPOCH and session.id != NO_SESSION
+    if is_incremental and len(session.changed) == 1:
+        (partition,) = session.changed
+        found = _read_changed(partition, session, request, version, broker)
+        if found is not None:
+            return found
+    call = FetchCall(
+        _terms(request, broker, by_id=session.by_id), context, broker, session, is_incremental=is_incremental
+    )
     return call.answer_or_wait(request.max_wait_ms)
 
 
-def _read_one(request: ParsedFetch, version: int, broker: Broker) -> EncodedReply | None:
-    """The answer to a plain consumer without a session that reads one partition led here, if there is enough now; else None.
-
-    Nothing is changed and nothing is refused here: `_Call` does that.
-    """
-    replica_id, _, _, min_bytes, max_bytes, isolation_level, session_id, *_ = request
-    topic, partition, epoch, offset, last_fetched_epoch, _, max_partition_bytes, _, _ = request.asks[0]
-    if version < FIRST_WITH_PREFERRED_REPLICA or replica_id >= 0 or isolation_level or session_id:
-        return None
-    hosted = (broker.partitions.by_id if version >= _FIRST_BY_ID else broker.partitions.by_name).get((topic, partition))  # type: ignore[arg-type]
-    leader = None if hosted is None or hosted.is_withheld else hosted.leader
-    if leader is None or epoch not in (-1, leader.leader_epoch) or last_fetched_epoch >= 0:
-        return None
-    log = leader.log
-    high_watermark = log.high_watermark
-    limit = min(max_partition_bytes, max_bytes, broker.config.fetch_max_bytes)
-    try:
-        data = log.read_slice(offset, limit, upper_offset=high_watermark, min_one_batch=True)
-    except StorageFault:
-        return None
-    if type(data) is not FileSlice or not data.size or (data.size < min_bytes and not data.has_more):
-        return None
-    offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
-    return EncodedReply(encode_one_slice(version, topic, partition, offsets, data))
-
-
-def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> _Call | ErrorCode:
-    """The partitions to read: those of the request, or those of its session."""
-    by_id = context.api_version >= _FIRST_BY_ID
-    now_ms = broker.now_ms()
+def _terms(request: ParsedFetch, broker: Broker, *, by_id: bool) -> FetchTerms:
     most = min(request.max_bytes, broker.config.fetch_max_bytes)
-    terms = FetchTerms(
+    return FetchTerms(
         replica_id=request.replica_id,
         replica_epoch=request.replica_epoch,
         max_bytes=request.max_bytes if request.replica_id >= 0 else most,
         min_bytes=min(request.min_bytes, most),
         isolation_level=request.isolation_level,
         by_id=by_id,
+        is_follower=request.replica_id >= 0,
     )
-    asked = _asked(request, broker, by_id=by_id)
+
+
+def _read_one(request: ParsedFetch, version: int, broker: Broker) -> Pieces | None:
+    """The answer to a plain consumer without a session that reads one partition led here, if there is enough now; else None.
+
+    Nothing is changed and nothing is refused here: `FetchCall` does that.
+    """
+    if version < FIRST_WITH_PREFERRED_REPLICA or request[0] >= 0 or request[5] or request[6]:
+        return None
+    topic, partition, epoch, offset, last_fetched_epoch, _, limit, _, _ = request.asks[0]
+    hosted = (broker.partitions.by_id if version >= _FIRST_BY_ID else broker.partitions.by_name).get((topic, partition))  # type: ignore[arg-type]
+    leader = None if hosted is None or hosted.is_withheld else hosted.leader
+    if leader is None or epoch not in (-1, leader.leader_epoch) or last_fetched_epoch >= 0:
+        return None
+    log = leader.log
+    high_watermark = log.high_watermark
+    if offset >= high_watermark:
+        return None
+    limit = min(limit, request[4], broker.config.fetch_max_bytes)
+    try:
+        data = log.read_slice(offset, limit, upper_offset=high_watermark, min_one_batch=True)
+    except StorageFault:
+        return None
+    if type(data) is not FileSlice or not data[2] or (data[2] < request[3] and not data[5]):
+        return None
+    offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
+    return encode_one_slice(version, topic, partition, offsets, data)
+
+
+def _read_changed(
+    asked: SessionPartition, session: FetchSession, request: ParsedFetch, version: int, broker: Broker
+) -> Pieces | None:
+    """The same of a session in which one partition changed: its records, if there are enough now; else None, and nothing is changed."""
+    if version < FIRST_WITH_PREFERRED_REPLICA or request[0] >= 0 or request[5] == READ_COMMITTED:
+        return None
+    topic: str | Uuid
+    if version >= _FIRST_BY_ID:
+        topic = asked.topic_id  # type: ignore[assignment] # of the request's own class
+        hosted = broker.partitions.by_id.get((asked.topic_id, asked.partition))
+    else:
+        topic = asked.topic or ""
+        hosted = broker.partitions.by_name.get((topic, asked.partition))
+    leader = None if hosted is None or hosted.is_withheld else hosted.leader
+    if leader is None or asked.current_leader_epoch not in (-1, leader.leader_epoch) or asked.last_fetched_epoch >= 0:
+        return None
+    log = leader.log
+    high_watermark = log.high_watermark
+    if asked.fetch_offset >= high_watermark:
+        return None
+    limit = min(asked.max_bytes, request[4], broker.config.fetch_max_bytes)
+    try:
+        data = log.read_slice(asked.fetch_offset, limit, upper_offset=high_watermark, min_one_batch=True)
+    except StorageFault:
+        return None
+    if type(data) is not FileSlice or not data[2] or (data[2] < request[3] and not data[5]):
+        return None
+    log_start = log.log_start_offset
+    asked.told_high_watermark = high_watermark
+    asked.told_log_start_offset = log_start
+    session.served(asked)
+    offsets = (high_watermark, log.last_stable_offset, log_start)
+    return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
+
+
+def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> FetchSession | ErrorCode:
+    """The session of a request, with the partitions that it asks for; one of its own when it has none."""
+    by_id = context.api_version >= _FIRST_BY_ID
+    now_ms = broker.now_ms()
     sessions = broker.fetch_sessions
+    terms = (request.replica_id, request.replica_epoch, request.isolation_level)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.remove(request.session_id)
+        asked = _asked(request, broker, by_id=by_id).items()
         session = None
         if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7:
-            session = sessions.create(asked, is_privileged=terms.is_follower, by_id=by_id, now_ms=now_ms)
-            asked = asked if session is None else list(session.partitions.items())
-        return _Call(terms, context, broker, asked=asked, session=session, is_incremental=False)
+            session = sessions.create(asked, is_privileged=request.replica_id >= 0, by_id=by_id, now_ms=now_ms)
+        if session is None:
+            session = FetchSession(NO_SESSION, is_privileged=False, by_id=by_id, now_ms=now_ms, partitions=asked)
+        session.terms = terms
+        return session
     found = sessions.resume(request.session_id, request.session_epoch, now_ms=now_ms)
     if isinstance(found, ErrorCode):
         return found
     if found.by_id != by_id:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    found.update(asked, request.forgotten)
-    if not found.partitions:
-        sessions.remove(found.id)
-        return _Call(terms, context, broker, asked=asked, session=None, is_incremental=False)
+    if request.asks or request.forgotten:
+        _update(found, request, broker, by_id=by_id)
+        if not found.partitions:
+            sessions.remove(request.session_id)
+            return FetchSession(NO_SESSION, is_privileged=False, by_id=by_id, now_ms=now_ms, partitions=())
+    if terms != found.terms:
+        found.asked_by(terms)
     found.next_epoch()
-    return _Call(terms, context, broker, asked=list(found.partitions.items()), session=found, is_incremental=True)
+    return found
 
 
-def _asked(request: ParsedFetch, broker: Broker, *, by_id: bool) -> Asked:
+def _update(session: FetchSession, request: ParsedFetch, broker: Broker, *, by_id: bool) -> None:
+    """What an incremental request asks for anew. Of partitions that the session knows, as nearly all are, only the fields are set."""
+    partitions, changed = session.partitions, session.changed
+    for topic, partition, epoch, offset, last_fetched_epoch, log_start, max_bytes, _, _ in request.asks:
+        known = partitions.get((topic, partition))
+        if known is None:
+            session.update(_asked(request, broker, by_id=by_id).items(), ())
+            break
+        known.fetch_offset = offset
+        known.max_bytes = max_bytes
+        known.current_leader_epoch = epoch
+        known.log_start_offset = log_start
+        known.last_fetched_epoch = last_fetched_epoch
+        changed[known] = None
+    if request.forgotten:
+        session.update((), request.forgotten)
+
+
+def _asked(request: ParsedFetch, broker: Broker, *, by_id: bool) -> dict[Hashable, SessionPartition]:
     """The request's partitions by the key that its session uses; a repeated one counts once, the last wins."""
     asked: dict[Hashable, SessionPartition] = {}
     names = broker.image.topics.by_id
@@ -117,91 +202,4 @@ def _asked(request: ParsedFetch, broker: Broker, *, by_id: bool) -> Asked:
             log_start_offset=ask.log_start_offset,
             last_fetched_epoch=ask.last_fetched_epoch,
         )
-    return list(asked.items())
-
-
-class _Call:
-    """One Fetch on its way: what it reads, and the session that it belongs to."""
-
-    __slots__ = ("_asked", "_broker", "_context", "_is_incremental", "_reads", "_session", "_terms")
-
-    def __init__(
-        self,
-        terms: FetchTerms,
-        context: RequestContext,
-        broker: Broker,
-        *,
-        asked: Asked,
-        session: FetchSession | None,
-        is_incremental: bool,
-    ) -> None:
-        self._terms = terms
-        self._context = context
-        self._broker = broker
-        self._asked = asked
-        self._session = session
-        self._is_incremental = is_incremental
-        self._reads: list[PartitionRead] = []
-
-    def answer_or_wait(self, max_wait_ms: int) -> HandlerResult:
-        """Now, when that is enough; else when something has moved or the time is up."""
-        if self._read() or max_wait_ms <= 0 or not self._asked:
-            return self._reply()
-        deferred = Deferred(deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out)
-        places = {read.hosted: at for at, read in enumerate(self._reads) if read.hosted is not None}
-
-        def attempt(moved: Hashable) -> bool:
-            read = self._reads[places[moved]]  # type: ignore[index]
-            if not has_news(read, self._terms) or not self._read():
-                return False
-            return deferred.complete(self._reply())
-
-        self._broker.purgatory.watch_keys(deferred, places, attempt)
-        return deferred
-
-    def _read(self) -> bool:
-        """Read everything; whether that is worth an answer."""
-        result = read_partitions(self._asked, self._terms, self._broker)
-        self._reads = result.partitions
-        if self._terms.is_follower:
-            self._note_progress()
-        return result.must_answer or result.size >= self._terms.min_bytes
-
-    def _timed_out(self) -> AnyReply:
-        self._read()
-        return self._reply()
-
-    def _note_progress(self) -> None:
-        """A follower's fetch offset acknowledges everything below it (S3-105)."""
-        broker = self._broker
-        for read in self._reads:
-            hosted = read.hosted
-            if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
-                continue
-            if hosted.leader.follower_fetched(
-                self._terms.replica_id,
-                broker_epoch=self._terms.replica_epoch,
-                fetch_offset=read.asked.fetch_offset,
-                log_start_offset=read.asked.log_start_offset,
-                now_ms=broker.now_ms(),
-            ):
-                broker.follower_fetched(hosted, self._terms.replica_id)
-
-    def _reply(self) -> AnyReply:
-        """The reads as a reply; in an incremental session only what is new."""
-        session = self._session
-        if session is None:
-            return fetch_reply(self._reads, self._context, self._broker, session_id=NO_SESSION)
-        told = []
-        for read in self._reads:
-            is_news = read.asked.was_told(
-                high_watermark=read.high_watermark,
-                log_start_offset=read.log_start_offset,
-                is_loud=read.size > 0 or read.error != ErrorCode.NONE or read.diverging_epoch is not None,
-            )
-            if is_news or not self._is_incremental:
-                told.append(read)
-        for read in told:
-            if read.size:
-                session.served(read.key)
-        return fetch_reply(told, self._context, self._broker, session_id=session.id)
+    return asked

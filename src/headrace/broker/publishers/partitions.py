@@ -33,9 +33,8 @@ class PartitionPublisher:
     def publish(self, delta: MetadataDelta) -> None:
         """Apply one delta. A log directory that fails goes offline and the other partitions go on."""
         broker = self._broker
-        self._apply_settings(delta)
+        touched = self._apply_settings(delta)
         changes = delta.local_changes(broker.node_id)
-        touched: list[HostedPartition] = []
         for gone in changes.removed:
             hosted = self._remove(gone)
             if hosted is not None:
@@ -46,8 +45,8 @@ class PartitionPublisher:
             touched.append(self._follow(followed))
         if delta.deleted_topics and broker.has_groups:
             broker.groups.topics_deleted(sorted((topic.name, topic.id) for topic in delta.deleted_topics.values()))
-        for hosted in touched:
-            broker.purgatory.moved(hosted)
+        for hosted in dict.fromkeys(touched):
+            broker.partition_changed(hosted)
 
     # --- roles ---
 
@@ -79,6 +78,9 @@ class PartitionPublisher:
                 lag_time_max_ms=broker.config.replica_lag_time_max_ms,
                 min_insync_replicas=broker.topic_config(change.topic).min_insync_replicas,
             )
+            hosted.leader.waiters = hosted.waiters
+            hosted.leader.want_sync = broker.log_syncs.want
+            hosted.log.watch_start(hosted.waiters.log_start_moved)
         except StorageFault as fault:
             broker.on_storage_fault(fault)
             return hosted
@@ -155,7 +157,7 @@ class PartitionPublisher:
     def _try_again(self, change: LocalPartition, take_role: _TakeRole) -> None:
         """There may be room by now; unless the replica is gone, or a later change was a try of its own."""
         if self._roomless.get(TopicPartition(change.topic, change.partition)) is change:
-            self._broker.purgatory.moved(take_role(change))
+            self._broker.partition_changed(take_role(change))
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:
@@ -165,20 +167,22 @@ class PartitionPublisher:
 
     # --- settings ---
 
-    def _apply_settings(self, delta: MetadataDelta) -> None:
-        """Topic settings, and the broker's settings that are defaults of topics."""
+    def _apply_settings(self, delta: MetadataDelta) -> list[HostedPartition]:
+        """Topic settings, and the broker's settings that are defaults of topics. Returns the partitions of which more is committed by that."""
         broker = self._broker
         topics = {each.resource_name for each in delta.changed_configs if each.resource_type == RESOURCE_TOPIC}
         if any(each.resource_type == RESOURCE_BROKER for each in delta.changed_configs):
             broker.update_dynamic_settings()
             topics = {hosted.topic for hosted in broker.partitions}
+        moved: list[HostedPartition] = []
         if not topics:
-            return
+            return moved
         for hosted in broker.partitions:
             if hosted.topic not in topics:
                 continue
             settings = broker.topic_config(hosted.topic)
             if hosted.log is not None:
                 hosted.log.update_config(log_config(settings, broker.config))
-            if hosted.leader is not None:
-                hosted.leader.set_min_insync_replicas(settings.min_insync_replicas)
+            if hosted.leader is not None and hosted.leader.set_min_insync_replicas(settings.min_insync_replicas):
+                moved.append(hosted)
+        return moved

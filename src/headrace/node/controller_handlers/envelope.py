@@ -45,7 +45,9 @@ def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSi
         outer = Deferred(on_abandoned=result.abandon)
         result.when_done(lambda reply: outer.complete(_enclosed(reply, who)))
         return outer
-    assert not isinstance(result, bytes | InSteps), "no forwardable api is encoded by its handler, or answered in steps"
+    assert not isinstance(result, bytes | tuple | InSteps), (
+        "no forwardable api is encoded by its handler, or answered in steps"
+    )
     return _enclosed(result, who)
 
 

@@ -1,0 +1,202 @@
+"""One Fetch on its way: what it reads, what it waits for, and what its session remembers of it.
+
+Only what changed in the session is read (`FetchSession.changed`); while the fetch waits, a partition that moves is read again alone.
+A hot file.
+"""
+
+from __future__ import annotations
+
+from headrace.broker.broker import Broker
+from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, must_answer, read_partition
+from headrace.broker.fetch_reply import fetch_reply
+from headrace.core.ids import Uuid
+from headrace.replication.fetch_session import NO_SESSION, FetchSession, SessionPartition
+from headrace.rpc.context import RequestContext
+from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult
+from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, encode_one_slice
+
+
+class FetchCall:
+    """A Fetch request. Waiting -> answered when there is enough, something failed, or the time is up; or abandoned."""
+
+    __slots__ = ("_broker", "_context", "_deferred", "_is_incremental", "_reads", "_session", "_size", "_terms")
+
+    def __init__(
+        self,
+        terms: FetchTerms,
+        context: RequestContext,
+        broker: Broker,
+        session: FetchSession,
+        *,
+        is_incremental: bool,
+    ) -> None:
+        self._terms = terms
+        self._context = context
+        self._broker = broker
+        self._session = session
+        self._is_incremental = is_incremental
+        self._reads: dict[SessionPartition, PartitionRead] = {}
+        self._size = 0
+        self._deferred: Deferred | None = None
+
+    def answer_or_wait(self, max_wait_ms: int) -> HandlerResult:
+        """Now, when that is enough; else when something has moved or the time is up."""
+        session = self._session
+        is_enough = self._read()
+        if self._terms.is_follower:
+            self._note_progress()
+        if is_enough or max_wait_ms <= 0 or not session.partitions:
+            reply = self._reply()
+            self._rest()
+            return reply
+        deferred = self._deferred = Deferred(
+            deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out, on_abandoned=self._abandoned
+        )
+        session.on_change = self._changed
+        for partition in [*session.changed]:
+            self._changed(partition)
+        if not deferred.is_done:
+            self._broker.purgatory.hold(deferred)
+        return deferred.reply or deferred
+
+    # --- reading ---
+
+    def _read(self) -> bool:
+        """Read what changed, until `max_bytes` are full; whether that is worth an answer.
+
+        The first batch of the first partition that has one comes whole.
+        """
+        terms, broker = self._terms, self._broker
+        left = terms.max_bytes
+        size = 0
+        is_enough = False
+        reads = self._reads
+        for partition in self._session.to_read():
+            limit = max(0, min(partition.max_bytes, left))
+            read = read_partition(partition, terms, broker, limit=limit, min_one_batch=size == 0)
+            reads[partition] = read
+            size += read.size
+            left -= read.size
+            is_enough = is_enough or must_answer(read)
+            self._watch(read)
+        self._size = size
+        return is_enough or size >= terms.min_bytes
+
+    def _watch(self, read: PartitionRead) -> None:
+        """Hear when it moves. One that has nothing to give need not be read by the next fetch; of a follower out of the ISR each fetch counts."""
+        partition, hosted, terms = read.asked, read.hosted, self._terms
+        if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
+            return
+        if has_news(read, terms):  # also what the bounds of this fetch kept back
+            return
+        partition.subscribe(hosted.waiters, at_log_end=terms.is_follower)
+        if not terms.is_follower or terms.replica_id in hosted.leader.isr:
+            self._session.changed.pop(partition, None)
+
+    def _note_progress(self) -> None:
+        """The fetch arrived: a follower's fetch offset acknowledges everything below it."""
+        broker, terms, session = self._broker, self._terms, self._session
+        lasting = None if session.id == NO_SESSION else session
+        now_ms = broker.now_ms()
+        for partition, read in self._reads.items():
+            hosted = read.hosted
+            if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
+                continue
+            progress = hosted.leader.follower_fetched(
+                terms.replica_id,
+                broker_epoch=terms.replica_epoch,
+                fetch_offset=partition.fetch_offset,
+                log_start_offset=partition.log_start_offset,
+                now_ms=now_ms,
+                session=lasting,
+            )
+            if progress is not None:
+                partition.progress = None if lasting is None else progress
+                broker.follower_fetched(hosted, terms.replica_id)
+
+    # --- waiting ---
+
+    def _changed(self, partition: SessionPartition) -> None:
+        """One partition moved while the fetch waits: read it, and answer when there is enough now."""
+        deferred = self._deferred
+        if deferred is None or deferred.is_done:
+            return
+        terms = self._terms
+        before = self._reads.get(partition)
+        if before is not None:
+            if not has_news(before, terms):
+                self._stay_subscribed(before)
+                return
+            self._size -= before.size
+        limit = min(partition.max_bytes, terms.max_bytes)
+        read = self._reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
+        self._size += read.size
+        if must_answer(read) or self._size >= terms.min_bytes:
+            if self._size > read.size:  # several have records: read them again in their order, within the bounds
+                self._read()
+            deferred.complete(self._finish())
+        else:
+            self._stay_subscribed(read)
+
+    def _stay_subscribed(self, read: PartitionRead) -> None:
+        if read.hosted is not None:
+            read.asked.subscribe(read.hosted.waiters, at_log_end=self._terms.is_follower)
+        self._watch(read)
+
+    def _timed_out(self) -> AnyReply:
+        return self._finish()
+
+    def _abandoned(self) -> None:
+        """The asker has gone; what it was not told of is news to whoever goes on with its session."""
+        for partition in self._reads:
+            if partition.session is self._session:
+                self._session.changed[partition] = None
+        self._rest()
+
+    def _rest(self) -> None:
+        """The fetch is over: its session hears of moves for the next one, and a session of its own ends."""
+        session = self._session
+        if self._deferred is not None and session.on_change == self._changed:
+            session.on_change = None
+        if session.id == NO_SESSION:
+            session.end()
+
+    def _finish(self) -> AnyReply:
+        reply = self._reply()
+        self._rest()
+        return reply
+
+    def _reply(self) -> AnyReply:
+        """The reads as a reply; in an incremental session only what is new."""
+        session = self._session
+        reads = self._reads
+        if len(reads) == 1:
+            (read,) = reads.values()
+            if read.size and read.aborted is None and self._context.api_version >= FIRST_WITH_PREFERRED_REPLICA:
+                return self._reply_with(read)
+        if session.id == NO_SESSION:
+            return fetch_reply(list(reads.values()), self._context, self._broker, session_id=NO_SESSION)
+        told = []
+        for partition, read in reads.items():
+            is_news = partition.was_told(
+                high_watermark=read.high_watermark,
+                log_start_offset=read.log_start_offset,
+                is_loud=read.size > 0 or bool(read.error) or read.diverging_epoch is not None,
+            )
+            if is_news or not self._is_incremental:
+                told.append(read)
+                if read.size:
+                    session.served(partition)
+        return fetch_reply(told, self._context, self._broker, session_id=session.id)
+
+    def _reply_with(self, read: PartitionRead) -> AnyReply:
+        """The usual reply: records of one partition, and nothing else to tell."""
+        asked, data, session = read.asked, read.data, self._session
+        assert data is not None, "what has a size has records"
+        asked.told_high_watermark = read.high_watermark
+        asked.told_log_start_offset = read.log_start_offset
+        session.served(asked)
+        topic = Uuid(asked.topic_id) if session.by_id else asked.topic or ""
+        offsets = (read.high_watermark, read.last_stable_offset, read.log_start_offset)
+        version = self._context.api_version
+        return EncodedReply(encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id)))
