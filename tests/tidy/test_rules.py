@@ -11,7 +11,7 @@ from tools import rules
 
 def test_every_code_that_is_cited_is_a_rule() -> None:
     """A code without a row in docs/rules means nothing to a reader; `python -m tools.rules` says where it stands."""
-    assert rules.unknown_codes() == {}
+    assert rules.unknown_codes() == {}, "give each a row in docs/rules, then `make rules`"
 
 
 def test_every_rule_has_a_test_that_names_it() -> None:
@@ -47,7 +47,7 @@ def test_every_rule_is_a_sentence_with_a_source() -> None:
 
 def test_every_row_says_where_its_rule_is_held() -> None:
     """What the last column names does name the rule, a test among it; `make rules` renews the column."""
-    assert rules.untrue_rows() == []
+    assert rules.untrue_rows() == [], "`make rules` renews the rows"
 
 
 def test_no_code_stands_alone_in_the_product() -> None:
