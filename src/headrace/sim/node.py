@@ -70,9 +70,7 @@ class SimNode:
         self.clock = NodeClock(world.schedule)
         self.run = 0
         self.is_up = False
-        self.is_paused = False
-        self.is_dark = False
-        self.is_stopping = False
+        self.is_paused = self.is_dark = self.is_stopping = False
         self.quorum_state: raft_events.QuorumState | None = None
         self.history: deque[tuple[int, int, StepKind, object, tuple[object, ...]]] = deque(maxlen=200)
         self.effects: list[object] = []
@@ -131,6 +129,7 @@ class SimNode:
                 self.world.markers.hit("crash between two effects of one step")
         except (StorageFault, OperatorError) as fault:
             fate = f"{type(fault).__name__}: {fault}", False
+        step.is_cut_short = fate is not None
         self._note_image()
         self.history.append((step.number, step.at_us, kind, event, tuple(self.effects)))
         self.world.on_step()

@@ -383,7 +383,7 @@ class ClusterView(Protocol):
 class Step:
     """One step. The object is used again for the next one: keep what you need, not the step."""
 
-    __slots__ = ("at_us", "changes", "event", "kind", "machines", "node", "number", "received")
+    __slots__ = ("at_us", "changes", "event", "is_cut_short", "kind", "machines", "node", "number", "received")
 
     def __init__(self) -> None:
         self.number = 0
@@ -393,6 +393,8 @@ class Step:
         self.kind = StepKind.EVENT
         self.node: NodeView
         self.event: object = None
+        self.is_cut_short = False
+        """The process ends in the middle of it: what it holds now is no whole state."""
         self.changes: list[Change] = []
         self.machines: list[MachineStep] = []
         """Every event that `RaftNode` or `ControllerMachine` took in this step, in order."""

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.core.error_code import ErrorCode
-from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RaftResponseArrived, SendRaftRequest
+from headrace.core.peers import SendFailure
+from headrace.raft.events import (
+    AnswerRaftRequest,
+    RaftRequestArrived,
+    RaftRequestFailed,
+    RaftResponseArrived,
+    SendRaftRequest,
+)
 from headrace.raft.roles import Follower, Leader
 from headrace.sim.checkers.group import Group, Scene
 from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
@@ -27,11 +34,12 @@ if TYPE_CHECKING:
 
 
 class _Served(NamedTuple):
-    """A follower whose leader answered its fetch since it began to follow."""
+    """A follower whose leader answered its fetch since it began to follow, last at `at_ms` by the follower's clock."""
 
     run: int
     epoch: int
     leader_id: int
+    at_ms: int
 
 
 class GrantedVotes(Group):
@@ -46,8 +54,12 @@ class GrantedVotes(Group):
         """Node -> correlation of a fetch that is under way -> the epoch in which it was sent."""
 
     def machine_events(self) -> Mapping[type, Handler]:
-        """Requests for votes, and answers of leaders."""
-        return {RaftRequestArrived: self._asked, RaftResponseArrived: self._answer_came}
+        """Requests for votes, answers of leaders, and that there will be none."""
+        return {
+            RaftRequestArrived: self._asked,
+            RaftResponseArrived: self._answer_came,
+            RaftRequestFailed: self._failed,
+        }
 
     def machine_effects(self) -> Mapping[type, Handler]:
         """What was told, and fetches that are sent."""
@@ -86,7 +98,19 @@ class GrantedVotes(Group):
         if response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._served.pop(life.node_id, None)  # it gave up leadership
         if ErrorCode.NONE == response.error_code == response.responses[0].partitions[0].error_code:
-            self._served[life.node_id] = _Served(life.run, role.epoch, role.leader_id)
+            self._served[life.node_id] = _Served(life.run, role.epoch, role.leader_id, self._now_ms(life))
+
+    def _failed(self, life: Life, step: MachineStep) -> None:
+        """The host of the leader says that no process listens there: the leader is dead, and serves nobody."""
+        event = step.event
+        assert isinstance(event, RaftRequestFailed)
+        is_fetch = self._fetches[life.node_id].pop(event.correlation, -1) >= 0
+        if is_fetch and event.failure is SendFailure.REFUSED:
+            self._served.pop(life.node_id, None)
+
+    def _now_ms(self, life: Life) -> int:
+        assert self.scene.cluster is not None
+        return self.scene.cluster.local_ms(life.node_id)
 
     def _asked(self, life: Life, step: MachineStep) -> None:
         event = step.event
@@ -111,7 +135,9 @@ class GrantedVotes(Group):
             return f"it leads epoch {after.epoch}"
         served = self._served.get(life.node_id)
         if asked.pre_vote:
-            if served is not None and served.leader_id != asked.replica_id:
+            assert self.scene.cluster is not None
+            is_heard = served is not None and self._now_ms(life) - served.at_ms < self.scene.cluster.fetch_timeout_ms
+            if is_heard and served is not None and served.leader_id != asked.replica_id:
                 return f"leader {served.leader_id} of epoch {served.epoch} serves it"
             return ""
         leader_id = getattr(before, "leader_id", -1) if before is not None and before.epoch == after.epoch else -1

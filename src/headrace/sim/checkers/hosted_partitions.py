@@ -43,6 +43,8 @@ class HostedPartitions(Group):
 
     def _sent(self, life: Life, change: RequestSent) -> None:
         request = change.request
+        if self.scene.step.is_cut_short:
+            return
         is_ready = isinstance(request, BrokerHeartbeatRequest) and not request.want_fence
         known = self._checked.get(life.node_id)
         if is_ready and (known is None or known[0] is not life):
@@ -50,6 +52,8 @@ class HostedPartitions(Group):
 
     def _published(self, life: Life, change: ImagePublished) -> None:
         node = self.scene.step.node
+        if self.scene.step.is_cut_short:
+            return
         known = self._checked.get(life.node_id)
         if known is None or known[0] is not life:
             lifecycle = None if node.machine is None else node.machine.lifecycle
