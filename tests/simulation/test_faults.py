@@ -15,9 +15,9 @@ from headrace.sim.checkers import all_checkers
 from headrace.sim.cluster import SimCluster
 from headrace.sim.faults import Fault, FaultKind
 from headrace.sim.limits import Limits
-from headrace.sim.looking_on import METADATA_DIRECTORY
 from headrace.sim.markers import Markers
 from headrace.sim.node_events import LinkClosed, Unheard
+from headrace.sim.node_observer import METADATA_DIRECTORY
 from headrace.sim.observation import ClusterView, Crash, LeadershipTaken, Received, Step, StepKind
 from headrace.sim.plan import Plan
 
@@ -103,7 +103,7 @@ class Staged:
         order = list(self.nodes)
         at_ms = self.cluster.now_us // 1_000
         fault = Fault(at_ms=at_ms, kind=kind, who=tuple(map(order.index, who)), for_ms=for_ms, amount=amount)
-        self.cluster.havoc.plan((fault,))
+        self.cluster.fault_injector.plan((fault,))
         self.run(1)
 
     @property

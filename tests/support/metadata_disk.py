@@ -12,7 +12,7 @@ from headrace.metadata.loader import MetadataLoader
 from headrace.raft.snapshots import read_snapshot
 from headrace.records.batch import iter_batches
 from headrace.records.record import read_all_records
-from headrace.sim.checkers.committed import CommittedBatch
+from headrace.sim.checkers.committed_log import CommittedBatch
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProt
 from headrace.raft.roles import Leader
 from headrace.sim.administrators import Admin, Operator
 from headrace.sim.clients import LONGEST_CALL_MS, Client
+from headrace.sim.fault_injector import FaultInjector
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
-from headrace.sim.havoc import Havoc
 from headrace.sim.hostile_peer import HostilePeer
-from headrace.sim.looking_on import DATA
 from headrace.sim.node import SimNode
+from headrace.sim.node_observer import DATA
 from headrace.sim.observation import Checker, Crash, InvariantBroken
 from headrace.sim.scripted_broker import FIRST_SCRIPTED_BROKER_ID, LeadingBroker, ScriptedBroker
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT, NEWEST_VERSIONS
@@ -74,7 +74,7 @@ class SimCluster:
         self._build_nodes()
         self.controllers = [node for node in self.nodes.values() if node.is_controller]
         self.clients: list[Client] = self._build_clients()
-        self.havoc = Havoc(self)
+        self.fault_injector = FaultInjector(self)
 
     # --- what a checker reads ---
 
@@ -245,7 +245,7 @@ class SimCluster:
             self.world.schedule.after(node.world.disk_chance.randrange(0, 200_000), self._start_node, node)
         for client in self.clients:
             client.begin(client.chance.randrange(0, 500))
-        self.havoc.plan(self.plan.faults)
+        self.fault_injector.plan(self.plan.faults)
 
     def run_until(self, at_ms: int) -> None:
         """Let everything happen that happens before `at_ms`."""
@@ -296,7 +296,7 @@ class SimCluster:
     def heal(self) -> None:
         """Faults stop; everything restarts."""
         self.is_healing = True
-        self.havoc.stop()
+        self.fault_injector.stop()
 
     def rest(self) -> None:
         """Clients make no more calls."""
@@ -342,7 +342,7 @@ class SimCluster:
             self.start_later(node, 100)
             return
         is_refusal = bool(node.start_refused)
-        if is_refusal and not self.havoc.may_refuse(node):
+        if is_refusal and not self.fault_injector.may_refuse(node):
             self.fail(InvariantBroken("D4", f"the start was refused: {node.start_refused}", nodes=(node.node_id,)))
         node.die(Crash(is_lossy=node.dies_lossy, reason=reason))
         node.dies_lossy = False
@@ -363,7 +363,7 @@ class SimCluster:
                     checker.now_and_then(self)
         except InvariantBroken as broken:
             self.fail(broken)
-        self.havoc.after_step()
+        self.fault_injector.after_step()
 
     def fail(self, broken: InvariantBroken) -> None:
         """The run ends after this step."""

@@ -23,8 +23,8 @@ from headrace.raft import events as raft_events
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
-from headrace.sim.looking_on import SimNodeDisk, look_on, note_found, note_snapshot
 from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
+from headrace.sim.node_observer import SimNodeDisk, note_found, note_snapshot, observe_node
 from headrace.sim.observation import (
     Crash,
     ImagePublished,
@@ -196,7 +196,7 @@ class SimNode:
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)
-        look_on(world.step, composed.machine, disk.plane, on_leadership_lost=self._note_cut_short)
+        observe_node(world.step, composed.machine, disk.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
 
     def die(self, crash: Crash, *, is_dark: bool = False) -> None:

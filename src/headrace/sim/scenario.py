@@ -189,7 +189,7 @@ class Simulation:
             for_ms=int(seconds * 1_000),
             amount=amount,
         )
-        self.cluster.havoc.plan((fault,))
+        self.cluster.fault_injector.plan((fault,))
 
     # --- looking ---
 

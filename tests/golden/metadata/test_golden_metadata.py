@@ -18,7 +18,7 @@ from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot, read_snapshot
 from headrace.raft.voters import decode_voters, encode_voters
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import read_all_records
-from headrace.sim.checkers.committed import CommittedBatch
+from headrace.sim.checkers.committed_log import CommittedBatch
 from headrace.storage.meta_properties import MetaProperties, meta_properties_text, parse_meta_properties
 from headrace.wire.metadata_records.frame import decode_record_with_version, encode_record
 from tests.support.metadata_disk import batches_in

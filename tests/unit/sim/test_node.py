@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headrace.sim.cluster import SimCluster
 from headrace.sim.limits import Limits
-from headrace.sim.looking_on import METADATA_DIRECTORY
 from headrace.sim.markers import Markers
+from headrace.sim.node_observer import METADATA_DIRECTORY
 from headrace.sim.observation import ClusterView, SnapshotAppeared, Step
 from headrace.sim.plan import Plan
 

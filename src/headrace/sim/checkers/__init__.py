@@ -5,25 +5,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.sim.checkers.commitment import Commitment
-from headrace.sim.checkers.deciding import Deciding
-from headrace.sim.checkers.decisions import FencedIsOut, IsrChanges, OldEpochs, Placement
+from headrace.sim.checkers.controller_steps import ControllerSteps
+from headrace.sim.checkers.decision_rules import FencedIsOut, IsrChanges, OldEpochs, Placement
 from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
 from headrace.sim.checkers.granted_votes import GrantedVotes
 from headrace.sim.checkers.heartbeat_answers import HeartbeatAnswers, HeartbeatOffsets
+from headrace.sim.checkers.high_watermarks import HighWatermarks
 from headrace.sim.checkers.history import History
 from headrace.sim.checkers.hosted_partitions import HostedPartitions
 from headrace.sim.checkers.images import Images
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.metadata_changes import MetadataChanges
+from headrace.sim.checkers.misaddressed_requests import MisaddressedRequests
 from headrace.sim.checkers.partitions import CommittedState
 from headrace.sim.checkers.reads import Reads
 from headrace.sim.checkers.reassignments import Reassignments
 from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
-from headrace.sim.checkers.strangers import Strangers
 from headrace.sim.checkers.supported_features import SupportedFeatures, UsableDirectories
 from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
 from headrace.sim.checkers.watcher import Watcher
@@ -51,17 +51,17 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Elections,
     GrantedVotes,
     Replication,
-    Commitment,
+    HighWatermarks,
     VoterChanges,
     CheckQuorum,
     Snapshots,
-    Strangers,
+    MisaddressedRequests,
     Images,
     MetadataChanges,
     HostedPartitions,
     HeartbeatOffsets,
     CommittedState,
-    partial(Deciding, judges=JUDGES),
+    partial(ControllerSteps, judges=JUDGES),
     History,
     Reads,
     Reassignments,

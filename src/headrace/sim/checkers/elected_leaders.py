@@ -13,7 +13,7 @@ from headrace.metadata.image import (
     RESOURCE_TOPIC,
 )
 from headrace.metadata.replay import merge
-from headrace.sim.checkers.deciding import Decided, Judge
+from headrace.sim.checkers.controller_steps import Decided, Judge
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord

@@ -13,7 +13,7 @@ from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.raft.quorum import majority_of
 from headrace.raft.roles import Leader
 from headrace.raft.voters import VoterSet
-from headrace.sim.checkers.committed import CommittedPrefix, Replayed
+from headrace.sim.checkers.committed_log import CommittedPrefix, Replayed
 from headrace.sim.checkers.logs import EMPTY_CHAIN, UNKNOWN_CHAIN, GhostLog
 from headrace.sim.observation import InvariantBroken
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.raft.roles import Role
-    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.observation import ClusterView, MachineStep
 

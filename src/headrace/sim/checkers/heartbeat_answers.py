@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
-from headrace.sim.checkers.deciding import Judge, Reign
+from headrace.sim.checkers.controller_steps import Judge, Reign
 from headrace.sim.checkers.group import Group
 from headrace.sim.observation import RequestSent
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

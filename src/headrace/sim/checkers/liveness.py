@@ -10,7 +10,7 @@ from headrace.sim.observation import CallEnded, CallStarted
 
 if TYPE_CHECKING:
     from headrace.metadata.image import MetadataImage, PartitionRegistration
-    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.observation import ClusterView, NodeView
 
 

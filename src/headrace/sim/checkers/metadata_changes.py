@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from headrace.metadata.delta import MetadataDelta
-    from headrace.sim.checkers.committed import CommittedPrefix, Replayed
+    from headrace.sim.checkers.committed_log import CommittedPrefix, Replayed
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView

@@ -12,7 +12,7 @@ from headrace.wire.metadata_records.frame import decode_record
 
 if TYPE_CHECKING:
     from headrace.metadata.delta import TopicDelta
-    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.committed_log import Replayed
 
 _REGISTER_BROKER = 0
 

@@ -17,7 +17,7 @@ from headrace.wire.messages.alter_partition_reassignments import AlterPartitionR
 if TYPE_CHECKING:
     from headrace.core.ids import Uuid
     from headrace.metadata.image import PartitionRegistration
-    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.committed_log import Replayed
 
 Place = tuple[str, int]
 

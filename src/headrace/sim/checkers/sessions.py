@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.controller.events import BrokerUnreachable, RequestArrived, TimeAdvanced
 from headrace.metadata.image import NO_LEADER
-from headrace.sim.checkers.deciding import Decided, Judge, Reign
+from headrace.sim.checkers.controller_steps import Decided, Judge, Reign
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.controller.events import RequestArrived
 from headrace.metadata.image import NO_LEADER
-from headrace.sim.checkers.deciding import Decided, Judge
-from headrace.sim.checkers.decisions import touched
+from headrace.sim.checkers.controller_steps import Decided, Judge
+from headrace.sim.checkers.decision_rules import touched
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.messages.update_features import UpdateFeaturesRequest

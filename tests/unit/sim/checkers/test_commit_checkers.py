@@ -1,4 +1,4 @@
-"""Made-up commits, snapshots, voters and strangers: what breaks a rule is flagged, what only comes near is not."""
+"""Made-up commits, snapshots, voters and misaddressed requests: what breaks a rule is flagged, what only comes near is not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headrace.raft.events import QuorumState, RaftRequestArrived, TimeAdvanced
 from headrace.raft.roles import Follower, Leader, Prospective, Unattached
 from headrace.raft.snapshots import build_snapshot
 from headrace.raft.voters import Voter, VoterSet
-from headrace.sim.checkers.commitment import Commitment
+from headrace.sim.checkers.high_watermarks import HighWatermarks
+from headrace.sim.checkers.misaddressed_requests import MisaddressedRequests
 from headrace.sim.checkers.snapshots import Snapshots
-from headrace.sim.checkers.strangers import Strangers
 from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
 from headrace.sim.observation import (
     BatchApplied,
@@ -51,7 +51,7 @@ NO_OP = encode_record(NoOpRecord(), 0)
 
 def _story(*groups: type) -> Story:
     """Node 1 leads epoch 1, its first record is committed with node 2."""
-    story = Story(*(groups or (Commitment,)))
+    story = Story(*(groups or (HighWatermarks,)))
     story.lead(1, 1)
     story.follow(2, 1, 1)
     story.follow(3, 1, 1)
@@ -117,7 +117,7 @@ def test_a_high_watermark_that_a_majority_has_on_disk_is_fine() -> None:
 
 def test_counting_without_a_record_of_the_own_epoch_is_flagged() -> None:
     """inv:R9, defect:K4: the classic "figure 8"."""
-    story = Story(Commitment)
+    story = Story(HighWatermarks)
     story.lead(1, 1)
     story.crash(1)
     story.start(1, leader_change(0, 1), role=Unattached(epoch=1))
@@ -130,7 +130,7 @@ def test_counting_without_a_record_of_the_own_epoch_is_flagged() -> None:
 
 def test_counting_with_a_record_of_the_own_epoch_is_fine() -> None:
     """inv:R9: then older records come along."""
-    story = Story(Commitment)
+    story = Story(HighWatermarks)
     story.lead(1, 1)
     story.crash(1)
     story.start(1, leader_change(0, 1), role=Unattached(epoch=1))
@@ -143,7 +143,7 @@ def test_counting_with_a_record_of_the_own_epoch_is_fine() -> None:
 
 def test_a_leader_that_counts_itself_and_is_no_voter_is_flagged() -> None:
     """inv:R9, defect:K5: after its removal, the two others must both have it."""
-    story = Story(Commitment, voters=voter_set(1, 2, 3, kraft_version=1))
+    story = Story(HighWatermarks, voters=voter_set(1, 2, 3, kraft_version=1))
     story.lead(1, 1)
     story.follow(2, 1, 1)
     story.follow(3, 1, 1)
@@ -158,7 +158,7 @@ def test_a_leader_that_counts_itself_and_is_no_voter_is_flagged() -> None:
 
 def test_a_leader_that_is_no_voter_commits_with_the_others() -> None:
     """inv:R9."""
-    story = Story(Commitment, voters=voter_set(1, 2, 3, kraft_version=1))
+    story = Story(HighWatermarks, voters=voter_set(1, 2, 3, kraft_version=1))
     story.lead(1, 1)
     story.follow(2, 1, 1)
     story.follow(3, 1, 1)
@@ -305,7 +305,7 @@ def test_a_committed_record_that_only_a_minority_holds_is_flagged() -> None:
 
 def test_voters_that_a_dead_leader_had_not_committed_may_have_committed_it() -> None:
     """inv:R18: of four voters one is being removed, so two of three were enough; then all die, and no log that lives names the three."""
-    story = Story(Commitment, voters=voter_set(1, 2, 3, 4, kraft_version=1), up=(1, 2, 3, 4))
+    story = Story(HighWatermarks, voters=voter_set(1, 2, 3, 4, kraft_version=1), up=(1, 2, 3, 4))
     story.lead(1, 1)
     for node_id in (2, 3, 4):
         story.follow(node_id, 1, 1)
@@ -588,13 +588,13 @@ def test_a_message_for_somebody_else_that_changes_something_is_flagged(what: str
     )
     received = Received(2, 1, is_request=True, message=request, api_version=2)
     with breaks("R21"):
-        Story(Strangers).step(1, role=Unattached(epoch=9), received=received)
+        Story(MisaddressedRequests).step(1, role=Unattached(epoch=9), received=received)
     arrived = RaftRequestArrived(token=1, request=request, api_version=2, listener="C", now_ms=0)
     machine = MachineStep("raft", arrived, [])
-    Story(Strangers).step(1, received=received, machines=[machine])
+    Story(MisaddressedRequests).step(1, received=received, machines=[machine])
     with breaks("R21"):
         stored = QuorumStateDurable(QuorumState(leader_epoch=9))
-        Story(Strangers).step(1, stored, received=received, machines=[machine])
+        Story(MisaddressedRequests).step(1, stored, received=received, machines=[machine])
 
 
 def test_a_message_for_this_node_may_change_it() -> None:
@@ -602,7 +602,7 @@ def test_a_message_for_this_node_may_change_it() -> None:
     part = vote.RequestPartitionData(replica_epoch=9, replica_id=2)
     request = vote.VoteRequest(cluster_id=CLUSTER_ID, voter_id=1, topics=(vote.RequestTopicData(partitions=(part,)),))
     received = Received(2, 1, is_request=True, message=request, api_version=2)
-    Story(Strangers).step(1, role=Unattached(epoch=9), received=received)
+    Story(MisaddressedRequests).step(1, role=Unattached(epoch=9), received=received)
 
 
 def test_what_is_due_by_time_may_fall_together_with_a_message_for_somebody_else() -> None:
@@ -610,7 +610,7 @@ def test_what_is_due_by_time_may_fall_together_with_a_message_for_somebody_else(
     part = vote.RequestPartitionData(replica_epoch=9, replica_id=2)
     request = vote.VoteRequest(cluster_id="another", topics=(vote.RequestTopicData(partitions=(part,)),))
     received = Received(2, 1, is_request=True, message=request, api_version=2)
-    story = Story(Strangers)
+    story = Story(MisaddressedRequests)
     story.step(1, role=Prospective(epoch=3, leader_id=2, election_deadline_ms=0))
     story.step(1, role=Follower(epoch=3, leader_id=2), received=received)
 

@@ -12,7 +12,7 @@ from headrace.core.ids import Uuid
 from headrace.metadata.image import EMPTY_IMAGE
 from headrace.raft.roles import Leader
 from headrace.sim.checkers import JUDGES
-from headrace.sim.checkers.deciding import Deciding
+from headrace.sim.checkers.controller_steps import ControllerSteps
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -44,7 +44,7 @@ from headrace.wire.schema import Message
 from tests.support.histories import SESSION_MS, breaks, records_batch
 from tests.support.made_up_metadata import TOPIC, Reigning, image_of, partition, registered, usual_records
 
-GROUP = partial(Deciding, judges=JUDGES)
+GROUP = partial(ControllerSteps, judges=JUDGES)
 
 
 def _reign(*more: Message) -> Reigning:
@@ -311,7 +311,7 @@ def test_an_isr_change_that_must_not_be_accepted_is_flagged(request_of: AlterPar
 def test_a_fenced_member_that_joins_is_flagged() -> None:
     """inv:C9: at once also C7, which is judged on what it led to."""
     records = [*usual_records(), _change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3)]
-    reign = Reigning(partial(Deciding, judges=(JUDGES[2],)), image=image_of(*records))
+    reign = Reigning(partial(ControllerSteps, judges=(JUDGES[2],)), image=image_of(*records))
     with breaks("C9"):
         reign.decide(reign.request(_alter((1, 2, 3), partition_epoch=1)), [_change(isr=(1, 2, 3))])
 

@@ -9,7 +9,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination
 from headrace.raft.events import RaftResponseArrived, SendRaftRequest
 from headrace.raft.roles import Follower, Leader, Unattached
-from headrace.sim.checkers.commitment import Commitment
+from headrace.sim.checkers.high_watermarks import HighWatermarks
 from headrace.sim.checkers.logs import GhostLog
 from headrace.sim.checkers.replication import Replication
 from headrace.sim.observation import (
@@ -437,10 +437,10 @@ def test_a_ghost_log_knows_how_far_it_equals_another() -> None:
 
 def test_a_leader_of_another_epoch_does_not_count_as_this_one() -> None:
     """inv:R16: a snapshot may not replace the log of a leader."""
-    story = Story(Replication, Commitment)
+    story = Story(Replication, HighWatermarks)
     story.step(1, role=Leader(epoch=1, epoch_start_offset=0, granting_voters=(1, 2)))
     with breaks("R16"):
         story.step(1, LogReset(0))
-    story = Story(Replication, Commitment)
+    story = Story(Replication, HighWatermarks)
     story.step(1, role=Follower(epoch=1, leader_id=2))
     story.step(1, LogReset(0))

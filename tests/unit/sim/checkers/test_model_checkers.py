@@ -24,7 +24,7 @@ from headrace.raft.events import (
 from headrace.raft.roles import Prospective, Unattached
 from headrace.sim.checkers import JUDGES
 from headrace.sim.checkers.cluster_model import ClusterModel
-from headrace.sim.checkers.deciding import Deciding
+from headrace.sim.checkers.controller_steps import ControllerSteps
 from headrace.sim.checkers.elections import Elections
 from headrace.sim.checkers.granted_votes import GrantedVotes
 from headrace.sim.checkers.heartbeat_answers import HeartbeatOffsets
@@ -309,7 +309,7 @@ _DIRECTORY, _OTHER = Uuid(b"directory-one---"), Uuid(b"directory-two---")
 
 def _answered(request: Message, response: Message, *records: Message) -> None:
     """Broker 1 is registered with two directories; a request is answered when what it led to is committed."""
-    reign = Reigning(lambda scene: Deciding(scene, judges=JUDGES))
+    reign = Reigning(lambda scene: ControllerSteps(scene, judges=JUDGES))
     brokers: list[Any] = usual_records()[:3]
     first = [
         *(changed(each, log_dirs=(_DIRECTORY, _OTHER)) for each in brokers),

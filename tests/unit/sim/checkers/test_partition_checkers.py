@@ -14,7 +14,7 @@ from headrace.core.ids import Uuid
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.raft.events import QuorumState
 from headrace.sim.checkers import JUDGES
-from headrace.sim.checkers.deciding import Deciding
+from headrace.sim.checkers.controller_steps import ControllerSteps
 from headrace.sim.checkers.history import History
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.reads import Reads
@@ -189,7 +189,7 @@ def test_what_brokers_that_lead_leave_undone_is_flagged(record: Message, broken:
 
 
 def _reign(*more: Message) -> Reigning:
-    reign = Reigning(partial(Deciding, judges=JUDGES), image=image_of(*usual_records(), *more))
+    reign = Reigning(partial(ControllerSteps, judges=JUDGES), image=image_of(*usual_records(), *more))
     reign.node(1).controller.statistics = SimpleNamespace(unclean_elections=0)
     return reign
 

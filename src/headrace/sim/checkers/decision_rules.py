@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.controller.events import RequestArrived
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import NO_LEADER
-from headrace.sim.checkers.deciding import Decided, Judge
+from headrace.sim.checkers.controller_steps import Decided, Judge
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest

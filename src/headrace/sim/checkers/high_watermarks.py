@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.sim.observation import ClusterView
 
 
-class Commitment(Group):
+class HighWatermarks(Group):
     """The committed prefix: who may say what of it, who has it, and what is applied of it."""
 
     def __init__(self, scene: Scene) -> None:

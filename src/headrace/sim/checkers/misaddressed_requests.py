@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CHANGES = (LogAppended, LogReset, LogTruncated, QuorumStateDurable)
 
 
-class Strangers(Group):
+class MisaddressedRequests(Group):
     """Requests with another cluster id, or to another node id or directory id than the receiver's."""
 
     def machine_events(self) -> Mapping[type, Handler]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.raft.roles import Leader
 from headrace.sim.faults import LEADER, Fault, FaultKind
-from headrace.sim.looking_on import METADATA_DIRECTORY
+from headrace.sim.node_observer import METADATA_DIRECTORY
 from headrace.sim.observation import Crash
 from headrace.storage.snapshot_files import QUORUM_STATE_FILE_NAME
 
@@ -29,7 +29,7 @@ _STROBE_MS: Final = 200
 """How often a wall clock jumps that jumps by little."""
 
 
-class Havoc:
+class FaultInjector:
     """The faults of one run."""
 
     def __init__(self, cluster: Stage) -> None:
@@ -447,6 +447,6 @@ def _call(do: Callable[[], None], _: object) -> None:
     do()
 
 
-_HOW: Final[dict[FaultKind, Callable[[Havoc, Fault, list[SimNode]], None]]] = {
-    kind: getattr(Havoc, f"_{kind.value.replace('-', '_')}") for kind in FaultKind
+_HOW: Final[dict[FaultKind, Callable[[FaultInjector, Fault, list[SimNode]], None]]] = {
+    kind: getattr(FaultInjector, f"_{kind.value.replace('-', '_')}") for kind in FaultKind
 }

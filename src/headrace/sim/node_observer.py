@@ -73,7 +73,9 @@ def note_snapshot(step: Step, disk: SimDisk, name: str) -> None:
     step.changes.append(SnapshotAppeared(parsed[0], disk.is_durable(path), disk.read_file(path) or b""))
 
 
-def look_on(step: Step, node: NodeMachine, plane: MetadataPlane, *, on_leadership_lost: Callable[[], None]) -> None:
+def observe_node(
+    step: Step, node: NodeMachine, plane: MetadataPlane, *, on_leadership_lost: Callable[[], None]
+) -> None:
     """Note every step of the plane's machines, every batch and snapshot that is applied, and every delta that is published."""
     loader = plane.loader
     load_batches, load_snapshot = loader.load_batches, loader.load_snapshot

@@ -43,7 +43,7 @@ from headrace.wire.metadata_records.frame import decode_record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.sim.checkers.committed import Replayed
+    from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView, MachineStep
@@ -106,7 +106,7 @@ class Decided:
 
 
 class Judge:
-    """Rules about single decisions; `Deciding` calls it. A subclass overrides what it needs."""
+    """Rules about single decisions; `ControllerSteps` calls it. A subclass overrides what it needs."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -124,7 +124,7 @@ class Judge:
         """An answer to what it was asked leaves, and its records are committed."""
 
 
-class Deciding(Group):
+class ControllerSteps(Group):
     """The records of decisions, their answers, and the judges of their content."""
 
     def __init__(self, scene: Scene, judges: tuple[type[Judge], ...] = ()) -> None:
