@@ -15,6 +15,7 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("controller.quorum.retry.backoff.max.ms", Type.INT, 1_000, POSITIVE),
     # Every record of a produced batch is checked, not only the batch.
     ConfigKey("headrace.validate.records", Type.BOOLEAN, OFF),
+    ConfigKey("headrace.keep.strays", Type.BOOLEAN, OFF),
     # What one batch may open to; beyond it the batch is refused.
     ConfigKey("headrace.max.decompressed.bytes", Type.INT, 268_435_456, POSITIVE),
     # How long a frame may take from its first byte to its last.

@@ -125,6 +125,9 @@ class Files(Protocol):
     def fsync_dir(self, path: str, /) -> None:
         """Return when the names in this directory are durable."""
 
+    def sync_tree(self, path: str, /) -> bool:
+        """Return True when everything that was written in the file system of `path` so far is durable, names too; False where this cannot be had."""
+
     def lock(self, path: str, /) -> FileLock | None:
         """Take the lock file at `path` for this process, or None when another one holds it."""
 

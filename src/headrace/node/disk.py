@@ -113,6 +113,8 @@ class NodeDisk:
             producer_expiration_check_interval_ms=self._config.producer_id_expiration_check_interval_ms,
             pace=self.pace,
         )
+        if not self._config.headrace_keep_strays:
+            self._store.remove_strays_after(self._config.log_segment_delete_delay_ms)
         self.previous_broker_epoch = self._store.previous_broker_epoch
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from headrace.broker.broker import Broker
@@ -87,8 +88,8 @@ class LogUpkeep:
         if refusal:
             self._broker.on_warning(f"the disk is full, producers are refused until there is room: {refusal}")
         jobs = self._logs.flush_jobs_due(wall_ms)
-        for log, job in jobs:
-            self._flush(log, job)
+        if jobs:
+            self._flush(jobs)
         for removal in self._logs.removals_due():
             self._order(Lane.REMOVALS, removal)
         self._plan(now_ms, wall_ms)
@@ -104,17 +105,14 @@ class LogUpkeep:
             self._maintain_ms = min(planned_ms, self._maintain_ms)
             self._woken()
 
-    def _flush(self, log: PartitionLogPort, job: FlushJob) -> None:
-        self._do(
-            LogWork(
-                job=DiskJob(
-                    lane=Lane.FLUSHES,
-                    run=job.run,
-                    finish=lambda: self._broker.log_syncs.flushed(log, job),
-                    is_sync=True,
-                ),
-            )
-        )
+    def _flush(self, jobs: Sequence[tuple[PartitionLogPort, FlushJob]]) -> None:
+        def finish() -> None:
+            for log, job in jobs:
+                self._broker.log_syncs.flushed(log, job)
+            self._became_busy()
+
+        run = partial(self._logs.sync, jobs)
+        self._do(LogWork(job=DiskJob(lane=Lane.FLUSHES, run=run, finish=finish, is_sync=True)))
 
     def _order(self, lane: Lane, run: Callable[[], None]) -> None:
         self._do(LogWork(job=DiskJob(lane=lane, run=run, finish=self._became_busy)))

@@ -29,7 +29,7 @@ from headrace.server.clock import ProcessClock
 from headrace.server.disk_work import DiskWork
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
-from headrace.server.notices import QuorumWatch, Warnings
+from headrace.server.notices import QuorumWatch, Warnings, recovery_lines
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 from headrace.server.timers import NodeTimer
 from headrace.storage.os_files import OsFiles
@@ -291,8 +291,10 @@ class NodeServer:
 
     async def _open_broker_listeners(self) -> None:
         """RECOVERY (B-K02): the logs are loaded, clients may come."""
+        for line in recovery_lines(self._disk.logs):
+            _LOG.info("%s", line)
         for note in self._disk.logs.notes:
-            _LOG.warning("%s", note)
+            _LOG.debug("%s", note)
         broker = self.machine.broker
         assert broker is not None, "only a broker recovers"
         fencing = self.machine.self_fencing

@@ -7,10 +7,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from headrace.storage.log_store import LogStore
+
 _LOG = logging.getLogger("headrace.server")
 WARN_AGAIN_S: Final = 60.0
 LEADERLESS_S: Final = 5.0
 """An election takes less."""
+NOTES_SHOWN: Final = 3
 
 
 class Warnings:
@@ -62,3 +65,14 @@ class QuorumWatch:
             _LOG.warning("%s", self._trouble())
             wait_s = WARN_AGAIN_S
         self._timer = loop.call_later(wait_s, self._tell)
+
+
+def recovery_lines(logs: LogStore) -> list[str]:
+    """What the start of the logs did: one line, and one for what was amiss, however many partitions it was."""
+    how = "after a clean stop" if logs.previous_broker_epoch >= 0 else "checked from their recovery points"
+    lines = [f"{len(logs.logs())} logs in {len(logs.directories())} log directories are loaded, {how}"]
+    notes = logs.notes
+    if notes:
+        more = f" (and {len(notes) - NOTES_SHOWN} more, at the level DEBUG)" if len(notes) > NOTES_SHOWN else ""
+        lines.append(f"found amiss, and mended where it can be: {'; '.join(notes[:NOTES_SHOWN])}{more}")
+    return lines

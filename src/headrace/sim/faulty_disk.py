@@ -55,10 +55,11 @@ class SimDisk(LossyFiles):
             if self.is_full:
                 self.refusals += 1
                 raise DiskFull(f"cannot write {path}: No space left on device", directory=self.log_directory_of(path))
-        elif kind == "sync" and self.fail_syncs > 0:
+        elif kind in ("sync", "synctree") and self.fail_syncs > 0:
             self.fail_syncs -= 1
             self.refusals += 1
-            self._durable.pending.pop(op.node, None)
+            for node in [op.node] if kind == "sync" else list(self._durable.pending):
+                self._durable.pending.pop(node, None)
             raise StorageFault(f"cannot sync {path}: Input/output error", directory=self.log_directory_of(path))
         self._durable.take(op)
         if kind in ("rename", "unlink"):

@@ -8,8 +8,8 @@ from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import DiskFull, File, Files
 from headrace.core.values import quick_value
-from headrace.storage.checkpoints import write_epochs
-from headrace.storage.layout import log_directory_of
+from headrace.storage.checkpoints import epochs_text, write_epochs
+from headrace.storage.layout import LEADER_EPOCHS, log_directory_of
 
 
 @quick_value
@@ -58,9 +58,49 @@ class SegmentFlush:
         if self._is_closed():
             self.upto = 0
 
+    def write_epochs_aside(self) -> bool:
+        """The first part of a sync of many logs: the epoch table under another name, unsynced. True if it must be given its name then."""
+        if self._work.epochs is None or self._is_closed():
+            return False
+        try:
+            file = self._files.open(f"{self._path}/{LEADER_EPOCHS}.tmp", create=True, truncate=True)
+            try:
+                file.pwrite(epochs_text(self._work.epochs), 0)
+            finally:
+                file.close()
+        except DiskFull:
+            self.is_out_of_room = True
+            self.upto = 0
+            return False
+        except StorageFault:
+            if self._is_closed():
+                return False
+            raise
+        return True
+
+    def name_epochs(self) -> None:
+        """The second part, after a sync: the table takes its place."""
+        try:
+            self._files.rename(f"{self._path}/{LEADER_EPOCHS}.tmp", f"{self._path}/{LEADER_EPOCHS}")
+        except StorageFault:
+            if not self._is_closed():
+                raise
+
+    def end(self, *, has_failed: bool) -> None:
+        """The last part: everything is synced, or nothing is known of it."""
+        if self._is_closed():
+            self.upto = 0
+        elif has_failed:
+            self.upto = 0
+            self.has_failed = True
+
     def run_all(self) -> None:
         """As `run`, but to find no room for the epoch table is a fault, too: for who cannot wait for another flush. Raises StorageFault."""
         self.run()
+        self.check_room()
+
+    def check_room(self) -> None:
+        """Raises DiskFull if there was no room for the epoch table."""
         if self.is_out_of_room:
             raise DiskFull(
                 f"{self._path}: there is no room for the table of leader epochs", directory=log_directory_of(self._path)
@@ -95,3 +135,27 @@ class SegmentFlush:
             file.fsync()
         finally:
             file.close()
+
+
+def sync_together(files: Files, directory: str, jobs: Sequence[SegmentFlush]) -> None:
+    """Run the syncs of many logs of one log directory as one or two of its whole file system; blocks. Raises StorageFault.
+
+    A sync of a small file costs a turn of the disk, some milliseconds, and each new log needs several; one of the file system costs a few such turns
+    however many files there are.
+    """
+    is_done = False
+    try:
+        named = [job for job in jobs if job.write_epochs_aside()]
+        if files.sync_tree(directory):
+            for job in named:
+                job.name_epochs()
+            is_done = not named or files.sync_tree(directory)
+    except StorageFault:
+        for job in jobs:
+            job.end(has_failed=True)
+        raise
+    for job in jobs:
+        if is_done:
+            job.end(has_failed=False)
+        else:
+            job.run()

@@ -49,6 +49,7 @@ class LogBase:
         "_clean_at_ms",
         "_files",
         "_flush_limit",
+        "_idle_end",
         "_is_new",
         "_last_flush",
         "_notes",
@@ -113,6 +114,7 @@ class LogBase:
         self._wants_flush_to = 0
         self._unacknowledged = -1
         self._clean_at_ms = 0
+        self._idle_end = -1
         self.generation = 0
         self.is_closed = False
         self.refused_for_space = ""
@@ -231,7 +233,8 @@ class LogBase:
             return self._is_new or bool(self._unsynced_indexes)
         config = state.config
         return (
-            bool(self._unsynced_indexes)
+            self._is_new
+            or bool(self._unsynced_indexes)
             or self._wants_flush_to > state.durable_end_offset
             or unflushed >= config.flush_messages
             or now_ms - self._clean_at_ms >= config.flush_ms
@@ -293,9 +296,20 @@ class LogBase:
         return self._rng.randrange(0, most) if self._rng is not None and most > 0 else 0
 
     def forget_idle_indexes(self) -> None:
-        """Called now and then: closed segments give back what they read into memory a while ago."""
+        """Called now and then: closed segments give back what they read into memory a while ago, and the active one its file when nobody writes it.
+
+        A log that is not written any more is synced first: files of a log at rest need not stay open, and a stop finds it durable.
+        """
         for segment in self._segments[:-1]:
             segment.grow_idle()
+        state, end = self._state, self._state.log_end_offset
+        if end != self._idle_end:
+            self._idle_end = end
+        elif state.durable_end_offset < end:
+            self._wants_flush_to = end
+            self._stir()
+        elif not self._syncs_running:
+            self._active.let_go_of_file()
 
     def _index_is_unsynced(self, segment: Segment) -> None:
         """The next flush syncs the indexes of `segment`, which was written last just now."""

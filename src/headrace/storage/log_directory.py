@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
@@ -20,6 +20,7 @@ from headrace.storage.checkpoints import (
     write_clean_shutdown,
     write_offsets,
 )
+from headrace.storage.flushing import SegmentFlush, sync_together
 from headrace.storage.layout import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -34,6 +35,11 @@ from headrace.storage.layout import (
 from headrace.storage.recovery import LoadHints, RottenLog, load
 from headrace.storage.segment_file import Segment
 from headrace.storage.stored_log import StoredLog
+
+STRAY_MARK: Final = "headrace-stray"
+"""Ours; in a directory that was set aside because the metadata does not know the replica."""
+MANY_SYNCS: Final = 16
+"""So many logs are synced together; with fewer, what others wrote to the file system would be waited for in vain."""
 
 
 class Found(NamedTuple):
@@ -60,8 +66,12 @@ class LogDirectory:
         self.notes: list[str] = []
         self._checkpointing = Lock()
         self._written_points: frozenset[TopicPartition] = frozenset()
+        self._written_state: int | None = None
         self.busy: BusyLogs[StoredLog] = BusyLogs()
         self._going: list[tuple[int, str]] = []
+        self._strays: list[str] = []
+        self.stray_delay_ms: int | None = None
+        """After so long a replica that the metadata does not know is removed; None: never."""
         self._renames = 0
         self._now_ms = 0
 
@@ -91,8 +101,7 @@ class LogDirectory:
         for name in self._files.listdir(self.path):
             partition = parse_partition_directory(name)
             if partition is None or partition.topic == METADATA_TOPIC:
-                if parse_suffixed_directory(name) and name.endswith("-delete"):
-                    self._going.append((0, f"{self.path}/{name}"))
+                self._note_leftover(name)
                 continue
             try:
                 topic_id = read_topic_id(self._files, f"{self.path}/{name}") or ZERO_UUID
@@ -101,6 +110,16 @@ class LogDirectory:
                 topic_id = ZERO_UUID
             found.append(Found(partition, topic_id, self.path))
         return found
+
+    def _note_leftover(self, name: str) -> None:
+        """A directory that the process before renamed: one that was deleted goes now, a stray that is not to be kept after the delay."""
+        if not parse_suffixed_directory(name):
+            return
+        path = f"{self.path}/{name}"
+        if name.endswith("-delete"):
+            self._going.append((0, path))
+        elif self.stray_delay_ms is not None and self._files.exists(f"{path}/{STRAY_MARK}"):
+            self._strays.append(path)
 
     # -- loading -----------------------------------------------------------------------------------------------
 
@@ -183,6 +202,9 @@ class LogDirectory:
         """
         with self._checkpointing:
             logs = [log for log in list(self.logs.values()) if not log.is_closed]
+            state = hash(tuple((id(log), log.high_watermark, log.recovery_point, log.log_start_offset) for log in logs))
+            if state == self._written_state and not any(log.retired.condemned for log in logs):
+                return
             condemned = [(log, log.retired.take()) for log in logs]
             points = {log.topic_partition: log.recovery_point for log in logs}
             starts = {
@@ -197,6 +219,7 @@ class LogDirectory:
                 write_offsets(self._files, self.path, RECOVERY_POINTS, points)
                 write_offsets(self._files, self.path, HIGH_WATERMARKS, marks)
                 self._written_points = frozenset(points)
+                self._written_state = state
             except DiskFull as fault:
                 full = fault
             for log, segments in condemned:
@@ -231,6 +254,20 @@ class LogDirectory:
         self._files.rename(f"{self.path}/{partition_directory(partition)}", name)
         return name
 
+    def set_aside(self, partition: TopicPartition, now_ms: int) -> str:
+        """Rename a replica that the metadata does not know to `-stray`; it goes after the delay, unless strays are kept (D-06). The new name.
+
+        A mark in it says so to the next process: what was set aside because it is damaged (D6), or by another program, has none and stays.
+        """
+        name = self.rename(partition, "stray", now_ms=now_ms)
+        if self.stray_delay_ms is not None:
+            try:
+                self._files.open(f"{name}/{STRAY_MARK}", create=True).close()
+            except DiskFull as fault:
+                self.notes.append(f"{fault}: the stray stays after a restart")
+            self._strays.append(name)
+        return name
+
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Rename to `-delete`; the files go after `file.delete.delay.ms`."""
         log = self.logs.get(partition)
@@ -240,15 +277,26 @@ class LogDirectory:
     @property
     def next_removal_ms(self) -> int | None:
         """When `take_due` finds a directory, None if none waits."""
-        return min((due_ms for due_ms, _ in self._going), default=None)
+        return 0 if self._strays else min((due_ms for due_ms, _ in self._going), default=None)
 
     def take_due(self, now_ms: int) -> list[str]:
         """Directories whose delay is over; the caller removes them."""
         self._now_ms = now_ms
+        if self._strays:
+            self._going += [(now_ms + (self.stray_delay_ms or 0), path) for path in self._strays]
+            self._strays = []
         due = [path for due_ms, path in self._going if due_ms <= now_ms]
         if due:
             self._going = [(due_ms, path) for due_ms, path in self._going if due_ms > now_ms]
         return due
+
+    def sync(self, jobs: Sequence[SegmentFlush]) -> None:
+        """Run the syncs of logs in this directory; blocks. Raises StorageFault."""
+        if len(jobs) >= MANY_SYNCS:
+            sync_together(self._files, self.path, jobs)
+        else:
+            for job in jobs:
+                job.run()
 
     # -- closing -----------------------------------------------------------------------------------------------
 
@@ -256,8 +304,11 @@ class LogDirectory:
         """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4)."""
         logs: Iterable[StoredLog] = self.logs.values()
         if clean and self.is_online:
-            for log in logs:
-                log.sync_all()
+            jobs = [(log, job) for log in logs if (job := log.prepare_stop()) is not None]
+            self.sync([job for _, job in jobs])
+            for log, job in jobs:
+                job.check_room()
+                log.flushed(job.upto)
             self.write_checkpoints()
             write_clean_shutdown(self._files, self.path, broker_epoch)
         for log in logs:

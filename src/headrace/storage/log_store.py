@@ -86,6 +86,11 @@ class LogStore:
         for directory in self._directories:
             directory.rng = rng
 
+    def remove_strays_after(self, delay_ms: int) -> None:
+        """Replicas that the metadata does not know go so long after they were set aside (D-06); without this call they stay."""
+        for directory in self._directories:
+            directory.stray_delay_ms = delay_ms
+
     # -- starting ----------------------------------------------------------------------------------------------
 
     def found(self) -> Sequence[Found]:
@@ -186,7 +191,7 @@ class LogStore:
         """Rename the directory to `-stray`, with a note; also before it was loaded."""
 
         def set_aside(directory: LogDirectory) -> None:
-            name = directory.rename(partition, "stray", now_ms=self._now_ms)
+            name = directory.set_aside(partition, self._now_ms)
             directory.notes.append(
                 f"{directory.path}/{partition_directory(partition)} is not what the metadata knows under that name: set aside as {name}"
             )
@@ -274,6 +279,11 @@ class LogStore:
             if log.is_flush_due(now_ms) and (job := log.prepare_flush()) is not None:
                 jobs.append((log, job))
         return jobs
+
+    def sync(self, jobs: Sequence[tuple[StoredLog, SegmentFlush]]) -> None:
+        """Run flush jobs, those of one log directory together; blocks. Raises StorageFault."""
+        for directory in self._online():
+            directory.sync([job for log, job in jobs if log.directory == directory.path])
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
         """Close all logs. With `clean`, sync everything first and leave `.kafka_cleanshutdown` last (D4).

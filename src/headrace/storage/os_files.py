@@ -12,6 +12,8 @@ from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
 from headrace.storage.descriptors import with_spares
 
+_READ_BYTES = 64 * 1024
+"""A file is read whole in such pieces: nearly all of those that are have fewer bytes, and are read without a look at their size."""
 _locked_here: set[str] = set()
 _sync_data = getattr(os, "fdatasync", os.fsync)
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -123,6 +125,42 @@ class OsFile:
         self.close()
 
 
+class _WatchedTree:
+    """A directory that is held open, so that `syncfs` tells every write to its file system that failed since; see syncfs(2), NOTES."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if _syncfs_tells_errors() else -1
+        except OSError:
+            self._fd = -1
+
+    def sync(self) -> bool:
+        """True if all is durable, False if nothing was done. Raises OSError."""
+        if self._fd < 0:
+            return False
+        from ctypes import CDLL, get_errno  # where many logs are synced at once only
+
+        if CDLL(None, use_errno=True).syncfs(self._fd):
+            raise OSError(get_errno(), os.strerror(get_errno()))
+        return True
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+def _syncfs_tells_errors() -> bool:
+    """Linux 5.8 or later."""
+    found = os.uname()
+    numbers = found.release.split("-")[0].split(".")
+    return (found.sysname == "Linux" and len(numbers) > 1 and all(each.isdigit() for each in numbers[:2])) and (
+        int(numbers[0]),
+        int(numbers[1]),
+    ) >= (5, 8)
+
+
 class OsFileLock:
     """A POSIX lock, as Java's `FileChannel.lock` takes it, so Kafka and Headrace keep each other out of a directory."""
 
@@ -143,14 +181,24 @@ class OsFileLock:
 class OsFiles:
     """The file system of this machine; `directory` is the log directory that its faults name, empty for none."""
 
-    __slots__ = ("_directory",)
+    __slots__ = ("_directory", "_tree", "_within")
 
     def __init__(self, directory: str = "") -> None:
         self._directory = directory
+        self._within: dict[str, OsFiles] = {}
+        self._tree = _WatchedTree(directory) if directory else None
 
     def within(self, directory: str, /) -> OsFiles:
         """The same files, whose faults name `directory`."""
-        return OsFiles(directory)
+        found = self._within.get(directory)
+        if found is None:
+            found = self._within[directory] = OsFiles(directory)
+        return found
+
+    def sync_tree(self, path: str, /) -> bool:
+        """Sync all of the file system that holds this log directory; False where its errors could be missed."""
+        with _faults("sync the file system of", path, self._directory):
+            return self._tree is not None and self._tree.sync()
 
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> OsFile:
         """Open a file for reading and writing; with `create`, make it if there is none."""
@@ -170,11 +218,15 @@ class OsFiles:
             return None
         except OSError as error:
             raise _fault(error, "open", path, self._directory) from error
-        file = OsFile(fd, path, self._directory)
         try:
-            return file.pread(file.size(), 0)
+            data = part = os.read(fd, _READ_BYTES)
+            while len(part) == _READ_BYTES:
+                data += (part := os.read(fd, _READ_BYTES))
+            return data
+        except OSError as error:
+            raise _fault(error, "read", path, self._directory) from error
         finally:
-            file.close()
+            os.close(fd)
 
     def exists(self, path: str, /) -> bool:
         """True if a file or directory has this name."""

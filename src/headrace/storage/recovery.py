@@ -36,6 +36,10 @@ from headrace.storage.swapping import finish_swaps
 RECOVERY_SCAN_BYTES = 1024 * 1024
 
 
+WALKED_BYTES = 16 * 1024
+"""A last segment of so many bytes is walked at every start: it is one read, and its indexes are two."""
+
+
 class RottenLog(StorageFault):
     """A part of a log that was synced is damaged (D6): it is no torn write, so it is not cut."""
 
@@ -118,6 +122,8 @@ class _Loader:
         self._rebuild_producers(segments, state)
         snapshots = self._tidy_snapshots(segments, end)
         rebuilt = [each for each in segments if self._is_rebuilt(each)]
+        for segment in segments:
+            segment.let_go_of_file()
         return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots, rebuilt)
 
     # -- segments ----------------------------------------------------------------------------------------------
@@ -152,7 +158,7 @@ class _Loader:
 
     def _clean_end(self, last: Segment) -> int | None:
         """The end offset of a log that was closed well, or None if its last segment does not end with a whole batch."""
-        position = last.last_place()
+        position = 0 if last.size <= WALKED_BYTES else last.last_place()
         end = last.base_offset
         for at, header in last.batches(position):
             end = header.next_offset

@@ -111,9 +111,10 @@ class Segment:
     @property
     def log(self) -> File:
         """The log file, opened on first use."""
-        if self._log is None:
-            self._log = self._files.open(offset_file(self.path, self.base_offset, LOG))
-        return self._log
+        log = self._log  # another thread may let go of it meanwhile
+        if log is None:
+            log = self._log = self._files.open(offset_file(self.path, self.base_offset, LOG))
+        return log
 
     @property
     def index(self) -> OffsetIndex:
@@ -484,6 +485,10 @@ class Segment:
             finally:
                 file.close()
             entries.stored = len(entries.data)
+
+    def let_go_of_file(self) -> None:
+        """Close the log's file as soon as nobody reads it any more; it is opened again when it is needed."""
+        self._log = None
 
     def close(self) -> None:
         """Give the file back."""

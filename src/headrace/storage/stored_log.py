@@ -450,15 +450,10 @@ class StoredLog(TrimmableLog):
         if self._syncs_running == 0:
             self.retired.remove_due(now_ms)
         config = self._state.config
-        return (
-            self._syncs_running > 0
-            or self._is_new
-            or bool(self._unsynced_indexes)
-            or self._wants_flush_to > self._state.durable_end_offset
-            or self.retired.is_waiting
-            or config.flush_ms < NO_LIMIT
-            or config.flush_messages < NO_LIMIT
-        )
+        wants_flush = self._is_new or self._wants_flush_to > self._state.durable_end_offset
+        has_timer = min(config.flush_ms, config.flush_messages) < NO_LIMIT
+        under_way = self._syncs_running > 0 or bool(self._unsynced_indexes) or self.retired.is_waiting
+        return wants_flush or has_timer or under_way
 
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
@@ -476,10 +471,14 @@ class StoredLog(TrimmableLog):
 
     def sync_all(self) -> None:
         """Write indexes, epoch table and a producer snapshot, and sync everything; blocks. Nothing may be appended after it. Raises StorageFault."""
-        if self._active.become_inactive():
-            self._index_is_unsynced(self._active)
-        self._take_snapshot()
-        job = self.prepare_flush()
+        job = self.prepare_stop()
         if job is not None:
             job.run_all()
             self.flushed(job.upto)
+
+    def prepare_stop(self) -> SegmentFlush | None:
+        """The writing part of `sync_all`; the job that syncs it, None if all is durable. Raises StorageFault."""
+        if self._active.become_inactive():
+            self._index_is_unsynced(self._active)
+        self._take_snapshot()
+        return self.prepare_flush()

@@ -30,7 +30,7 @@ def done(node: MemoryNode) -> list[str]:
 def test_logs_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """inv:M6: no file system call for a log with nothing on its way, however many there are; new ones were flushed first."""
     node = idle_node()
-    assert done(node).count("flushes") == 20
+    assert 1 <= done(node).count("flushes") < 20, "those that are new at once are synced together"
     before, now_ms = len(node.files.ops), node.clock.wall_ms()
     asked: list[str] = []
     find = LossyFiles._find
