@@ -15,6 +15,7 @@ from typing import NamedTuple
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended, Origin
+from headrace.records.batch import set_offset_and_epoch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
@@ -180,6 +181,7 @@ class Workload:
         if not isinstance(done, Appended) or done.is_duplicate:
             self.refusals.append(f"inv:E1: {partition} refused the next batch of producer {producer_id}: {done}")
             return
+        set_offset_and_epoch(data, 0, done.first_offset, self.epoch)  # a batch that is opened first is a copy
         self._note(partition, "append", before, done.first_offset, bytes(data))
         log.advance_high_watermark(log.log_end_offset)
         if producer_id >= 0:
