@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from headrace.core.ports import BytesLike, Files
 from headrace.log import producers
 from headrace.log.config import LogConfig
+from headrace.log.ports import Appended, AppendRefused
 from headrace.storage import checkpoints, log_directory, recovery, trimming
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex
 from headrace.storage.layout import CLEAN_SHUTDOWN, INDEX, TIME_INDEX, offset_file
 from headrace.storage.log_store import LogStore
 from headrace.storage.segment_file import Segment
+from headrace.storage.stored_log import StoredLog
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -21,9 +24,18 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def clean_mark_removed_after_loading(patch: pytest.MonkeyPatch) -> None:
     """K29: the mark of a clean stop goes when everything is loaded, and nobody makes sure that it is gone.
 
-    Small segments are walked at a start whatever the mark says, and those of this workload are small: here they count as large.
+    Small segments are walked at a start whatever the mark says, and those of this workload are small: here they count as large. Their indexes
+    reach the page cache at once, as Kafka's do, which are mapped files: a clean start believes them.
     """
     patch.setattr(recovery, "WALKED_BYTES", -1)
+    honest_append = StoredLog.append_as_leader
+
+    def append_as_leader(self: StoredLog, batches: memoryview, **terms: Any) -> Appended | AppendRefused:
+        done = honest_append(self, batches, **terms)
+        self.segments[-1].store_indexes()
+        return done
+
+    patch.setattr(StoredLog, "append_as_leader", append_as_leader)
     honest_load = LogStore.load
 
     def load(self: LogStore, settings: Callable[[str], LogConfig], *, now_ms: int) -> None:
