@@ -26,7 +26,7 @@ _RELEASED_AT_ONCE: Final = 256
 class Job:
     """One work: `cancel` when nobody wants its result."""
 
-    __slots__ = ("_cancelled", "_waits_for", "answer", "done", "is_huge", "steps")
+    __slots__ = ("_cancelled", "_go_on", "_waits_for", "answer", "done", "is_huge", "steps")
 
     def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, is_huge: bool) -> None:
         self.steps = steps
@@ -34,11 +34,12 @@ class Job:
         self.is_huge = is_huge
         self.answer: AnyReply | None = None
         self._waits_for: Deferred | None = None
+        self._go_on: Callable[[Job], None] = _not_waiting
         self._cancelled = False
 
     def wait(self, deferred: Deferred, go_on: Callable[[Job], None]) -> None:
         """Go on when the reply is there."""
-        self._waits_for = deferred
+        self._waits_for, self._go_on = deferred, go_on
 
         def there(reply: AnyReply) -> None:
             self._waits_for = None
@@ -50,8 +51,10 @@ class Job:
     def cancel(self) -> None:
         """Nobody wants it any more: it ends at its next turn."""
         self._cancelled = True
-        if self._waits_for is not None:
-            self._waits_for.abandon()
+        waits_for, self._waits_for = self._waits_for, None
+        if waits_for is not None:
+            waits_for.abandon()
+            self._go_on(self)  # the reply will not come, and others may wait for this one's end
 
     @property
     def is_cancelled(self) -> bool:
@@ -62,6 +65,10 @@ class Job:
     def is_waiting(self) -> bool:
         """Whether it waits for a reply."""
         return self._waits_for is not None
+
+
+def _not_waiting(_: Job) -> None:
+    """A work that waits for nothing has its turn anyway."""
 
 
 class LongWork:

@@ -105,6 +105,27 @@ def test_cancelled_work_ends_and_tells_whom_it_waits_for() -> None:
     assert log == ["a0"]
 
 
+def test_a_huge_work_that_is_cancelled_while_it_waits_leaves_its_place_to_the_next() -> None:
+    """PR8, M6: a client that goes while its large request waits for the controller must not stop all large requests for good."""
+    turns, log, closed = Turns(), list[str](), list[str]()
+    waits_for = Deferred()
+
+    def waiting() -> Steps[None]:
+        try:
+            yield waits_for
+        finally:
+            closed.append("waiting")
+
+    job = turns.work.begin(waiting(), _unwanted, size=HUGE_BYTES + 1)
+    turns.work.begin(counting(1, log, "a"), log.append, size=HUGE_BYTES + 1)
+    turns.turn()
+    assert (job.is_waiting, log) == (True, [])
+    job.cancel()
+    while turns.due:
+        turns.turn()
+    assert (waits_for.is_done, closed, log) == (True, ["waiting"], ["a0", "a"])
+
+
 def test_a_work_that_fails_does_not_stop_the_others() -> None:
     """A bug is told, and costs its connection only."""
     turns, log = Turns(), list[str]()
