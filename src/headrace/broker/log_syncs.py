@@ -39,6 +39,8 @@ class LogSync:
         self._syncs.ended(self._log)
         if self._job is not None:
             self._syncs.flushed(self._log, self._job)
+        else:  # another flush was quicker; what was appended since then waits for this one
+            self._syncs.want_rest(self._log)
 
     def failed(self, fault: StorageFault) -> None:
         """The bytes count as lost, and nobody is told that they were written: the log's directory goes offline."""
@@ -75,11 +77,16 @@ class LogSyncs:
         hosted = self._partitions.get(*log.topic_partition)
         if hosted is None or hosted.log is not log:
             return
-        now = log.acknowledged_end_offset
-        if now != before:
+        if log.acknowledged_end_offset != before:
             self._acknowledge(hosted)
-            if now < log.log_end_offset:
-                self.want(log)
+        if job.upto:  # else it made nothing durable, and the next one would not either
+            self.want_rest(log)
+
+    def want_rest(self, log: PartitionLogPort) -> None:
+        """What came while a sync was under way wants one of its own, unless the log has gone."""
+        hosted = self._partitions.get(*log.topic_partition)
+        if hosted is not None and hosted.log is log and log.acknowledged_end_offset < log.log_end_offset:
+            self.want(log)
 
     def _acknowledge(self, hosted: HostedPartition) -> None:
         if hosted.leader is not None:

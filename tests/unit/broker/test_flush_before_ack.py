@@ -122,6 +122,34 @@ def test_the_flush_of_the_log_lane_acknowledges_too() -> None:
     assert offsets(client.answers()) == [(0, 0)]
 
 
+@pytest.mark.parametrize("is_prepared_first", [True, False])
+def test_what_comes_between_two_syncs_that_overlap_is_synced_too(is_prepared_first: bool) -> None:
+    """A flush of the log's lane may acknowledge first, while the ordered sync runs or just before: then that sync's end sees to what came since."""
+    bench = Bench(every=3)
+    clients = [Client(bench) for _ in range(4)]
+    for client in clients[:3]:
+        client.send(produce_request("kept", batch(b"a"), acks=1), 9)
+    ((log, job),) = bench.logs.flush_jobs_due(bench.clock.now)
+    (sync,) = bench.ordered
+    job.run()
+    if is_prepared_first:
+        sync.prepare()
+    else:
+        bench.broker.log_syncs.flushed(log, job)
+        sync.prepare()
+    for client in (*clients[3:], *(Client(bench) for _ in range(2))):
+        client.send(produce_request("kept", batch(b"b"), acks=1), 9)
+    if is_prepared_first:
+        bench.broker.log_syncs.flushed(log, job)
+    sync.run()
+    sync.finish()
+    bench.ordered.pop(0)
+    assert len(bench.ordered) == 1
+    bench.sync()
+    shown = fetched(Client(bench).ask(fetch_request("kept"), 11))
+    assert (offsets(clients[3].answers()), shown.high_watermark, bench.ordered) == ([(0, 3)], 6, [])
+
+
 def test_a_produce_without_an_answer_is_synced_and_then_shown() -> None:
     """acks=0 waits for nothing; consumers do."""
     bench = Bench(every=1)
