@@ -124,7 +124,7 @@ class FetchCall:
         terms = self._terms
         before = self._reads.get(partition)
         if before is not None:
-            if not has_news(before, terms):
+            if not has_news(before, terms) and not _begins_later(before):
                 self._stay_subscribed(before)
                 return
             self._size -= before.size
@@ -200,3 +200,9 @@ class FetchCall:
         offsets = (read.high_watermark, read.last_stable_offset, read.log_start_offset)
         version = self._context.api_version
         return EncodedReply(encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id)))
+
+
+def _begins_later(read: PartitionRead) -> bool:
+    """Records were deleted since: nothing to answer for, but to be told when the fetch is answered."""
+    leader = None if read.hosted is None else read.hosted.leader
+    return leader is not None and leader.log.log_start_offset != read.log_start_offset

@@ -16,6 +16,7 @@ from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
+from tests.unit.broker.test_deleting_records import deletion
 
 MANY = 1_000
 
@@ -113,6 +114,25 @@ def test_every_fetch_of_a_followers_session_counts_for_the_partitions_that_it_do
     Client(bench).ask(produce_request("quiet", batch(b"a"), acks=1), 9)
     assert leader.propose_shrink(last + 30_000) is None
     assert leader.propose_shrink(last + 30_001) is not None
+
+
+def test_a_log_start_that_rises_while_a_followers_fetch_waits_is_told() -> None:
+    """KIP-107: a deletion of records waits for every replica, and a replica hears of it from its fetch, which nearly always waits when it happens."""
+    bench = BrokerBench()
+    topic_id = bench.topic("t", replicas=(1, 2))
+    client, follower = Client(bench), Client(bench)
+    client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    follower.ask(follower_fetch(topic_id, 1), 15)
+    begun = follower.ask(follower_fetch(topic_id, 1, session_epoch=0), 15)
+    session = {"session_id": begun.session_id, "max_wait_ms": 500}
+    follower.send(follower_fetch(topic_id, 1, session_epoch=1, **session), 15)
+    client.send(deletion((0, 1)), 2)
+    assert follower.answers() == []
+    bench.advance(500)
+    follower.send(follower_fetch(topic_id, 1, session_epoch=2, topics=(), **session), 15)
+    bench.advance(500)
+    told = [topic.partitions for answer in follower.answers() for topic in answer.responses]
+    assert [one.log_start_offset for partitions in told for one in partitions] == [1]
 
 
 def test_a_partition_that_a_followers_session_forgot_is_heard_of_no_more() -> None:
