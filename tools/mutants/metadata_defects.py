@@ -12,6 +12,7 @@ from headrace.controller import (
     brokers,
     eligibility,
     features,
+    machine,
     partition_change,
     partitions,
     requests,
@@ -216,6 +217,8 @@ def answers_heartbeats_from_before(planting: Planting) -> None:
         return replace(outcome, decision=replace(outcome.decision, response=response))
 
     planting.replace_everywhere(honest, decide, broker_states, requests)
+    honest_end = broker_states.as_committed
+    planting.replace_everywhere(honest_end, lambda request, response, committed: response, broker_states, machine)
 
 
 def forgets_where_voters_moved(planting: Planting) -> None:
