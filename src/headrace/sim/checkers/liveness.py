@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.metadata.image import LEADER_RECOVERED
 from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.supported_features import RESERVED_DIRECTORIES
 from headrace.sim.observation import CallEnded, CallStarted
 
 if TYPE_CHECKING:
@@ -112,11 +113,7 @@ class Liveness(Group):
         """Every partition that can have a leader has one (CL2)."""
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
-                if partition.leader < 0 and any(
-                    broker.is_active
-                    for each in eligible(partition)
-                    if (broker := image.cluster.brokers.get(each)) is not None
-                ):
+                if partition.leader < 0 and any(may_lead(image, partition, each) for each in eligible(partition)):
                     raise self.broken("CL2", f"{topic.name}-{number} has no leader: {partition}")
 
     def _recovered(self, image: MetadataImage) -> None:
@@ -132,6 +129,16 @@ class Liveness(Group):
             for number, partition in topic.partitions.items():
                 if partition.adding_replicas or partition.removing_replicas:
                     raise self.broken("CL3", f"{topic.name}-{number} is still being moved: {partition}")
+
+
+def may_lead(image: MetadataImage, partition: PartitionRegistration, broker_id: int) -> bool:
+    """A live broker whose directory with the replica is not known to be offline (KIP-858)."""
+    broker = image.cluster.brokers.get(broker_id)
+    if broker is None or not broker.is_active:
+        return False
+    directory = partition.directory_of(broker_id)
+    is_placed = int.from_bytes(directory, "big") >= RESERVED_DIRECTORIES
+    return not broker.log_dirs or not is_placed or directory in broker.log_dirs
 
 
 def eligible(partition: PartitionRegistration) -> tuple[int, ...]:

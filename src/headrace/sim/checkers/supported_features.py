@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UPGRADE: Final = 1
 _METADATA_VERSION: Final = "metadata.version"
-_RESERVED: Final = 100
+RESERVED_DIRECTORIES: Final = 100
 """Directory ids below this stand for no directory (KIP-858)."""
 
 
@@ -104,7 +104,7 @@ class UsableDirectories(Judge):
         if partition.leader == NO_LEADER or leader is None or not leader.log_dirs:
             return
         directory = partition.directory_of(partition.leader)
-        if int.from_bytes(directory, "big") >= _RESERVED and directory not in leader.log_dirs:
+        if int.from_bytes(directory, "big") >= RESERVED_DIRECTORIES and directory not in leader.log_dirs:
             raise self.group.broken(
                 "C25",
                 f"{name} is led by {partition.leader} out of directory {directory}, which it has not",

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from headrace.core.ids import Uuid
+from headrace.core.values import changed
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, MetadataProvenance, PartitionRegistration
 from headrace.metadata.replay import replay_all
 from headrace.raft.events import QuorumState
 from headrace.raft.roles import Unattached
 from headrace.sim.checkers.history import History
 from headrace.sim.checkers.images import Images, images_differ
-from headrace.sim.checkers.liveness import Liveness
+from headrace.sim.checkers.liveness import Liveness, may_lead
 from headrace.sim.checkers.partitions import CommittedState, epochs_fault, shape_fault
 from headrace.sim.checkers.settings_model import SettingsModel
 from headrace.sim.observation import BatchApplied, CallStarted, ImagePublished, Outcome, ResponseSent
@@ -560,6 +561,18 @@ def test_a_partition_without_a_leader_though_one_could_is_flagged() -> None:
     """inv:CL2."""
     with breaks("CL2"):
         _judge(_with_broker(partition(replicas=(101,), leader=-1)))
+
+
+def test_a_partition_whose_only_member_lost_the_directory_may_have_no_leader() -> None:
+    """inv:CL2, KIP-858."""
+    home, other = Uuid(b"directory-one---"), Uuid(b"directory-two---")
+    broker: Any = registered(1, epoch=1)
+    lost = partition(replicas=(1,), leader=-1, directories=(home,))
+    for usable, may in (((other,), False), ((home, other), True)):
+        image = image_of(changed(broker, log_dirs=usable), TopicRecord(name="t", topic_id=TOPIC), lost)
+        found = image.topics.partition_by_id(TOPIC, 0)
+        assert found is not None
+        assert may_lead(image, found, 1) is may
 
 
 def test_a_partition_whose_only_member_is_away_may_have_no_leader() -> None:
