@@ -135,12 +135,14 @@ class ActiveController:
 
     def _try(self, question: _Question) -> None:
         question.attempt += 1
+        question.is_asked = True  # what is asked here may lead to `activity_changed` before the call returns
+        attempt = question.attempt
         is_quorums = question.request.SCHEMA.api_key in OF_QUORUM
         if is_quorums and self._leader_id == self._node_id:
-            self._ask_here(question, self._local.ask_raft(question.request, question.context))
+            self._ask_here(question, attempt, self._local.ask_raft(question.request, question.context))
         elif self._local.is_active and not is_quorums:
             asked = self._local.ask(question.request, question.context, deadline_ms=question.deadline_ms)
-            self._ask_here(question, asked)
+            self._ask_here(question, attempt, asked)
         elif self._to is not None and self._leader_id not in (-1, self._node_id):
             self._ask_there(question, self._to)
         else:
@@ -153,9 +155,7 @@ class ActiveController:
             self._try(question)
         return question.answer.is_done
 
-    def _ask_here(self, question: _Question, asked: Deferred) -> None:
-        question.is_asked = True
-        attempt = question.attempt
+    def _ask_here(self, question: _Question, attempt: int, asked: Deferred) -> None:
         asked.when_done(lambda reply: self._answered_here(question, attempt, reply))
 
     def _answered_here(self, question: _Question, attempt: int, reply: AnyReply) -> None:
@@ -164,7 +164,6 @@ class ActiveController:
             self._answered(question, reply.message)
 
     def _ask_there(self, question: _Question, to: Destination) -> None:
-        question.is_asked = True
         attempt, context = question.attempt, question.context
         purpose, request = Purpose.FORWARDING, question.request
         if isinstance(request, _LIFE):

@@ -183,6 +183,23 @@ def test_the_controller_of_this_process_is_asked_without_a_connection() -> None:
     assert message(asked) == CREATED
 
 
+def test_the_controller_of_this_process_is_asked_once() -> None:
+    """B-K12: it does a part of the work before the asking returns, and the node then looks who waits to be asked; the same change asked twice is made twice."""
+    bench = Bench()
+    bench.is_active = True
+    bench.controller.leader_changed(1, 4, None)
+
+    def step(event: Any) -> None:
+        bench.here.append(event)
+        bench.controller.activity_changed()
+
+    bench.local._step = step
+    asked = [bench.ask(), bench.ask(DescribeQuorumRequest(), RequestContext(api_key=55, api_version=2))]
+    assert [each.request for each in bench.here] == [CREATE, DescribeQuorumRequest()]
+    bench.local.answered(bench.here[0].token, CREATED)
+    assert (message(asked[0]), asked[1].is_done) == (CREATED, False)
+
+
 def test_only_the_quorums_leader_is_asked_about_the_quorum() -> None:
     """KIP-595: DescribeQuorum goes to the raft node of the leader."""
     bench = Bench()
