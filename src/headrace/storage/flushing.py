@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
@@ -26,37 +27,64 @@ class ToSync:
     epochs: Sequence[OffsetAndEpoch] | None
 
 
+class SyncsOfLog:
+    """What the flushes of one log share: they sync one after the other, and none does after one that failed.
+
+    Of two syncs of one file at the same time the system may tell only one that the bytes are lost (D3). `lacks_epochs`: the last table of
+    epochs that was to be stored found no room.
+    """
+
+    __slots__ = ("has_failed", "lacks_epochs", "lock")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.has_failed = False
+        self.lacks_epochs = False
+
+    def fault(self, path: str) -> StorageFault:
+        """Why nothing is synced any more."""
+        return StorageFault(
+            f"{path}: a sync failed before, so what was written since counts as lost",
+            directory=log_directory_of(path),
+        )
+
+
 class SegmentFlush:
     """The syncing of one log, prepared on the loop and run in a thread; implements `headrace.log.ports.FlushJob`.
 
-    Only when all of it went well may the recovery point rise; after a fault `upto` is 0 and `has_failed` is set, and the log gives out no
-    other job: what the kernel failed to write once it may forget, so a second sync that succeeds proves nothing (K31). A log that is closed meanwhile (its topic was deleted) needs no sync:
+    Only when all of it went well may the recovery point rise; after a fault `upto` is 0 and `SyncsOfLog.has_failed` is set, and neither this
+    log's other jobs nor later ones sync: what the kernel failed to write once it may forget, so a second sync that succeeds proves nothing (K31). A log that is closed meanwhile (its topic was deleted) needs no sync:
     the job then ends quietly, with `upto` 0. So does one that found no room for the epoch table (`is_out_of_room`): what was synced is
     synced, the old table is whole, and the next job does both again (D10).
     """
 
-    __slots__ = ("_files", "_is_closed", "_path", "_work", "has_failed", "is_out_of_room", "upto")
+    __slots__ = ("_files", "_is_closed", "_path", "_syncs", "_work", "is_out_of_room", "upto")
 
-    def __init__(self, files: Files, path: str, work: ToSync, *, upto: int, is_closed: Callable[[], bool]) -> None:
+    def __init__(
+        self, files: Files, path: str, work: ToSync, *, upto: int, syncs: SyncsOfLog, is_closed: Callable[[], bool]
+    ) -> None:
         self._files = files
         self._path = path
         self._work = work
         self.upto = upto
+        self._syncs = syncs
         self._is_closed = is_closed
-        self.has_failed = False
         self.is_out_of_room = False
 
     def run(self) -> None:
         """Sync; blocks. A fault means that the bytes count as lost."""
-        try:
-            self._run()
-        except StorageFault:
-            self.upto = 0
-            if not self._is_closed():
-                self.has_failed = True
-                raise
-        if self._is_closed():
-            self.upto = 0
+        with self._syncs.lock:
+            try:
+                if self._syncs.has_failed:
+                    raise self._syncs.fault(self._path)
+                self._run()
+            except StorageFault:
+                self.upto = 0
+                if not self._is_closed():
+                    self._syncs.has_failed = True
+                    raise
+            if self._is_closed() or self._syncs.lacks_epochs:
+                self.upto = 0
 
     def write_epochs_aside(self) -> bool:
         """The first part of a sync of many logs: the epoch table under another name, unsynced. True if it must be given its name then."""
@@ -69,7 +97,7 @@ class SegmentFlush:
             finally:
                 file.close()
         except DiskFull:
-            self.is_out_of_room = True
+            self.is_out_of_room = self._syncs.lacks_epochs = True
             self.upto = 0
             return False
         except StorageFault:
@@ -85,14 +113,19 @@ class SegmentFlush:
         except StorageFault:
             if not self._is_closed():
                 raise
+        else:
+            self._syncs.lacks_epochs = False
 
     def end(self, *, has_failed: bool) -> None:
         """The last part: everything is synced, or nothing is known of it."""
+        syncs = self._syncs
         if self._is_closed():
             self.upto = 0
-        elif has_failed:
+        elif has_failed or syncs.has_failed:
             self.upto = 0
-            self.has_failed = True
+            syncs.has_failed = True
+        elif syncs.lacks_epochs:
+            self.upto = 0
 
     def run_all(self) -> None:
         """As `run`, but to find no room for the epoch table is a fault, too: for who cannot wait for another flush. Raises StorageFault."""
@@ -120,8 +153,9 @@ class SegmentFlush:
             try:
                 write_epochs(self._files, self._path, work.epochs)
             except DiskFull:
-                self.is_out_of_room = True
-                self.upto = 0
+                self.is_out_of_room = self._syncs.lacks_epochs = True
+            else:
+                self._syncs.lacks_epochs = False
 
     def _sync_by_name(self, name: str) -> None:
         """Sync an index or snapshot; one that was removed meanwhile needs no sync."""

@@ -15,7 +15,7 @@ from headrace.log.ports import (
 )
 from headrace.log.producers import ProducerStates
 from headrace.storage.busy import BusyLogs
-from headrace.storage.flushing import SegmentFlush
+from headrace.storage.flushing import SyncsOfLog
 from headrace.storage.layout import (
     INDEX,
     TIME_INDEX,
@@ -51,7 +51,6 @@ class LogBase:
         "_flush_limit",
         "_idle_end",
         "_is_new",
-        "_last_flush",
         "_notes",
         "_positions",
         "_rng",
@@ -61,6 +60,7 @@ class LogBase:
         "_state",
         "_stored_epochs",
         "_syncing_indexes",
+        "_syncs",
         "_syncs_running",
         "_unacknowledged",
         "_unsynced_indexes",
@@ -109,8 +109,8 @@ class LogBase:
         self._syncing_indexes: list[int] = []
         self._flush_limit = 0
         self._is_new = False
+        self._syncs = SyncsOfLog()
         self._syncs_running = 0
-        self._last_flush: SegmentFlush | None = None
         self._wants_flush_to = 0
         self._unacknowledged = -1
         self._clean_at_ms = 0

@@ -12,7 +12,6 @@ from functools import partial
 from struct import Struct
 
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import StorageFault
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
 from headrace.core.ports import DiskFull, Files
 from headrace.log.config import NO_LIMIT, LogConfig
@@ -293,11 +292,8 @@ class StoredLog(TrimmableLog):
 
     def prepare_flush(self) -> SegmentFlush | None:
         """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
-        if self._last_flush is not None and self._last_flush.has_failed:
-            raise StorageFault(
-                f"{self.path}: a sync failed before, so what was written since counts as lost",
-                directory=self.directory,
-            )
+        if self._syncs.has_failed:
+            raise self._syncs.fault(self.path)
         state = self._state
         end = state.log_end_offset
         epochs_changed = state.epochs.version != self._stored_epochs
@@ -312,8 +308,7 @@ class StoredLog(TrimmableLog):
             parent=self.directory if self._is_new else None,
             epochs=state.epochs.entries() if epochs_changed else None,
         )
-        job = SegmentFlush(self._files, self.path, work, upto=end, is_closed=lambda: self.is_closed)
-        self._last_flush = job
+        job = SegmentFlush(self._files, self.path, work, upto=end, syncs=self._syncs, is_closed=lambda: self.is_closed)
         self._syncs_running += 1
         for segment in dirty:
             segment.names_changed = False
@@ -331,7 +326,7 @@ class StoredLog(TrimmableLog):
         self._syncs_running = max(self._syncs_running - 1, 0)
         if self._syncs_running == 0:
             self._syncing_indexes = []
-        if self._last_flush is not None and self._last_flush.is_out_of_room:
+        if self._syncs.lacks_epochs:
             self._stored_epochs = -1
         durable = state.durable_end_offset = max(
             state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset)

@@ -377,6 +377,32 @@ def test_a_failed_sync_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     assert log.durable_end_offset == 0
 
 
+def test_a_flush_that_was_prepared_before_another_failed_acknowledges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """defect:K31, inv:D3: of two syncs of one file the system tells only one of the loss, so the other must not count as done."""
+    log = new_log()
+    append(log, batch(b"a"))
+    first = log.prepare_flush()
+    append(log, batch(b"b"))
+    second = log.prepare_flush()
+    assert first is not None
+    assert second is not None
+    honest = LossyFile.fsync
+
+    def failing(self: LossyFile) -> None:
+        raise StorageFault("input/output error", directory="")
+
+    monkeypatch.setattr(LossyFile, "fsync", failing)
+    with pytest.raises(StorageFault):
+        first.run()
+    monkeypatch.setattr(LossyFile, "fsync", honest)
+    with pytest.raises(StorageFault, match="counts as lost"):
+        second.run()
+    log.flushed(second.upto)
+    assert log.durable_end_offset == 0
+    with pytest.raises(StorageFault, match="counts as lost"):
+        log.prepare_flush()
+
+
 def test_what_is_decided_is_written_however_large() -> None:
     """B-P02: the quorum's and the leader's batches may exceed segment.bytes; they get a segment of their own."""
     log = new_log()
