@@ -88,8 +88,8 @@ class LogUpkeep:
         if refusal:
             self._broker.on_warning(f"the disk is full, producers are refused until there is room: {refusal}")
         jobs = self._logs.flush_jobs_due(wall_ms)
-        if jobs:
-            self._flush(jobs)
+        for directory in dict.fromkeys(log.directory for log, _ in jobs):
+            self._flush([(log, job) for log, job in jobs if log.directory == directory])
         for removal in self._logs.removals_due():
             self._order(Lane.REMOVALS, removal)
         self._plan(now_ms, wall_ms)
@@ -106,6 +106,8 @@ class LogUpkeep:
             self._woken()
 
     def _flush(self, jobs: Sequence[tuple[PartitionLogPort, FlushJob]]) -> None:
+        """Those of one log directory: when it fails, the others' flushes end as they should."""
+
         def finish() -> None:
             for log, job in jobs:
                 self._broker.log_syncs.flushed(log, job)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
+from headrace.node.jobs import LogWork
 from headrace.node.machine import DirectoryFailed
+from headrace.sim.disk import LossyFile
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import (
@@ -30,6 +35,21 @@ def create(node: MemoryNode, name: str, partitions: int) -> None:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     node.forward(CreateTopicsRequest(topics=(topic,), timeout_ms=5_000), 7)
     node.settle()
+
+
+def keep_up(node: MemoryNode) -> None:
+    """Two seconds in which the logs' upkeep is done as it is ordered; a fault goes where the driver sends it."""
+    for _ in range(2):
+        node.settle()
+        for work in [each for each in node.done if isinstance(each, LogWork)]:
+            node.done.remove(work)
+            try:
+                work.job.run_in_place()
+            except StorageFault as fault:
+                node.broker.on_storage_fault(fault)
+            else:
+                work.job.finish()
+        node.work()
 
 
 def commit(client: Client, offset: int) -> int:
@@ -62,6 +82,31 @@ def test_the_directory_that_failed_is_known_not_guessed() -> None:
     assert [effect.directory for effect in node.done if isinstance(effect, DirectoryFailed)] == [OTHER]
     kept = client.ask(produce_request("t", batch(b"x"), partition=1 - in_other), 9)
     assert kept.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_a_sync_that_fails_ends_no_flush_of_another_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """inv:D3, inv:D10: what lies in the other directories goes on being flushed, though it was due at the same time."""
+    node = MemoryNode(log_dirs=(DATA, OTHER), log_flush_interval_ms=10)
+    node.start()
+    create(node, "t", 2)
+    keep_up(node)
+    kept = next(log for log in node.logs.logs().values() if log.directory == DATA)
+    client = Client(node)
+    for partition in (0, 1):
+        client.ask(produce_request("t", batch(b"x"), partition=partition), 9)
+    honest = LossyFile.fsync
+
+    def fsync(file: LossyFile) -> None:
+        if file.path.startswith(OTHER):
+            raise StorageFault(f"cannot sync {file.path}", directory=OTHER)
+        honest(file)
+
+    monkeypatch.setattr(LossyFile, "fsync", fsync)
+    keep_up(node)
+    assert [effect.directory for effect in node.done if isinstance(effect, DirectoryFailed)] == [OTHER]
+    client.ask(produce_request("t", batch(b"y"), partition=kept.topic_partition.partition), 9)
+    keep_up(node)
+    assert (kept.log_end_offset, kept.durable_end_offset) == (2, 2)
 
 
 def test_the_group_coordinator_of_a_failed_directory_resigns() -> None:
