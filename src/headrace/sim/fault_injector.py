@@ -20,6 +20,7 @@ from headrace.storage.snapshot_files import QUORUM_STATE_FILE_NAME
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.raft.voters import VoterSet
     from headrace.sim.node import SimNode
     from headrace.sim.observation import NodeView
     from headrace.sim.stage import Stage
@@ -356,6 +357,11 @@ class FaultInjector:
 
         self._later(fault.for_ms, room)
 
+    def _are_addresses_known(self, voters: VoterSet) -> bool:
+        """The voters say where each of them listens: who moved and did not tell yet is as good as gone for the others."""
+        hosts = {each.voter_id: {one.host for one in each.end_points} for each in voters.voters if each.end_points}
+        return all(hosts[each] == {self._cluster.nodes[each].host} for each in hosts)
+
     def _may_destroy(self, node: SimNode) -> bool:
         """Disks of a minority of the voters may go, and no second one before the quorum has got over the first."""
         cluster = self._cluster
@@ -365,6 +371,8 @@ class FaultInjector:
         voters = leader.raft.voters
         if node.node_id not in voters.ids:
             return True
+        if not self._are_addresses_known(voters):
+            return False
         whole = [
             voter
             for voter in voters.voters
@@ -412,10 +420,9 @@ class FaultInjector:
         node, leader = nodes[0], self._cluster.leader()
         if leader is None or leader.raft is None or leader is node or not self._cluster.plan.is_dynamic:
             return
-        voters = leader.raft.voters.voters
-        hosts = {each.voter_id: {one.host for one in each.end_points} for each in voters}
-        is_settled = all(hosts[each] == {self._cluster.nodes[each].host} for each in hosts)
-        if not node.is_up or node.node_id not in hosts or len(voters) < 3 or not is_settled:
+        ids = leader.raft.voters.ids
+        is_whole = self._are_addresses_known(leader.raft.voters) and not any(each in self._tampered for each in ids)
+        if not node.is_up or node.node_id not in ids or len(ids) < 3 or not is_whole:
             return
         node.die(Crash(is_lossy=False, reason="moved to another host"))
         self._cluster.move_host(node)
