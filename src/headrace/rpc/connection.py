@@ -227,6 +227,8 @@ class Connection:
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
+            if not self._surface.long_work.has_room(len(view) - at):
+                raise DecodeError(f"{len(view)} bytes, while as large ones of others wait for their turn")
             result = self._in_turns(self._long(row, bytes(view[at:]), context), size=len(view) - at)
         else:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)

@@ -20,18 +20,21 @@ TURN_S: Final = 0.003
 """How long works run before the loop has its turn: a small part of the 50 ms that nobody may wait for them."""
 HUGE_BYTES: Final = 1 << 20
 """Of works on requests above this size one is under way at a time: what they are made into takes several times the memory."""
+MOST_HELD_BYTES: Final = 128 << 20
+"""Of requests that are under way or wait for their turn: beyond it a large one is refused, for each lies in memory whole (M1)."""
 _RELEASED_AT_ONCE: Final = 256
 
 
 class Job:
     """One work: `cancel` when nobody wants its result."""
 
-    __slots__ = ("_cancelled", "_go_on", "_waits_for", "answer", "done", "is_huge", "steps")
+    __slots__ = ("_cancelled", "_go_on", "_waits_for", "answer", "done", "is_begun", "size", "steps")
 
-    def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, is_huge: bool) -> None:
+    def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, size: int) -> None:
         self.steps = steps
         self.done = done
-        self.is_huge = is_huge
+        self.size = size
+        self.is_begun = False
         self.answer: AnyReply | None = None
         self._waits_for: Deferred | None = None
         self._go_on: Callable[[Job], None] = _not_waiting
@@ -51,10 +54,17 @@ class Job:
     def cancel(self) -> None:
         """Nobody wants it any more: it ends at its next turn."""
         self._cancelled = True
+        if not self.is_begun:
+            self.steps = _no_steps()  # it gives back its request now; others may be before it for long
         waits_for, self._waits_for = self._waits_for, None
         if waits_for is not None:
             waits_for.abandon()
             self._go_on(self)  # the reply will not come, and others may wait for this one's end
+
+    @property
+    def is_huge(self) -> bool:
+        """Whether its request is above `HUGE_BYTES`."""
+        return self.size > HUGE_BYTES
 
     @property
     def is_cancelled(self) -> bool:
@@ -65,6 +75,11 @@ class Job:
     def is_waiting(self) -> bool:
         """Whether it waits for a reply."""
         return self._waits_for is not None
+
+
+def _no_steps() -> Steps[None]:
+    """What is left of a work that was cancelled before it began."""
+    yield None
 
 
 def _not_waiting(_: Job) -> None:
@@ -84,10 +99,16 @@ class LongWork:
         self._huge: deque[Job] = deque()
         self._is_huge_under_way = False
         self._is_called_soon = False
+        self._held_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether a request of this size may be begun."""
+        return self._held_bytes + size <= MOST_HELD_BYTES
 
     def begin(self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0) -> Job:
         """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes."""
-        job = Job(steps, done, is_huge=size > HUGE_BYTES)
+        job = Job(steps, done, size=size)
+        self._held_bytes += size
         if job.is_huge and self._is_huge_under_way:
             self._huge.append(job)
         else:
@@ -125,6 +146,7 @@ class LongWork:
             job.steps.close()
             self._ended(job)
             return
+        job.is_begun = True
         answer, job.answer = job.answer, None
         result: list[Any] = []
         wants: Deferred | None = None
@@ -144,12 +166,15 @@ class LongWork:
             job.wait(wants, self._go_on)
 
     def _ended(self, job: Job) -> None:
+        self._held_bytes -= job.size
         if not job.is_huge:
             return
         self._is_huge_under_way = False
         while self._huge and not self._is_huge_under_way:
             following = self._huge.popleft()
-            if not following.is_cancelled:
+            if following.is_cancelled:
+                self._held_bytes -= following.size
+            else:
                 self._is_huge_under_way = True
                 self._go_on(following)
 

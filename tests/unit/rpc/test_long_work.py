@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from headrace.rpc.long_work import HUGE_BYTES, LongWork, Steps, released
+from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, LongWork, Steps, released
 from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -124,6 +125,28 @@ def test_a_huge_work_that_is_cancelled_while_it_waits_leaves_its_place_to_the_ne
     while turns.due:
         turns.turn()
     assert (waits_for.is_done, closed, log) == (True, ["waiting"], ["a0", "a"])
+
+
+def test_what_waits_for_its_turn_is_bounded_and_given_back_when_its_asker_goes() -> None:
+    """inv:M1: a request that waits for its turn lies in memory whole, however many connections send such; so do those whose clients have gone."""
+    turns, log = Turns(), list[str]()
+    size = MOST_HELD_BYTES // 4
+
+    def holding(body: bytearray) -> Steps[None]:
+        log.append(f"begun {len(body)}")
+        yield None
+
+    bodies = [bytearray(1) for _ in range(4)]
+    jobs = [turns.work.begin(holding(body), lambda _: None, size=size) for body in bodies]
+    assert (turns.work.has_room(1), turns.work.has_room(0)) == (False, True)
+    before = sys.getrefcount(bodies[3])
+    jobs[3].cancel()
+    given_back = before - sys.getrefcount(bodies[3])
+    assert given_back == 1
+    while turns.due:
+        turns.turn()
+    assert log == ["begun 1"] * 3
+    assert turns.work.has_room(MOST_HELD_BYTES)
 
 
 def test_a_work_that_fails_does_not_stop_the_others() -> None:
