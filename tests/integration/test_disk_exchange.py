@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -116,7 +117,7 @@ def read(bootstrap: str, *, rounds: int) -> Content:
 def _records(bootstrap: str, topic: str, partition: int) -> list[Row]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reading", "enable.auto.commit": False})
     try:
-        lowest, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        lowest, end = _watermarks(consumer, TopicPartition(topic, partition))
         consumer.assign([TopicPartition(topic, partition, lowest)])
         rows: list[Row] = []
         while len(rows) < end - lowest:
@@ -131,6 +132,19 @@ def _records(bootstrap: str, topic: str, partition: int) -> list[Row]:
         return rows
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """The first and the next offset. A broker that has just started may be named as the leader a moment before it leads: then it is asked again."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            lowest, end = consumer.get_watermark_offsets(partition, timeout=20)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+        else:
+            return lowest, end
 
 
 def on_kafka(directory: Path, use: Callable[[str], None]) -> None:
