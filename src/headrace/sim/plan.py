@@ -244,6 +244,9 @@ def _with_more_requests(plan: Plan) -> Plan:
     """In half of the runs with scripted brokers these come and go as an operator has them; in a quarter the cluster is upgraded, too."""
     chance = random.Random(f"brokers {plan.seed}")
     moves, upgrades = chance.random() < 0.5, chance.random() < 0.3
+    upgrades = (
+        upgrades and not plan.versions
+    )  # who speaks as an older release does knows no directory ids: kraft.version stays
     first = chance.choice((16, 17, 20, 25, 29)) if upgrades else LATEST_METADATA_VERSION
     combined = chance.choice((0, 0, 0, 1, plan.controllers)) if plan.brokers else 0
     more = {FaultKind.FAIL_READ: 3_000} if chance.random() < 0.2 else {}

@@ -86,14 +86,19 @@ class GrantedVotes(Group):
             self._fetches[life.node_id][effect.correlation] = epoch
 
     def _answer_came(self, life: Life, step: MachineStep) -> None:
-        """The leader that is followed answered what it was asked in its epoch."""
+        """The leader that was followed when it answered; who only learns from an answer whom to follow takes nothing else from it."""
         event = step.event
         assert isinstance(event, RaftResponseArrived)
         role, received, response = life.role, self.scene.step.received, event.response
         epoch = self._fetches[life.node_id].pop(event.correlation, -1)
         if not isinstance(role, Follower) or received is None or not isinstance(response, FetchResponse):
             return
-        if received.source != role.leader_id or epoch != role.epoch or not response.responses:
+        before = life.role_before
+        was_followed = isinstance(before, Follower) and (before.epoch, before.leader_id) == (
+            role.epoch,
+            received.source,
+        )
+        if not was_followed or received.source != role.leader_id or epoch != role.epoch or not response.responses:
             return
         if response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._served.pop(life.node_id, None)  # it gave up leadership
