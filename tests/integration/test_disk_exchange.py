@@ -148,13 +148,13 @@ def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int
 
 
 def on_kafka(directory: Path, use: Callable[[str], None]) -> None:
-    """A Kafka 4.3.1 on a directory, stopped cleanly afterwards."""
+    """A Kafka 4.3.1 on a directory, stopped cleanly afterwards. On a slow machine its controller may ask itself too soon, and says so."""
     peer = kafka.Kafka(directory, properties=SHARED, format_arguments=kafka.plain_features())
     with peer as running:
         use(running.bootstrap)
     log = (directory / "kafka.log").read_text()
-    assert " ERROR " not in log, log
-    assert " FATAL " not in log, log
+    told = [line for line in log.splitlines() if " ERROR " in line or " FATAL " in line]
+    assert [line for line in told if "apiKey=CONTROLLER_REGISTRATION" not in line] == [], log
 
 
 def on_headrace(directory: Path, use: Callable[[str], None]) -> None:
