@@ -51,7 +51,7 @@ class GrantedVotes(Group):
         self._against: dict[int, dict[int, str]] = {}
         """Node -> token of a vote request -> what spoke against it, "" = nothing."""
         self._fetches: dict[int, dict[int, int]] = {}
-        """Node -> correlation of a fetch that is under way -> the epoch in which it was sent."""
+        """Node -> correlation of a fetch that is under way -> the epoch in which it was sent, by a follower."""
 
     def machine_events(self) -> Mapping[type, Handler]:
         """Requests for votes, answers of leaders, and that there will be none."""
@@ -81,7 +81,7 @@ class GrantedVotes(Group):
             del self._served[life.node_id]
 
     def _fetches_sent(self, life: Life, effect: SendRaftRequest) -> None:
-        if isinstance(effect.request, FetchRequest):
+        if isinstance(effect.request, FetchRequest) and isinstance(life.role, Follower):
             epoch = effect.request.topics[0].partitions[0].current_leader_epoch
             self._fetches[life.node_id][effect.correlation] = epoch
 
