@@ -61,9 +61,9 @@ class Cell:
 
 
 CELLS = (
-    Cell(name="produce 900 x 1 KB, 5 in flight", mode="produce", options=("--records", "900"), figure="MB/s", aim=1.5),
+    Cell(name="produce 900 x 1 KB, 5 in flight", mode="produce", options=("--records", "900"), figure="MB/s", aim=3.0),
     Cell(
-        name="produce 900 x 1 KB, 4 connections", mode="produce", figure="MB/s", aim=1.5, media=("tmpfs",),
+        name="produce 900 x 1 KB, 4 connections", mode="produce", figure="MB/s", aim=3.0, media=("tmpfs",),
         options=("--records", "900", "--connections", "4"),
     ),
     Cell(
@@ -71,14 +71,14 @@ CELLS = (
         options=("--records", "900", "--neighbour"),
     ),
     Cell(
-        name="produce 10 x 1 KB, 5 in flight", mode="produce", options=("--records", "10"), figure="requests/s", aim=2.5,
+        name="produce 10 x 1 KB, 5 in flight", mode="produce", options=("--records", "10"), figure="requests/s", aim=4.5,
     ),
     Cell(
-        name="produce 1 x 100 B, closed loop", mode="produce", figure="requests/s", aim=1.4,
+        name="produce 1 x 100 B, closed loop", mode="produce", figure="requests/s", aim=1.8,
         options=("--records", "1", "--record-size", "100", "--in-flight", "1"),
     ),
     Cell(
-        name="produce 1 x 100 B, 5 in flight", mode="produce", figure="requests/s", aim=3.0,
+        name="produce 1 x 100 B, 5 in flight", mode="produce", figure="requests/s", aim=5.0,
         options=("--records", "1", "--record-size", "100"),
     ),
     Cell(

@@ -246,46 +246,27 @@ def _end_offset(batches: memoryview) -> int | None:
     return following
 
 
-def fetch(load: Load) -> dict[str, object]:
-    """Read partition 0 from its start to its end, again and again."""
+def fetch(load: Load, *, in_session: bool = False) -> dict[str, object]:
+    """Read partition 0 from its start to its end, again and again; in one incremental fetch session as Java consumers and followers do (KIP-227), or without."""
     with Connection(load.bootstrap) as connection:
-        return _fetch(load, connection)
+        return _fetch(load, connection, in_session=in_session)
 
 
-def _fetch(load: Load, connection: Connection) -> dict[str, object]:
+def _fetch(load: Load, connection: Connection, *, in_session: bool) -> dict[str, object]:
     begin = time.perf_counter() + load.warm_up
     end = begin + load.seconds
-    offset, requests, volume = 0, 0, 0
+    offset = requests = volume = 0
+    session = (0, 0 if in_session else -1)
     while True:
-        connection.socket.sendall(fetch_frame(load.topic, 0, offset, load.partition_bytes, 0))
-        high_watermark, batches = _fetched(connection.receive(), load.topic)
-        following = _end_offset(batches)
-        now = time.perf_counter()
-        if now >= end:
-            break
-        if now >= begin:
-            requests += 1
-            volume += len(batches)
-        offset = 0 if following is None or following >= high_watermark else following
-    return {"requests/s": round(requests / load.seconds), "MB/s": round(volume / load.seconds / 1e6, 1)}
-
-
-def session_fetch(load: Load) -> dict[str, object]:
-    """The same in one incremental fetch session, as Java consumers and followers do (KIP-227)."""
-    connection = Connection(load.bootstrap)
-    begin = time.perf_counter() + load.warm_up
-    end = begin + load.seconds
-    offset, epoch, session_id, requests, volume = 0, 0, 0, 0, 0
-    while True:
-        asked = fetch_frame(load.topic, 0, offset, load.partition_bytes, 0, (session_id, epoch))
-        connection.socket.sendall(asked)
+        connection.socket.sendall(fetch_frame(load.topic, 0, offset, load.partition_bytes, 0, session))
         answer = connection.receive()
-        error, session_id = struct.unpack_from(">hi", answer, 8)
-        if error:
-            raise SystemExit(f"fetch session error {error}")
+        if in_session:
+            error, session_id = struct.unpack_from(">hi", answer, 8)
+            if error:
+                raise SystemExit(f"fetch session error {error}")
+            session = (session_id, session[1] + 1)
         high_watermark, batches = _fetched(answer, load.topic)
         following = _end_offset(batches)
-        epoch += 1
         now = time.perf_counter()
         if now >= end:
             break
@@ -405,7 +386,7 @@ def _pace(load: Load, connections: Sequence[Connection], request: bytes, poller:
 MODES: dict[str, Callable[[Load], dict[str, object]]] = {
     "produce": produce,
     "fetch": fetch,
-    "session": session_fetch,
+    "session": partial(fetch, in_session=True),
     "e2e": e2e,
     "paced": paced,
 }
