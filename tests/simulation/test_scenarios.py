@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.core.errors import PeerError
+from headrace.core.errors import OperatorError, PeerError
+from headrace.sim.faults import FaultKind, nodes_hit
 from headrace.sim.scenario import Simulation
 
 Make = Callable[..., Simulation]
@@ -69,6 +70,28 @@ def test_a_cut_off_leader_is_replaced_and_comes_back_as_a_follower(headrace_simu
     cluster.heal()
     cluster.run_for(5)
     assert cluster.image(old).topics.by_name.get("meanwhile") is not None
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_every_fault_happens_to_as_many_nodes_as_it_names(headrace_simulation: Make, kind: FaultKind) -> None:
+    """With one node fewer it is refused at once, with the ids that it needs it happens and the cluster goes on."""
+    cluster = headrace_simulation(controllers=3, seed=6)
+    needed = nodes_hit(kind)
+    if needed:
+        with pytest.raises(OperatorError, match=f"needs {needed} node ids, not {needed - 1}"):
+            cluster.let_happen(kind, *range(1, needed))
+    cluster.let_happen(kind.value, *range(1, needed + 1), seconds=0.5, amount=5)
+    cluster.run_for(1)
+    assert f"fault: {kind.value}" in cluster.cluster.markers.counts
+
+
+def test_a_fault_that_does_not_exist_is_refused(headrace_simulation: Make) -> None:
+    """And so is one that is to hit a node that does not."""
+    cluster = headrace_simulation(controllers=1, seed=7)
+    with pytest.raises(OperatorError, match="there is no fault 'earthquake': there are kill"):
+        cluster.let_happen("earthquake", 1)
+    with pytest.raises(OperatorError, match="there is no node 9"):
+        cluster.let_happen("kill", 9)
 
 
 def test_the_same_seed_gives_the_same_simulated_minutes() -> None:

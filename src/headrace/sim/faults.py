@@ -191,6 +191,18 @@ _LONG: Final = {
     FaultKind.LATE_ANSWERS: 3_000,
 }
 _PAIRS: Final = (FaultKind.CUT,)
+_OF_THE_CLUSTER: Final = (
+    FaultKind.KILL_ALL,
+    FaultKind.BLACKOUT,
+    FaultKind.HUNT,
+    FaultKind.SPLIT,
+    FaultKind.RING,
+    FaultKind.SLOW_NET,
+    FaultKind.DROP,
+    FaultKind.REPEAT,
+    FaultKind.RESET,
+    FaultKind.CRASH_MOVES,
+)
 _AMOUNTS: Final[dict[FaultKind, tuple[int, ...]]] = {
     FaultKind.CRASH_STEP: (0, 0, 1, 1, 2, 3),
     FaultKind.CRASH_DISK: (1, 2, 3, 4, 5, 6, 8, 12, 20),
@@ -207,6 +219,13 @@ _AMOUNTS: Final[dict[FaultKind, tuple[int, ...]]] = {
     FaultKind.FLAP: (50, 200, 700),
     FaultKind.LOOP: (20, 200, 700),
 }
+
+
+def nodes_hit(kind: FaultKind) -> int:
+    """How many nodes a fault of this kind names: none when it happens to the whole cluster, two for a direction between two."""
+    if kind in _PAIRS:
+        return 2
+    return 0 if kind in _OF_THE_CLUSTER else 1
 
 
 def _draw(chance: random.Random, kind: FaultKind, at_ms: int) -> Fault:

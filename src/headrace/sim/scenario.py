@@ -24,7 +24,7 @@ from headrace.node.lifecycle import BrokerState
 from headrace.sim.checkers import all_checkers
 from headrace.sim.clients import Client
 from headrace.sim.cluster import SimCluster
-from headrace.sim.faults import Fault, FaultKind
+from headrace.sim.faults import Fault, FaultKind, nodes_hit
 from headrace.sim.observation import Crash, Outcome
 from headrace.sim.plan import Plan
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT
@@ -180,12 +180,19 @@ class Simulation:
                 node.start()
 
     def let_happen(self, kind: FaultKind | str, *node_ids: int, seconds: float = 1.0, amount: int = 0) -> None:
-        """Any fault of the catalogue (`FaultKind`), now, to these nodes."""
-        order = list(self.cluster.nodes)
+        """Any fault of the catalogue (`FaultKind`), now, to these nodes. Raises OperatorError for an unknown kind or node, and when it needs more nodes."""
+        try:
+            kind = FaultKind(kind)
+        except ValueError:
+            kinds = ", ".join(each.value for each in FaultKind)
+            raise OperatorError(f"there is no fault {kind!r}: there are {kinds}") from None
+        if len(node_ids) < nodes_hit(kind):
+            raise OperatorError(f"fault {kind.value!r} needs {nodes_hit(kind)} node ids, not {len(node_ids)}")
+        order = list(self.cluster.nodes.values())
         fault = Fault(
             at_ms=self.cluster.now_us // 1_000,
-            kind=FaultKind(kind),
-            who=tuple(order.index(node_id) for node_id in node_ids),
+            kind=kind,
+            who=tuple(order.index(self._node(node_id)) for node_id in node_ids),
             for_ms=int(seconds * 1_000),
             amount=amount,
         )
