@@ -24,7 +24,13 @@ _NUMBERS = count()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Spark and its workers say."""
+    return tmp_path_factory.mktemp("spark") / "spark.log"
+
+
+@pytest.fixture(scope="session")
+def spark(spark_log: Path) -> Iterator[SparkSession]:
     """One local Spark for all tests; its Java process is gone afterwards."""
     from headrace.spark.session import local_session, stop_session
 
@@ -33,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    session = local_session("tests", config=config, log_path=tmp_path_factory.mktemp("spark") / "spark.log")
+    session = local_session("tests", config=config, log_path=spark_log)
     yield session
     stop_session(session)
 

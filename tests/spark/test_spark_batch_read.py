@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,3 +143,15 @@ def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
     topics.fill(topic, ["x", "y"])
     assert [row["n"] for row in spark.sql("SELECT count(*) AS n FROM in_sql").collect()] == [2]
     spark.catalog.dropTempView("in_sql")
+
+
+def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_log: Path) -> None:
+    """Spark hangs up on its worker when it has enough rows; nothing went wrong, and the log says nothing."""
+    topic = topics.make()
+    for _ in range(6):
+        topics.fill(topic, ["x" * 100] * 8_000)
+    before = len(spark_log.read_text())
+    for _ in range(5):
+        assert len(load(subscribe=topic).limit(3).collect()) == 3
+    assert load(subscribe=topic).count() == 48_000
+    assert spark_log.read_text()[before:] == ""

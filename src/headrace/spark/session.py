@@ -41,6 +41,7 @@ _QUIET: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",  # between Java and Python at a third of the CPU time of TCP
+    "spark.python.daemon.module": "headrace.spark.worker_daemon",
 }
 
 

@@ -1,0 +1,32 @@
+"""The parent process of Spark's Python workers in a local session, quiet where Spark hangs up.
+
+Spark ends a worker by closing its socket: when a read is limited and has enough rows, when a task is cancelled, when a worker was idle for a minute. On a Unix domain
+socket, which `session.local_session` chooses, the worker's last flush then ends in BrokenPipeError at once, and PySpark's daemon prints its traceback although nothing
+went wrong. Spark starts the module that `spark.python.daemon.module` names as a program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark import daemon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def without_hang_ups(work: Callable[..., int]) -> Callable[..., int]:
+    """The same work of a worker, for which a peer that has gone is an end like others: the worker leaves."""
+
+    def guarded(*arguments: Any) -> int:
+        try:
+            return work(*arguments)
+        except BrokenPipeError:
+            return 1
+
+    return guarded
+
+
+if __name__ == "__main__":
+    daemon.worker = without_hang_ups(daemon.worker)
+    daemon.manager()
