@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from contextlib import suppress
 
 import pytest
@@ -23,8 +25,6 @@ from tests.support.raw import RawConnection, frame, header, messages_of, row_of
 
 PARTS = 20_000
 """Of each array in turn: enough that work of five microseconds a part is twice the bound when it is done in one turn."""
-PARTS_READ_WHOLE = 1_000
-"""Of Produce and Fetch, which are read and answered in one turn however many partitions they name."""
 LISTENERS = {"broker": BROKER_APIS, "controller": CONTROLLER_APIS}
 
 
@@ -51,12 +51,14 @@ def test_the_largest_request_of_every_api_delays_nobody(target: Target, listener
                 _ask(port, row, request)
                 turns[f"{row.name}: {place}"] = target.longest_turn_ms()
     allowed_ms = target.allowed_turn_ms()
+    if os.environ.get("HEADRACE_ATTACK_SHOW"):
+        worst = sorted(turns.items(), key=lambda each: -each[1])[:20]
+        sys.stderr.write("".join(f"\n{took_ms:6.1f} ms {place}" for place, took_ms in worst))
     assert {place: took_ms for place, took_ms in turns.items() if took_ms > allowed_ms} == {}
 
 
 def _requests(row: ApiRow) -> list[tuple[str, Message]]:
-    parts = PARTS_READ_WHOLE if row.reads_raw else PARTS
-    return list(largest(messages_of(row)[0], row.max_version, parts=parts, topic=POLITE_TOPIC))
+    return list(largest(messages_of(row)[0], row.max_version, parts=PARTS, topic=POLITE_TOPIC))
 
 
 def _ask(port: int, row: ApiRow, request: Message) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -32,6 +33,7 @@ from headrace.metadata.image import (
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection, Surface
 from headrace.rpc.context import RequestContext
+from headrace.rpc.long_work import LongWork
 from headrace.rpc.reply import Deferred, Reply
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
@@ -84,9 +86,14 @@ class Outbox:
         self.pieces: list[Any] = []
         self.closed_because: str | None = None
         self.resumed = 0
+        self.kept_frames = 0
 
     def flush(self) -> None:
         """As the port's."""
+
+    def keep_frame(self) -> None:
+        """As the port's."""
+        self.kept_frames += 1
 
     def hold(self, reason: Hold) -> None:
         """As the port's."""
@@ -210,6 +217,30 @@ class BrokerBench:
         self.broker.tick(self.clock.now)
 
 
+class Turns:
+    """An event loop of which the test gives each turn, with a clock that goes on by a millisecond at each look."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.due: list[Callable[[], None]] = []
+        self.work = LongWork(soon=self.due.append, clock=self._clock)
+
+    def _clock(self) -> float:
+        self.now_s += 0.001
+        return self.now_s
+
+    def turn(self) -> None:
+        """What is due now."""
+        due, self.due[:] = list(self.due), []
+        for each in due:
+            each()
+
+    def run(self) -> None:
+        """Turns until nothing is due."""
+        while self.due:
+            self.turn()
+
+
 class HasBroker(Protocol):
     """What a client connects to."""
 
@@ -220,7 +251,14 @@ class HasBroker(Protocol):
 class Client:
     """A client of the bench: requests in, decoded answers out."""
 
-    def __init__(self, bench: HasBroker, *, max_in_flight: int = 1000, rows: tuple[ApiRow, ...] = BROKER_APIS) -> None:
+    def __init__(
+        self,
+        bench: HasBroker,
+        *,
+        max_in_flight: int = 1000,
+        rows: tuple[ApiRow, ...] = BROKER_APIS,
+        turns: Turns | None = None,
+    ) -> None:
         surface = Surface(
             listener="PLAINTEXT",
             rows={row.key: row for row in rows},
@@ -228,6 +266,7 @@ class Client:
             now_ms=bench.clock.now_ms,
             refuses={},
             max_in_flight=max_in_flight,
+            long_work=LongWork(soon=None, clock=lambda: 0.0) if turns is None else turns.work,
         )
         self.outbox = Outbox()
         self.connection = Connection(surface, self.outbox, client_host="10.0.0.9", connection_id=1)

@@ -6,20 +6,41 @@ A hot file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 from headrace.broker.broker import Broker
 from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, must_answer, read_partition
-from headrace.broker.fetch_reply import fetch_reply
+from headrace.broker.fetch_reply import fetch_reply, fetch_reply_in_steps
 from headrace.core.ids import Uuid
 from headrace.replication.fetch_session import NO_SESSION, FetchSession, SessionPartition
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult, InSteps
 from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, encode_one_slice
+
+T = TypeVar("T")
+
+_MOST_AT_ONCE = 500
+"""Partitions that are read and told of in one turn: a few milliseconds."""
+_AT_ONCE = 32
+"""The same in one step of a fetch of more."""
 
 
 class FetchCall:
     """A Fetch request. Waiting -> answered when there is enough, something failed, or the time is up; or abandoned."""
 
-    __slots__ = ("_broker", "_context", "_deferred", "_is_incremental", "_reads", "_session", "_size", "_terms")
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_deferred",
+        "_is_enough",
+        "_is_incremental",
+        "_reads",
+        "_session",
+        "_size",
+        "_terms",
+    )
 
     def __init__(
         self,
@@ -37,15 +58,18 @@ class FetchCall:
         self._is_incremental = is_incremental
         self._reads: dict[SessionPartition, PartitionRead] = {}
         self._size = 0
+        self._is_enough = False
         self._deferred: Deferred | None = None
 
     def answer_or_wait(self, max_wait_ms: int) -> HandlerResult:
         """Now, when that is enough; else when something has moved or the time is up."""
         session = self._session
+        if len(session.changed) > _MOST_AT_ONCE:
+            return InSteps(self.in_steps(max_wait_ms))
         is_enough = self._read()
         if self._terms.is_follower:
-            self._note_progress()
-        if is_enough or max_wait_ms <= 0 or not session.partitions:
+            self._note_progress(self._reads.values())
+        if is_enough or max_wait_ms <= 0 or not session.partitions or not self._may_wait():
             reply = self._reply()
             self._rest()
             return reply
@@ -59,6 +83,42 @@ class FetchCall:
             self._broker.purgatory.hold(deferred)
         return deferred.reply or deferred
 
+    def in_steps(self, max_wait_ms: int) -> Steps[HandlerResult]:
+        """The same of a fetch that looks at very many partitions."""
+        try:
+            return (yield from self._answer_or_wait_in_steps(max_wait_ms))
+        except GeneratorExit:
+            self._abandoned()
+            raise
+
+    def _answer_or_wait_in_steps(self, max_wait_ms: int) -> Steps[HandlerResult]:
+        session = self._session
+        yield from self._read_in_steps(session.to_read())
+        if self._terms.is_follower:
+            for reads in _some(list(self._reads.values())):
+                yield None
+                self._note_progress(reads)
+        if self._is_enough or max_wait_ms <= 0 or not session.partitions or not self._may_wait():
+            return (yield from self._finish_in_steps())
+        deferred = self._deferred = Deferred(
+            deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out, on_abandoned=self._abandoned
+        )
+        session.on_change = self._changed
+        for partitions in _some([*session.changed]):
+            yield None
+            for partition in partitions:
+                self._changed(partition)
+        if not deferred.is_done:
+            self._broker.purgatory.hold(deferred)
+        return deferred
+
+    def _may_wait(self) -> bool:
+        """Whether there is memory for a fetch that waits without a session; those with one are counted already."""
+        session = self._session
+        if session.id != NO_SESSION:
+            return True
+        return self._broker.fetch_sessions.grown(session, now_ms=self._broker.now_ms())
+
     # --- reading ---
 
     def _read(self) -> bool:
@@ -66,12 +126,23 @@ class FetchCall:
 
         The first batch of the first partition that has one comes whole.
         """
-        terms, broker = self._terms, self._broker
-        left = terms.max_bytes
-        size = 0
-        is_enough = False
-        reads = self._reads
-        for partition in self._session.to_read():
+        self._size = 0
+        self._is_enough = False
+        return self._read_more(self._session.to_read())
+
+    def _read_in_steps(self, to_read: list[SessionPartition]) -> Steps[None]:
+        self._size = 0
+        self._is_enough = False
+        for partitions in _some(to_read):
+            yield None
+            self._read_more(partitions)
+
+    def _read_more(self, partitions: list[SessionPartition]) -> bool:
+        terms, broker, reads = self._terms, self._broker, self._reads
+        size = self._size
+        left = terms.max_bytes - size
+        is_enough = self._is_enough
+        for partition in partitions:
             limit = max(0, min(partition.max_bytes, left))
             read = read_partition(partition, terms, broker, limit=limit, min_one_batch=size == 0)
             reads[partition] = read
@@ -80,26 +151,29 @@ class FetchCall:
             is_enough = is_enough or must_answer(read)
             self._watch(read)
         self._size = size
-        return is_enough or size >= terms.min_bytes
+        self._is_enough = is_enough = is_enough or size >= terms.min_bytes
+        return is_enough
 
     def _watch(self, read: PartitionRead) -> None:
         """Hear when it moves. One that has nothing to give need not be read by the next fetch; of a follower out of the ISR each fetch counts."""
         partition, hosted, terms = read.asked, read.hosted, self._terms
         if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
             return
-        if has_news(read, terms):  # also what the bounds of this fetch kept back
+        if (
+            has_news(read, terms) or partition.session is not self._session
+        ):  # also what the bounds of this fetch kept back
             return
         partition.subscribe(hosted.waiters, at_log_end=terms.is_follower)
         if not terms.is_follower or terms.replica_id in hosted.leader.isr:
             self._session.changed.pop(partition, None)
 
-    def _note_progress(self) -> None:
+    def _note_progress(self, reads: Iterable[PartitionRead]) -> None:
         """The fetch arrived: a follower's fetch offset acknowledges everything below it."""
         broker, terms, session = self._broker, self._terms, self._session
         lasting = None if session.id == NO_SESSION else session
         now_ms = broker.now_ms()
-        for partition, read in self._reads.items():
-            hosted = read.hosted
+        for read in reads:
+            hosted, partition = read.hosted, read.asked
             if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
                 continue
             progress = hosted.leader.follower_fetched(
@@ -132,6 +206,9 @@ class FetchCall:
         read = self._reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
         self._size += read.size
         if must_answer(read) or self._size >= terms.min_bytes:
+            if len(self._reads) > _MOST_AT_ONCE:
+                deferred.complete(InSteps(self._finish_in_steps(is_read_again=self._size > read.size)))
+                return
             if self._size > read.size:  # several have records: read them again in their order, within the bounds
                 self._read()
             deferred.complete(self._finish())
@@ -144,7 +221,7 @@ class FetchCall:
         self._watch(read)
 
     def _timed_out(self) -> AnyReply:
-        return self._finish()
+        return InSteps(self._finish_in_steps()) if len(self._reads) > _MOST_AT_ONCE else self._finish()
 
     def _abandoned(self) -> None:
         """The asker has gone; what it was not told of is news to whoever goes on with its session."""
@@ -159,12 +236,27 @@ class FetchCall:
         if self._deferred is not None and session.on_change == self._changed:
             session.on_change = None
         if session.id == NO_SESSION:
-            session.end()
+            self._broker.fetch_sessions.forget(session)
 
     def _finish(self) -> AnyReply:
         reply = self._reply()
         self._rest()
         return reply
+
+    def _finish_in_steps(self, *, is_read_again: bool = False) -> Steps[HandlerResult]:
+        """The rest of a fetch of very many partitions; what was subscribed for it is given back here, before the first step."""
+        to_read = self._session.to_read() if is_read_again else []
+        self._rest()
+        return self._reply_in_steps(to_read)
+
+    def _reply_in_steps(self, to_read: list[SessionPartition]) -> Steps[HandlerResult]:
+        if to_read:
+            yield from self._read_in_steps(to_read)
+        told: list[PartitionRead] = []
+        for reads in _some(list(self._reads.values())):
+            yield None
+            told += self._told(reads)
+        return (yield from fetch_reply_in_steps(told, self._context, self._broker, session_id=self._session.id))
 
     def _reply(self) -> AnyReply:
         """The reads as a reply; in an incremental session only what is new."""
@@ -174,10 +266,16 @@ class FetchCall:
             (read,) = reads.values()
             if read.size and read.aborted is None and self._context.api_version >= FIRST_WITH_PREFERRED_REPLICA:
                 return self._reply_with(read)
+        return fetch_reply(self._told(reads.values()), self._context, self._broker, session_id=session.id)
+
+    def _told(self, reads: Iterable[PartitionRead]) -> list[PartitionRead]:
+        """Those of which the answer speaks."""
+        session = self._session
         if session.id == NO_SESSION:
-            return fetch_reply(list(reads.values()), self._context, self._broker, session_id=NO_SESSION)
+            return list(reads)
         told = []
-        for partition, read in reads.items():
+        for read in reads:
+            partition = read.asked
             is_news = partition.was_told(
                 high_watermark=read.high_watermark,
                 log_start_offset=read.log_start_offset,
@@ -187,7 +285,7 @@ class FetchCall:
                 told.append(read)
                 if read.size:
                     session.served(partition)
-        return fetch_reply(told, self._context, self._broker, session_id=session.id)
+        return told
 
     def _reply_with(self, read: PartitionRead) -> AnyReply:
         """The usual reply: records of one partition, and nothing else to tell."""
@@ -200,6 +298,12 @@ class FetchCall:
         offsets = (read.high_watermark, read.last_stable_offset, read.log_start_offset)
         version = self._context.api_version
         return EncodedReply(encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id)))
+
+
+def _some(all_of_them: list[T]) -> Iterator[list[T]]:
+    """A step's worth of them at a time."""
+    for at in range(0, len(all_of_them), _AT_ONCE):
+        yield all_of_them[at : at + _AT_ONCE]
 
 
 def _begins_later(read: PartitionRead) -> bool:

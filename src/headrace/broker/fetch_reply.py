@@ -8,13 +8,16 @@ from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.rpc.context import RequestContext
+from headrace.rpc.long_work import Steps
 from headrace.rpc.reply import EncodedReply
-from headrace.wire.fetch import FetchResult, encode_fetch_response
+from headrace.wire.fetch import FetchResult, encode_fetch_in_steps, encode_fetch_response
 from headrace.wire.leader_hints import Endpoint, LeaderHint
+from headrace.wire.produce import TopicName
 
 _FIRST_BY_ID = 13
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_STORAGE_ERROR = 6
+_REST_AFTER = 64
 _OF_NO_LOG = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 """Kafka tells an empty list of aborted transactions with these errors, and none with all others."""
 
@@ -41,6 +44,24 @@ def fetch_reply(
             encode_fetch_response(context.api_version, results, session_id=session_id, endpoints=list(nodes.values()))
         )
     )
+
+
+def fetch_reply_in_steps(
+    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int
+) -> Steps[EncodedReply]:
+    """The same of very many reads, with a rest after every few."""
+    nodes: dict[int, Endpoint] = {}
+    by_id = context.api_version >= _FIRST_BY_ID
+    topics: dict[TopicName, list[FetchResult]] = {}
+    for number, read in enumerate(reads):
+        if not number % _REST_AFTER:
+            yield None
+        result = _result(read, context, broker, nodes, by_id=by_id)
+        topics.setdefault(result.topic, []).append(result)
+    pieces = yield from encode_fetch_in_steps(
+        context.api_version, list(topics.items()), session_id=session_id, endpoints=list(nodes.values())
+    )
+    return EncodedReply(tuple(pieces))
 
 
 def _result(

@@ -21,6 +21,10 @@ from headrace.net.writable import WritableSockets, writable_sockets
 
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
+_JOINED_AT_ONCE = 128
+_PIECES_A_TURN = 512
+"""Of answers with very many slices, which a quick reader could take for long: others have their turns in between."""
+_SEALED_A_TURN = 16
 _SEALED_AT_ONCE_BYTES = 256 << 10
 """So much is read, sealed and handed on before the socket is asked for more room."""
 
@@ -154,7 +158,7 @@ class Output:
     def _send_sealed(self, direct: socket.socket, seal: Seal) -> None:
         """The same through TLS: what was sealed goes first, and no more is sealed than the socket takes."""
         sealed, waiting = self._sealed, self._waiting
-        while True:
+        for _ in range(_SEALED_A_TURN):
             while sealed:
                 done = direct.send(sealed[0])
                 if done < len(sealed[0]):
@@ -164,6 +168,7 @@ class Output:
             if not waiting or not seal.is_open:
                 return
             sealed.append(seal.seal(_take_part(waiting)))
+        raise BlockingIOError
 
     def _watch(self, direct: socket.socket) -> None:
         """Go on when the socket is writable. A loop watches no descriptor of a transport, so another watcher does."""
@@ -171,23 +176,22 @@ class Output:
         if self._watched_by is not None:
             return
         try:
-            self._watched_by = writable_sockets()
+            watcher = writable_sockets()
+            watcher.watch(direct.fileno(), self._writable)
         except OSError:
             self.since = None
             self._leave_direct()
             self._write_to_transport()
             return
+        self._watched_by = watcher
         self._holds.add(Hold.OUTPUT)
-        self._watched_by.watch(direct.fileno(), self._writable)
 
     def _writable(self) -> None:
         self._send_directly()
-        if self._watched_by is None or self._waiting or self._sealed:
-            if Hold.DISK in self._holds:
-                self._unwatch()
-            return
-        self._unwatch()
-        self._drained()
+        if self._watched_by is not None and (Hold.DISK in self._holds or not (self._waiting or self._sealed)):
+            self._unwatch()
+        if not (self._waiting or self._sealed or self._holds & {Hold.DISK, Hold.OUTPUT}):
+            self._drained()
 
     def _unwatch(self) -> None:
         self._holds.discard(Hold.OUTPUT)
@@ -283,13 +287,16 @@ class _TransportSocket(socket.socket):
 
 
 def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
-    """Send and remove what waits. Raises BlockingIOError when the kernel takes no more, OSError, ColdSlice or Unreadable.
+    """Send and remove what waits. Raises BlockingIOError when the kernel takes no more, or it was much for one turn, OSError, ColdSlice or Unreadable.
 
     Bytes before a slice of a file travel in one packet with it, and those behind it with its last one: a reader is woken once.
     """
     is_corked = False
+    give_way_at = len(waiting) - _PIECES_A_TURN
     try:
         while waiting:
+            if len(waiting) < give_way_at:
+                raise BlockingIOError
             piece = _join_first(waiting)
             has_more = len(waiting) > 1
             if isinstance(piece, SliceRest):
@@ -317,7 +324,7 @@ def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
 def _join_first(waiting: deque[Piece]) -> Data | SliceRest:
     """The first piece, after the bytes and small slices at the front were made one. Raises ColdSlice, Unreadable."""
     parts: list[Data] = []
-    while waiting:
+    while waiting and len(parts) < _JOINED_AT_ONCE:
         piece = waiting[0]
         if isinstance(piece, bytes | bytearray | memoryview):
             parts.append(piece)

@@ -59,5 +59,8 @@ class ConnectionOut(Protocol):
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
+    def keep_frame(self) -> None:
+        """Called from `frame`: its view stays valid, because its buffer is not used again."""
+
     def close(self, reason: str) -> None:
         """Close the connection; `reason` is logged."""

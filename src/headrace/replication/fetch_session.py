@@ -16,6 +16,10 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
+MOST_IN_A_SESSION = 1 << 16
+"""Partitions, as many as one request may name; what must look at all of them at once takes a few milliseconds."""
+MOST_PARTITIONS = 1 << 18
+"""Of all sessions together, and of fetches that wait without one; each takes about half a kilobyte. A cluster's fetchers have fewer on one broker."""
 _MAX_EPOCH = 2**31 - 1
 _TURN = attrgetter("turn")
 
@@ -86,7 +90,7 @@ class SessionPartition:
 class FetchSession:
     """A fetcher's partitions between its requests. `epoch` is what its next request must carry.
 
-    `changed` holds what the next fetch must look at: what the fetcher asked for anew, what moved, and what had something to give or an error
+    `counted` of its partitions are in the sum of its cache. `changed` holds what the next fetch must look at: what the fetcher asked for anew, what moved, and what had something to give or an error
     when it was last read. All others have nothing for the fetcher, and it knows their offsets. `on_change` is told of each move while
     a fetch waits. A fetch without a session has one that nobody can ask for again (`NO_SESSION`).
     """
@@ -94,6 +98,7 @@ class FetchSession:
     __slots__ = (
         "by_id",
         "changed",
+        "counted",
         "created_ms",
         "epoch",
         "id",
@@ -125,6 +130,7 @@ class FetchSession:
         self.on_change: Callable[[SessionPartition], None] | None = None
         self.terms: Hashable = None
         self.turns = 0
+        self.counted = 0
         for key, partition in partitions:
             self._add(key, partition)
 
@@ -195,6 +201,7 @@ class FetchSessionCache:
         self._rng = rng
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.evictions = 0
+        self.held_partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -213,6 +220,10 @@ class FetchSessionCache:
             session_id, is_privileged=is_privileged, by_id=by_id, now_ms=now_ms, partitions=partitions
         )
         self._sessions[session_id] = session
+        if not self.grown(session, now_ms=now_ms):
+            del self._sessions[session_id]
+            self.forget(session)
+            return None
         return session
 
     def resume(self, session_id: int, epoch: int, *, now_ms: int) -> FetchSession | ErrorCode:
@@ -230,18 +241,41 @@ class FetchSessionCache:
         """The fetcher has finished with it."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.end()
+            self.forget(session)
+
+    def grown(self, session: FetchSession, *, now_ms: int) -> bool:
+        """Count the partitions of a session, or of a fetch that waits without one. False when there are more than there may be, in it or in all."""
+        self.held_partitions += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
+        while self.held_partitions > MOST_PARTITIONS:
+            if not self._evict(session, is_privileged=session.is_privileged, now_ms=now_ms):
+                return False
+        return session.counted <= MOST_IN_A_SESSION
+
+    def dismiss(self, session: FetchSession) -> None:
+        """The session becomes that of one fetch: nobody can ask for it again."""
+        del self._sessions[session.id]
+        session.id = NO_SESSION
+
+    def forget(self, session: FetchSession) -> None:
+        """Nobody asks for it any more."""
+        self.held_partitions -= session.counted
+        session.counted = 0
+        session.end()
 
     def _make_room(self, *, is_privileged: bool, now_ms: int) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
+        return len(self._sessions) < self._slots or self._evict(None, is_privileged=is_privileged, now_ms=now_ms)
+
+    def _evict(self, wanted: FetchSession | None, *, is_privileged: bool, now_ms: int) -> bool:
+        """Drop the session that must give way to `wanted`, if one must."""
+        oldest = next((one for one in self._sessions.values() if one is not wanted), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
             victim = oldest
         elif is_privileged:
-            unprivileged = next((one for one in self._sessions.values() if not one.is_privileged), None)
+            others = (one for one in self._sessions.values() if one is not wanted and not one.is_privileged)
+            unprivileged = next(others, None)
             if unprivileged is None:
                 return False
             victim = unprivileged

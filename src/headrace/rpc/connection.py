@@ -57,6 +57,9 @@ class Output(Protocol):
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
+    def keep_frame(self) -> None:
+        """Called from `frame`: its view stays valid, because its buffer is not used again."""
+
     def hold(self, reason: Hold) -> None:
         """Deliver no further frame while this reason lasts."""
 
@@ -227,9 +230,7 @@ class Connection:
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
-            if not self._surface.long_work.has_room(len(view) - at):
-                raise DecodeError(f"{len(view)} bytes, while as large ones of others wait for their turn")
-            result = self._in_turns(self._long(row, bytes(view[at:]), context), size=len(view) - at)
+            result = InSteps(self._long(row, bytes(view[at:]), context), size=len(view) - at)
         else:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
@@ -281,7 +282,7 @@ class Connection:
         elif isinstance(result, tuple):
             result = EncodedReply(result)
         elif isinstance(result, InSteps):
-            result = self._in_turns(result.steps)
+            result = self._in_turns(result)
         elif isinstance(result, Reply):
             result = self._encoded(row, version, result)
         if not self._slots and not isinstance(result, Deferred):
@@ -303,13 +304,13 @@ class Connection:
         """A deferred reply is there: send it and those that waited behind it."""
         if self._closed:
             return
-        if isinstance(reply, Reply):
-            encoded = self._encoded(slot.row, slot.version, reply)
-            if isinstance(encoded, Deferred):
-                slot.deferred = encoded
-                encoded.when_done(lambda whole: self._done(slot, whole))
+        if isinstance(reply, Reply | InSteps):
+            made = self._in_turns(reply) if isinstance(reply, InSteps) else self._encoded(slot.row, slot.version, reply)
+            if isinstance(made, Deferred):
+                slot.deferred = made
+                made.when_done(lambda whole: self._done(slot, whole))
                 return
-            reply = encoded
+            reply = made
         slot.reply = reply
         slot.deferred = None
         slots = self._slots
@@ -350,33 +351,42 @@ class Connection:
         if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:
             self._note_software(request)
         result = yield from answer_in_parts(row.key, request, context, handler_of(row), self._surface.target)
-        if isinstance(result, Deferred):
-            reply = yield result
-            assert reply is not None, "a deferred gives its reply"
-            result = reply
-        self._surface.long_work.begin(released(request), _nothing_more)
+        if not isinstance(result, Deferred):  # else its handler may need the request still
+            self._surface.long_work.begin(released(request), _nothing_more)
         return result
 
-    def _in_turns(self, steps: Steps[HandlerResult], *, size: int = 0) -> Deferred:
+    def _in_turns(self, work: InSteps) -> Deferred | CloseConnection:
         """The answer that the steps make, while others have their turns. What is refused on the way closes the connection."""
+        if not self._surface.long_work.has_room(work.size):
+            work.steps.close()
+            return CloseConnection(f"{work.size} bytes, while as large requests of others wait for their turn")
+        if work.keeps_frame:
+            self._out.keep_frame()
         jobs: list[Job] = []
-        answer = Deferred(on_abandoned=lambda: jobs[0].cancel())
-        jobs.append(self._surface.long_work.begin(self._guarded(steps), answer.complete, size=size))
+        answer = Deferred(
+            on_abandoned=None if work.outlives_asker else lambda: jobs[0].cancel(), holds_back=work.holds_back
+        )
+
+        def done(result: HandlerResult) -> None:
+            if isinstance(result, Deferred) and answer.is_done:
+                result.abandon()  # the asker has gone
+            elif isinstance(result, Deferred):
+                answer.on_abandoned = result.abandon
+                result.when_done(answer.complete)
+            else:
+                answer.complete(result)
+
+        jobs.append(self._surface.long_work.begin(self._guarded(work.steps), done, size=work.size))
         return answer
 
-    def _guarded(self, steps: Steps[HandlerResult]) -> Steps[AnyReply]:
+    def _guarded(self, steps: Steps[HandlerResult]) -> Steps[HandlerResult]:
         try:
-            result = yield from steps
-            if isinstance(result, Deferred):
-                reply = yield result
-                assert reply is not None, "a deferred gives its reply"
-                return reply
+            return (yield from steps)
         except DecodeError as refused:
             return CloseConnection(str(refused))
         except Exception:
             self._out.close("an error inside the node")
             raise
-        return result
 
     def _encoded(self, row: ApiRow, version: int, reply: Reply) -> EncodedReply | CloseConnection | Deferred:
         """The reply as bytes; a long one in later turns. One that cannot be written is its connection's trouble only."""
@@ -389,7 +399,7 @@ class Connection:
             return EncodedReply((bytes(out),))
         except EncodeError as error:
             return _unwritable(row, version, error)
-        return self._in_turns(_rest_encoded(row, version, reply, steps, out, self._surface.long_work))
+        return self._in_turns(InSteps(_rest_encoded(row, version, reply, steps, out, self._surface.long_work)))
 
     # --- headers ---
 

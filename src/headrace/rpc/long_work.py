@@ -20,6 +20,8 @@ TURN_S: Final = 0.003
 """How long works run before the loop has its turn: a small part of the 50 ms that nobody may wait for them."""
 HUGE_BYTES: Final = 1 << 20
 """Of works on requests above this size one is under way at a time: what they are made into takes several times the memory."""
+MOST_UNDER_WAY_BYTES: Final = 4 << 20
+"""Of smaller requests so many bytes are under way at a time, others wait: together they would take as much memory as a huge one."""
 MOST_HELD_BYTES: Final = 128 << 20
 """Of requests that are under way or wait for their turn: beyond it a large one is refused, for each lies in memory whole (M1)."""
 _RELEASED_AT_ONCE: Final = 256
@@ -62,11 +64,6 @@ class Job:
             self._go_on(self)  # the reply will not come, and others may wait for this one's end
 
     @property
-    def is_huge(self) -> bool:
-        """Whether its request is above `HUGE_BYTES`."""
-        return self.size > HUGE_BYTES
-
-    @property
     def is_cancelled(self) -> bool:
         """Whether its result is not wanted."""
         return self._cancelled
@@ -86,6 +83,39 @@ def _not_waiting(_: Job) -> None:
     """A work that waits for nothing has its turn anyway."""
 
 
+class _Lane:
+    """Works of one class of sizes: some are under way, the others wait for them in their order."""
+
+    __slots__ = ("_most_bytes", "_under_way_bytes", "_waiting")
+
+    def __init__(self, most_bytes: int) -> None:
+        """`most_bytes` may be under way together; one larger work may be, alone."""
+        self._most_bytes = most_bytes
+        self._under_way_bytes = 0
+        self._waiting: deque[Job] = deque()
+
+    def enter(self, job: Job) -> bool:
+        """Whether the job may begin; else it waits until `leave` gives it."""
+        if self._waiting or not self._has_room(job):
+            self._waiting.append(job)
+            return False
+        self._under_way_bytes += job.size
+        return True
+
+    def leave(self, job: Job) -> list[Job]:
+        """A job that was under way has ended: those that may begin now."""
+        self._under_way_bytes -= job.size
+        following = []
+        while self._waiting and self._has_room(self._waiting[0]):
+            job = self._waiting.popleft()
+            self._under_way_bytes += job.size
+            following.append(job)
+        return following
+
+    def _has_room(self, job: Job) -> bool:
+        return not self._under_way_bytes or self._under_way_bytes + job.size <= self._most_bytes
+
+
 class LongWork:
     """The works of one listener's connections, a little of each in turn.
 
@@ -96,8 +126,8 @@ class LongWork:
         self._soon = soon
         self._clock = clock
         self._under_way: deque[Job] = deque()
-        self._huge: deque[Job] = deque()
-        self._is_huge_under_way = False
+        self._huge = _Lane(0)
+        self._large = _Lane(MOST_UNDER_WAY_BYTES)
         self._is_called_soon = False
         self._held_bytes = 0
 
@@ -109,12 +139,12 @@ class LongWork:
         """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes."""
         job = Job(steps, done, size=size)
         self._held_bytes += size
-        if job.is_huge and self._is_huge_under_way:
-            self._huge.append(job)
-        else:
-            self._is_huge_under_way |= job.is_huge
+        if not size or self._lane_of(job).enter(job):
             self._go_on(job)
         return job
+
+    def _lane_of(self, job: Job) -> _Lane:
+        return self._huge if job.size > HUGE_BYTES else self._large
 
     def _go_on(self, job: Job) -> None:
         self._under_way.append(job)
@@ -166,16 +196,9 @@ class LongWork:
             job.wait(wants, self._go_on)
 
     def _ended(self, job: Job) -> None:
-        self._held_bytes -= job.size
-        if not job.is_huge:
-            return
-        self._is_huge_under_way = False
-        while self._huge and not self._is_huge_under_way:
-            following = self._huge.popleft()
-            if following.is_cancelled:
-                self._held_bytes -= following.size
-            else:
-                self._is_huge_under_way = True
+        if job.size:
+            self._held_bytes -= job.size
+            for following in self._lane_of(job).leave(job):
                 self._go_on(following)
 
 

@@ -44,7 +44,33 @@ class CloseConnection:
     reason: str
 
 
-AnyReply = Reply | EncodedReply | NoReply | CloseConnection
+class InSteps:
+    """An answer that takes long to make: a generator that does a bounded piece of work between two yields and returns the answer.
+
+    It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`. `size` is what it keeps of its request, in bytes. With `holds_back`
+    the connection's next request is not begun before the answer; with `keeps_frame` the steps read the request where it was received. What
+    `outlives_asker` is done to its end also when the connection has closed.
+    """
+
+    __slots__ = ("holds_back", "keeps_frame", "outlives_asker", "size", "steps")
+
+    def __init__(
+        self,
+        steps: Generator[Deferred | None, AnyReply | None, HandlerResult],
+        *,
+        size: int = 0,
+        holds_back: bool = False,
+        keeps_frame: bool = False,
+        outlives_asker: bool = False,
+    ) -> None:
+        self.steps = steps
+        self.size = size
+        self.holds_back = holds_back
+        self.keeps_frame = keeps_frame
+        self.outlives_asker = outlives_asker
+
+
+AnyReply = Reply | EncodedReply | NoReply | CloseConnection | InSteps
 NO_REPLY = NoReply()
 
 
@@ -148,28 +174,16 @@ class Deferred:
 HandlerResult = AnyReply | Deferred
 
 
-class InSteps:
-    """An answer that takes long to make: a generator that does a bounded piece of work between two yields and returns the answer.
-
-    It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`.
-    """
-
-    __slots__ = ("steps",)
-
-    def __init__(self, steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> None:
-        self.steps = steps
-
-
 Pieces = tuple[bytes, ReadableSlice, bytes] | tuple[bytes, ReadableSlice]
 """An encoded body around one slice of a file."""
-HotResult = bytes | Pieces | HandlerResult | InSteps
+HotResult = bytes | Pieces | HandlerResult
 """What a handler may give: also the encoded body itself, whole or around a slice, where it reads raw bytes, and an answer that is made in steps."""
 
 
 _STEPS_AT_ONCE = 2
 
 
-def begun(steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> HandlerResult | InSteps:
+def begun(steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> HandlerResult:
     """The answer itself where a few steps make it, as nearly always; else the rest of the steps. The first steps must not wait for a reply."""
     try:
         for _ in range(_STEPS_AT_ONCE):

@@ -18,6 +18,10 @@ from headrace.wire.varint import Buffer
 from headrace.wire.writer import SteppingWriter, Writer, compile_stepping_writer, compile_writer
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+_FEW_STEPS = 16
+"""So many steps of reading, a millisecond each at most, are taken in one turn."""
 
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
@@ -71,6 +75,21 @@ def decode(cls: type[M], data: Buffer, version: int, *, allow_trailing: bool = F
     return message
 
 
+class LongMessage(DecodeError):
+    """Bytes that hold more than is read in one turn; what reads in steps reads them."""
+
+
+def in_few_steps(steps: Generator[None, None, T]) -> T:
+    """What the steps return, if they are few. Raises LongMessage when there are more."""
+    try:
+        for _ in range(_FEW_STEPS):
+            next(steps)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    raise LongMessage("more than is read in one turn")
+
+
 def encode_into(message: Message, version: int, out: bytearray) -> None:
     """Append the bytes of a message. Raises EncodeError when this version cannot say what the message says."""
     writer = _writers.get((type(message), version)) or writer_of(type(message), version)
@@ -81,9 +100,12 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 
 
 def decode_in_steps(
-    cls: type[M], data: bytes, version: int, *, allow_trailing: bool = False
+    cls: type[M], data: Buffer, version: int, *, allow_trailing: bool = False
 ) -> Generator[None, None, M]:
-    """As `decode`, with a yield after every few parts, for bytes that may hold very many. Returns the message."""
+    """As `decode`, with a yield after every few parts, for bytes that may hold very many. Returns the message.
+
+    Fields of type `records` are views onto `data`.
+    """
     known = _stepping_readers.get((cls, version))
     if known is None:
         if version not in cls.SCHEMA.versions:

@@ -8,14 +8,13 @@ files between them as they are: whoever sends it reads them on the way to the so
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol
 
-from headrace.core.errors import DecodeError
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.wire.codec import decode_from
+from headrace.wire.codec import decode_in_steps, in_few_steps
 from headrace.wire.leader_hints import Endpoint, LeaderHint, append_last_tags, append_leader_tag
 from headrace.wire.messages import fetch as messages
 from headrace.wire.produce import TopicName
@@ -42,6 +41,7 @@ _OLD_TAIL: Final = bytes(6)  # nothing forgotten, an empty rack
 _TOPIC_ID = struct.Struct(">16sB")
 _FIXED_RESULT = struct.Struct(">ihqqq")
 _INT32 = struct.Struct(">i")
+_ERROR_AND_SESSION = struct.Struct(">hi")
 _ABORTED = struct.Struct(">qq")
 _DIVERGING = struct.Struct(">BBiqx")  # tag, size, epoch, end offset, no tags
 _SNAPSHOT = struct.Struct(">BBqix")  # tag, size, end offset, epoch, no tags
@@ -53,6 +53,9 @@ _ONE = struct.Struct(">BihqqqBi")
 _V11_OF_ONE = struct.Struct(">iiiibiiih")  # a request for one partition up to its topic's name
 _V11_ASK = struct.Struct(">iiiqqiih")  # and behind it: partitions, the fields of one, nothing forgotten, an empty rack
 _SMALL = 0x80
+_MOST_AT_ONCE = 500
+"""Partitions of a request that are read in one turn: a millisecond."""
+_REST_AFTER = 256
 _bytes = bytes.__new__
 _NOT_USUAL = None
 
@@ -127,7 +130,7 @@ class FetchResult(NamedTuple):
 
 
 def parse_fetch(frame: Buffer, pos: int, version: int) -> ParsedFetch:
-    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
+    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError; LongMessage for one with very many partitions."""
     if version >= FIRST_WITH_PREFERRED_REPLICA:
         try:
             found = _parse_usual(frame, pos, version) if version >= FIRST_FLEXIBLE else _parse_v11_usual(frame, pos)
@@ -135,14 +138,26 @@ def parse_fetch(frame: Buffer, pos: int, version: int) -> ParsedFetch:
             found = None
         if found is not None:
             return found
-    request, end = decode_from(messages.FetchRequest, frame, pos, version)
-    if end != len(frame):
-        raise DecodeError(f"FetchRequest v{version}: {len(frame) - end} bytes are left over")
-    return flatten(request, version)
+    return in_few_steps(parse_fetch_in_steps(frame[pos:], version))
 
 
-def flatten(request: messages.FetchRequest, version: int) -> ParsedFetch:
-    """A request with its partitions in one list. The replica is in its own field before version 15."""
+def parse_fetch_in_steps(body: Buffer, version: int) -> Generator[None, None, ParsedFetch]:
+    """The same of a request of any length, with a yield after every few partitions. Raises DecodeError, also above `MAX_PARTITIONS` of them."""
+    request = yield from decode_in_steps(messages.FetchRequest, body, version)
+    parsed = flatten(request, version, asks=())
+    asks: list[FetchAsk] = []
+    by_id = version >= FIRST_WITH_TOPIC_IDS
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for part in topic.partitions:
+            asks.append(_ask(name, part))
+            if not len(asks) % _REST_AFTER:
+                yield
+    return parsed._replace(asks=asks)
+
+
+def flatten(request: messages.FetchRequest, version: int, *, asks: Sequence[FetchAsk] | None = None) -> ParsedFetch:
+    """A request with its partitions in one list, unless there is one. The replica is in its own field before version 15."""
     by_id = version >= FIRST_WITH_TOPIC_IDS
     state = request.replica_state
     in_state = version >= FIRST_WITH_REPLICA_STATE
@@ -155,7 +170,9 @@ def flatten(request: messages.FetchRequest, version: int) -> ParsedFetch:
         request.isolation_level,
         request.session_id,
         request.session_epoch,
-        [_ask(topic.topic_id if by_id else topic.topic, part) for topic in request.topics for part in topic.partitions],
+        [_ask(topic.topic_id if by_id else topic.topic, part) for topic in request.topics for part in topic.partitions]
+        if asks is None
+        else asks,
         tuple(
             (topic.topic_id if by_id else topic.topic, partition)
             for topic in request.forgotten_topics_data
@@ -194,7 +211,7 @@ def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
     asks: list[FetchAsk] = []
     for _ in range(topics - 1):
         after = _parse_topic(frame, pos, asks, by_id=version >= FIRST_WITH_TOPIC_IDS)
-        if after is None:
+        if after is None or len(asks) > _MOST_AT_ONCE:
             return _NOT_USUAL
         pos = after
     # nothing forgotten (an empty array), an empty rack, no tags
@@ -249,7 +266,7 @@ def _parse_v11_many(frame: Buffer, pos: int) -> ParsedFetch | None:
     """As `_parse_v11_usual`, of any number of topics and partitions."""
     replica_id, *head, topics = _OLD_HEAD.unpack_from(frame, pos)
     pos += _OLD_HEAD.size
-    if topics < 0:
+    if not 0 <= topics <= _MOST_AT_ONCE:
         return _NOT_USUAL
     asks: list[FetchAsk] = []
     for _ in range(topics):
@@ -260,7 +277,7 @@ def _parse_v11_many(frame: Buffer, pos: int) -> ParsedFetch | None:
         topic = str(frame[pos + 2 : end], "utf-8")
         partitions = _INT32.unpack_from(frame, end)[0]
         pos = end + 4
-        if partitions < 0:
+        if partitions < 0 or len(asks) + partitions > _MOST_AT_ONCE:
             return _NOT_USUAL
         for _ in range(partitions):
             partition, leader_epoch, offset, log_start, max_bytes = _OLD_PARTITION.unpack_from(frame, pos)
@@ -287,9 +304,7 @@ def encode_fetch_response(
     diverging epochs, endpoints, a preferred replica) is left out.
     """
     flexible = version >= FIRST_FLEXIBLE
-    out = bytearray(_INT32.pack(throttle_time_ms))
-    if version >= FIRST_WITH_SESSIONS:
-        out += struct.pack(">hi", error_code, session_id)
+    out = _start(version, throttle_time_ms, error_code, session_id)
     topics = (
         [(results[0].topic, results)]
         if len(results) == 1
@@ -309,6 +324,43 @@ def encode_fetch_response(
     if out:
         pieces.append(out)
     return pieces
+
+
+def encode_fetch_in_steps(
+    version: int,
+    topics: Sequence[tuple[TopicName, Sequence[FetchResult]]],
+    *,
+    session_id: int = 0,
+    endpoints: Sequence[Endpoint] = (),
+) -> Generator[None, None, list[Piece]]:
+    """The same message of results by topic, with a yield after every few of them."""
+    flexible = version >= FIRST_FLEXIBLE
+    out = _start(version, 0, 0, session_id)
+    pieces: list[Piece] = []
+    done = 0
+    _append_count(out, len(topics), flexible=flexible)
+    for topic, results in topics:
+        _append_topic(out, topic, version)
+        _append_count(out, len(results), flexible=flexible)
+        for result in results:
+            out = _append_result(pieces, out, result, version)
+            done += 1
+            if not done % _REST_AFTER:
+                yield
+        if flexible:
+            out.append(0)
+    if flexible:
+        append_last_tags(out, endpoints if version >= FIRST_WITH_ENDPOINTS else ())
+    if out:
+        pieces.append(out)
+    return pieces
+
+
+def _start(version: int, throttle_time_ms: int, error_code: int, session_id: int) -> bytearray:
+    out = bytearray(_INT32.pack(throttle_time_ms))
+    if version >= FIRST_WITH_SESSIONS:
+        out += _ERROR_AND_SESSION.pack(error_code, session_id)
+    return out
 
 
 def encode_one_slice(

@@ -7,7 +7,7 @@ through the compiled codec. So both refuse the same bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from headrace.core.errors import DecodeError
 from headrace.core.ids import Uuid
-from headrace.wire.codec import decode_from, encode
+from headrace.wire.codec import decode_in_steps, encode, in_few_steps
 from headrace.wire.leader_hints import Endpoint, LeaderHint
 from headrace.wire.messages import produce as messages
 from headrace.wire.schema import Records
@@ -49,6 +49,9 @@ _OLD_HEAD_OF_ONE = struct.Struct(">ih")
 _OLD_RESULT = struct.Struct(">iihqqi")  # the same in versions that are not flexible
 _OLD_RESULT_V5 = struct.Struct(">iihqqqi")
 _OLD_RESULT_V8 = struct.Struct(">iihqqqihi")
+_MOST_AT_ONCE = 500
+"""Partitions that are read and appended to in one turn: a few milliseconds."""
+_REST_AFTER = 256
 _ONE = 2  # a count of one in a flexible version
 _NOT_USUAL = None
 _bytes = bytes.__new__
@@ -91,7 +94,7 @@ class ProduceResult(NamedTuple):
 
 
 def parse_produce(frame: Buffer, pos: int, version: int) -> ParsedProduce:
-    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError."""
+    """The request whose message starts at `pos` of `frame` and fills it to its end. Raises DecodeError; LongMessage for one with very many partitions."""
     view = frame if type(frame) is memoryview else memoryview(frame)
     if len(view) - pos > _HEAD_BY_ID.size + _PART.size:
         if version >= FIRST_FLEXIBLE:
@@ -101,15 +104,20 @@ def parse_produce(frame: Buffer, pos: int, version: int) -> ParsedProduce:
             found = _parse_old_usual(view, pos) if version >= FIRST_VERSION else None
         if found is not None:
             return found
-    request, end = decode_from(messages.ProduceRequest, view, pos, version)
-    if end != len(view):
-        raise DecodeError(f"ProduceRequest v{version}: {len(view) - end} bytes are left over")
+    return in_few_steps(parse_produce_in_steps(view[pos:], version))
+
+
+def parse_produce_in_steps(body: memoryview, version: int) -> Generator[None, None, ParsedProduce]:
+    """The same of a request of any length, with a yield after every few partitions. Raises DecodeError, also above `MAX_PARTITIONS` of them."""
+    request = yield from decode_in_steps(messages.ProduceRequest, body, version)
     by_id = version >= FIRST_WITH_TOPIC_IDS
-    batches = [
-        ProduceBatch(topic.topic_id if by_id else topic.name, part.index, _as_view(part.records))
-        for topic in request.topic_data
-        for part in topic.partition_data
-    ]
+    batches: list[ProduceBatch] = []
+    for topic in request.topic_data:
+        name = topic.topic_id if by_id else topic.name
+        for part in topic.partition_data:
+            batches.append(ProduceBatch(name, part.index, _as_view(part.records)))
+            if not len(batches) % _REST_AFTER:
+                yield
     return ParsedProduce(request.transactional_id, request.acks, request.timeout_ms, batches)
 
 
@@ -157,16 +165,18 @@ def _parse_usual(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | 
 
 
 def _parse_many(view: memoryview, pos: int, *, by_id: bool) -> ParsedProduce | None:
-    """Any number of topics and partitions, no transaction, no tags; None for any other shape."""
+    """Some topics and partitions, no transaction, no tags; None for any other shape, and for very many."""
     if view[pos]:
         return _NOT_USUAL
     batches: list[ProduceBatch] = []
     try:
         acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, pos + 1)
         topics, at = read_uvarint(view, pos + 1 + _ACKS_AND_TIMEOUT.size)
+        if topics > _MOST_AT_ONCE:
+            return _NOT_USUAL
         for _ in range(topics - 1):
             after = _parse_topic(view, at, batches, by_id=by_id)
-            if after is None:
+            if after is None or len(batches) > _MOST_AT_ONCE:
                 return _NOT_USUAL
             at = after
         is_whole = topics and not view[at] and at + 1 == len(view)
@@ -188,6 +198,8 @@ def _parse_topic(view: memoryview, pos: int, batches: list[ProduceBatch], *, by_
             return _NOT_USUAL
         topic = str(view[pos:end], "utf-8")
     partitions, pos = read_uvarint(view, end)
+    if partitions > _MOST_AT_ONCE:
+        return _NOT_USUAL
     for _ in range(partitions - 1):
         (index,) = _INDEX.unpack_from(view, pos)
         size, pos = read_uvarint(view, pos + 4)
@@ -229,15 +241,26 @@ def encode_produce_response(
     Results of one topic that follow each other are written under one topic.
     """
     response = messages.ProduceResponse(
-        responses=tuple(_topic(version, topic, list(parts)) for topic, parts in groupby(results, lambda r: r.topic)),
+        responses=tuple(_topic(version, topic, list(parts)) for topic, parts in groupby(results, _TOPIC_OF)),
         throttle_time_ms=throttle_time_ms,
-        node_endpoints=tuple(
-            messages.NodeEndpoint(node_id=e.node_id, host=e.host, port=e.port, rack=e.rack) for e in endpoints
-        )
-        if version >= FIRST_WITH_HINTS
-        else (),
+        node_endpoints=_endpoints(version, endpoints),
     )
     return encode(response, version)
+
+
+def produce_response_in_steps(
+    version: int, results: Sequence[ProduceResult], *, endpoints: Iterable[Endpoint] = ()
+) -> Generator[None, None, messages.ProduceResponse]:
+    """The message of the same answer, made with a yield after every few partitions."""
+    topics = []
+    for topic, parts in groupby(results, _TOPIC_OF):
+        made = []
+        for number, result in enumerate(parts):
+            if not number % _REST_AFTER:
+                yield
+            made.append(_partition(version, result))
+        topics.append(_of_topic(topic, tuple(made)))
+    return messages.ProduceResponse(responses=tuple(topics), node_endpoints=_endpoints(version, endpoints))
 
 
 def encode_appended(version: int, batch: AppendedBatch, throttle_time_ms: int = 0) -> bytes:
@@ -291,10 +314,19 @@ def encode_all_appended(version: int, batches: Sequence[AppendedBatch], throttle
 
 
 def _topic(version: int, topic: TopicName, results: list[ProduceResult]) -> messages.TopicProduceResponse:
-    parts = tuple(_partition(version, result) for result in results)
+    return _of_topic(topic, tuple(_partition(version, result) for result in results))
+
+
+def _of_topic(topic: TopicName, parts: tuple[messages.PartitionProduceResponse, ...]) -> messages.TopicProduceResponse:
     if isinstance(topic, Uuid):
         return messages.TopicProduceResponse(topic_id=topic, partition_responses=parts)
     return messages.TopicProduceResponse(name=topic, partition_responses=parts)
+
+
+def _endpoints(version: int, endpoints: Iterable[Endpoint]) -> tuple[messages.NodeEndpoint, ...]:
+    if version < FIRST_WITH_HINTS:
+        return ()
+    return tuple(messages.NodeEndpoint(node_id=e.node_id, host=e.host, port=e.port, rack=e.rack) for e in endpoints)
 
 
 def _partition(version: int, result: ProduceResult) -> messages.PartitionProduceResponse:

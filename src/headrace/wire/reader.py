@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from headrace.core.errors import DecodeError
 from headrace.core.ids import Uuid
+from headrace.wire.api_facts import ApiKey
 from headrace.wire.schema import FIXED_SIZES, NO_VERSIONS, FieldSpec, Message, Struct
 from headrace.wire.source import FORMATS, MAX_STRING_BYTES, Layout, Source
 from headrace.wire.varint import MAX_TAGS, Buffer, continue_uvarint, skip_tags
@@ -27,8 +28,17 @@ MAX_PARTS: Final = 1 << 22
 may stand for it on the wire. Source: M2, B25."""
 MAX_REQUEST_PARTS: Final = 1 << 20
 """The same of a request, which anybody may send: enough for all partitions of a large cluster, and less than half a gigabyte of memory."""
+MAX_PARTITIONS: Final = 1 << 16
+"""The same of Produce and Fetch, of which each part is a partition that takes a kilobyte while it is answered: several times what one node hosts."""
 STEP_BYTES: Final = 4096
 """A stepping reader rests after so many bytes: some hundred parts, a fraction of a millisecond."""
+
+
+def _most_parts(message: type[Message]) -> int:
+    facts = message.SCHEMA
+    if facts.kind != "request":
+        return MAX_PARTS
+    return MAX_PARTITIONS if facts.api_key in (ApiKey.PRODUCE, ApiKey.FETCH) else MAX_REQUEST_PARTS
 
 
 def _bad_length(name: str, length: int) -> DecodeError:
@@ -65,7 +75,7 @@ class _ReaderCompiler:
     def __init__(self, layout: Layout, *, in_steps: bool) -> None:
         self._layout = layout
         self._in_steps = in_steps
-        self._max_parts = MAX_REQUEST_PARTS if layout.message.SCHEMA.kind == "request" else MAX_PARTS
+        self._max_parts = _most_parts(layout.message)
         self._views = layout.has_records()
         self._run: list[tuple[str, str]] = []
         self._source = Source(

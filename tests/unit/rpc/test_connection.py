@@ -12,7 +12,18 @@ from headrace.core.holds import Hold
 from headrace.rpc.apis import API_TABLE, ApiRow, row_of
 from headrace.rpc.connection import Connection, Surface
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import NO_REPLY, CloseConnection, Deferred, EncodedReply, HotResult, Reply
+from headrace.rpc.long_work import MOST_HELD_BYTES, Steps
+from headrace.rpc.reply import (
+    NO_REPLY,
+    AnyReply,
+    CloseConnection,
+    Deferred,
+    EncodedReply,
+    HandlerResult,
+    HotResult,
+    InSteps,
+    Reply,
+)
 from headrace.wire.codec import encode
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.wire.versions import ApiKey
@@ -35,6 +46,9 @@ class Out:
 
     def flush(self) -> None:
         """Everything is in `pieces`."""
+
+    def keep_frame(self) -> None:
+        """Views stay valid anyway."""
 
     def hold(self, reason: Hold) -> None:
         """Deliver no more."""
@@ -170,3 +184,47 @@ def test_the_log_says_which_client_asks_for_what_is_not_there() -> None:
     assert setting.out.closed == [
         "api key 68 (CONSUMER_GROUP_HEARTBEAT) is not served on listener L; asked by apache-kafka-java 4.3.1"
     ]
+
+
+def steps_of(reply: AnyReply | Deferred) -> Steps[HandlerResult]:
+    """An answer that takes a step."""
+    yield None
+    return reply
+
+
+def test_an_answer_in_steps_may_wait_and_what_comes_then_may_be_made_in_steps_too() -> None:
+    """inv:M6: a long produce that waits for its replicas, and is answered at length at its deadline."""
+    setting, waits = Setting(), Deferred()
+    setting.now = InSteps(steps_of(waits), holds_back=True)
+    setting.ask(METADATA, 1)
+    assert (setting.is_held(), setting.out.answered) == (True, [])
+    waits.complete(InSteps(steps_of(EncodedReply((b"done",)))))
+    assert (setting.is_held(), setting.out.answered) == (False, [1])
+
+
+def test_what_an_answer_in_steps_waits_for_is_abandoned_with_its_connection() -> None:
+    """inv:M4: also when the steps outlive it, because what they do must be done."""
+    for outlives in (False, True):
+        setting, waits = Setting(), Deferred()
+        setting.now = InSteps(steps_of(waits), outlives_asker=outlives)
+        setting.ask(METADATA, 1)
+        setting.connection.closed()
+        assert waits.is_done
+
+
+def test_a_large_request_is_refused_while_as_large_ones_wait_for_their_turn() -> None:
+    """inv:M1: those that wait lie in memory whole; this one is not begun, nor is its frame kept."""
+    setting, begun = Setting(), list[bool]()
+
+    def steps() -> Steps[HandlerResult]:
+        begun.append(True)
+        yield None
+        return EncodedReply((b"done",))
+
+    setting.now = InSteps(steps(), size=MOST_HELD_BYTES + 1)
+    setting.ask(METADATA, 1)
+    assert (begun, setting.out.answered, len(setting.out.closed)) == ([], [], 1)
+    assert "wait for their turn" in setting.out.closed[0]
+    setting.now = InSteps(steps(), size=MOST_HELD_BYTES)
+    setting.ask(METADATA, 2)
+    assert (begun, setting.out.answered) == ([True], [2])

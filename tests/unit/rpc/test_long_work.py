@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
 
-from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, LongWork, Steps, released
+from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, MOST_UNDER_WAY_BYTES, Steps, released
 from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
-
-class Turns:
-    """An event loop of which the test gives each turn, with a clock that goes on by a millisecond at each look."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.due: list[Callable[[], None]] = []
-        self.work = LongWork(soon=self.due.append, clock=self._clock)
-
-    def _clock(self) -> float:
-        self.now_s += 0.001
-        return self.now_s
-
-    def turn(self) -> None:
-        """What is due now."""
-        due, self.due[:] = list(self.due), []
-        for each in due:
-            each()
+from tests.support.broker_bench import Turns
 
 
 def counting(to: int, log: list[str], name: str) -> Steps[str]:
@@ -67,6 +48,16 @@ def test_of_huge_works_one_is_under_way_at_a_time() -> None:
         turns.turn()
     assert log == ["a0", "c0", "a1", "b0", "b1"]
     assert sorted(ended) == ["a", "b", "c"]
+
+
+def test_of_smaller_works_some_megabytes_are_under_way_at_a_time() -> None:
+    """inv:M2: a hundred requests of a megabyte would take as much as one of a hundred; the others begin in their order."""
+    turns, log, ended = Turns(), list[str](), list[str]()
+    for name in "abcdef":
+        turns.work.begin(counting(2, log, name), ended.append, size=MOST_UNDER_WAY_BYTES // 4)
+    turns.run()
+    assert log == ["a0", "b0", "c0", "d0", "a1", "b1", "c1", "d1", "e0", "f0", "e1", "f1"]
+    assert sorted(ended) == list("abcdef")
 
 
 def test_a_work_waits_for_a_reply_and_others_go_on() -> None:

@@ -23,10 +23,20 @@ from headrace.replication.fetch_session import (
     SessionPartition,
 )
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import HotResult, Pieces
-from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, ParsedFetch, encode_one_slice, parse_fetch
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import HandlerResult, HotResult, InSteps, Pieces
+from headrace.wire.codec import LongMessage
+from headrace.wire.fetch import (
+    FIRST_WITH_PREFERRED_REPLICA,
+    ParsedFetch,
+    encode_one_slice,
+    parse_fetch,
+    parse_fetch_in_steps,
+)
 
 _FIRST_BY_ID = 13
+_AT_ONCE = 256
+"""Partitions that one step puts into a session."""
 
 Asked = list[tuple[Hashable, SessionPartition]]
 
@@ -34,7 +44,10 @@ Asked = list[tuple[Hashable, SessionPartition]]
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResult:
     """Read now; answer when there is enough, something failed, or the caller does not wait."""
     version = context.api_version
-    request = parse_fetch(body, 0, version)
+    try:
+        request = parse_fetch(body, 0, version)
+    except LongMessage:
+        return InSteps(_in_steps(bytes(body), context, broker), size=len(body))
     epoch = request.session_epoch
     if epoch == FINAL_EPOCH and len(request.asks) == 1:
         found = _read_one(request, version, broker)
@@ -53,6 +66,52 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
         _terms(request, broker, by_id=session.by_id), context, broker, session, is_incremental=is_incremental
     )
     return call.answer_or_wait(request.max_wait_ms)
+
+
+def _in_steps(body: bytes, context: RequestContext, broker: Broker) -> Steps[HandlerResult]:
+    """A request that names very many partitions: read, looked up and answered while others have their turns."""
+    request = yield from parse_fetch_in_steps(body, context.api_version)
+    del body
+    session = yield from _opened_in_steps(request, context, broker)
+    if isinstance(session, ErrorCode):
+        return top_level_error(context.api_version, session)
+    is_incremental = request.session_epoch > INITIAL_EPOCH and session.id != NO_SESSION
+    terms = _terms(request, broker, by_id=session.by_id)
+    call = FetchCall(terms, context, broker, session, is_incremental=is_incremental)
+    max_wait_ms = request.max_wait_ms
+    del request
+    return (yield from call.in_steps(max_wait_ms))
+
+
+def _opened_in_steps(request: ParsedFetch, context: RequestContext, broker: Broker) -> Steps[FetchSession | ErrorCode]:
+    """As `_open`, some of the partitions at a time."""
+    asks, forgotten = request.asks, request.forgotten
+    session = _open(request._replace(asks=asks[:_AT_ONCE], forgotten=()), context, broker)
+    if isinstance(session, ErrorCode):
+        return session
+    by_id = session.by_id
+    for at in range(_AT_ONCE, len(asks), _AT_ONCE):
+        yield None
+        _update(session, request._replace(asks=asks[at : at + _AT_ONCE], forgotten=()), broker, by_id=by_id)
+    for at in range(0, len(forgotten), _AT_ONCE):
+        yield None
+        _update(session, request._replace(asks=(), forgotten=forgotten[at : at + _AT_ONCE]), broker, by_id=by_id)
+    return _kept(session, request, broker)
+
+
+def _kept(session: FetchSession, request: ParsedFetch, broker: Broker) -> FetchSession | ErrorCode:
+    """The session, unless nothing is left in it, or all sessions have too much in them: then a fetch that began it goes on without one."""
+    sessions = broker.fetch_sessions
+    if session.id == NO_SESSION or (session.partitions and sessions.grown(session, now_ms=broker.now_ms())):
+        return session
+    if not session.partitions:
+        sessions.remove(session.id)
+        return FetchSession(NO_SESSION, is_privileged=False, by_id=session.by_id, now_ms=broker.now_ms(), partitions=())
+    if request.session_epoch == INITIAL_EPOCH:
+        sessions.dismiss(session)
+        return session
+    sessions.remove(session.id)
+    return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def _terms(request: ParsedFetch, broker: Broker, *, by_id: bool) -> FetchTerms:
@@ -154,9 +213,9 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> Fetc
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     if request.asks or request.forgotten:
         _update(found, request, broker, by_id=by_id)
-        if not found.partitions:
-            sessions.remove(request.session_id)
-            return FetchSession(NO_SESSION, is_privileged=False, by_id=by_id, now_ms=now_ms, partitions=())
+        kept = _kept(found, request, broker)
+        if kept is not found:
+            return kept
     if terms != found.terms:
         found.asked_by(terms)
     found.next_epoch()
