@@ -140,7 +140,9 @@ class BrokerBench:
             clock=self.clock,
             rng=random.Random(5),
         )
-        self._publisher = PartitionPublisher(self.broker)
+        self.publisher = PartitionPublisher(self.broker)
+        self.publishes_in_turns = False
+        """Whether long deltas are done by `publisher.tick`, as a node's, in place of at once."""
         self._topics: dict[str, TopicImage] = {}
         self._configs: dict[ConfigResource, Map[str, str]] = {}
         self._brokers = {
@@ -166,7 +168,10 @@ class BrokerBench:
         )
         delta = compare_images(self.broker.image, image)
         self.broker.image = image
-        self._publisher.publish(delta)
+        if self.publishes_in_turns:
+            self.publisher.publish(delta)
+        else:
+            self.publisher.publish_at_once(delta)
 
     def topic(
         self,

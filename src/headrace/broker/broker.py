@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
@@ -66,6 +67,8 @@ class Broker:
         self.image: MetadataImage = EMPTY_IMAGE
         self.topic_defaults: TopicConfig = topic_defaults(config)
         self.partitions = PartitionTable()
+        self.due_roles: deque[tuple[Callable[[Any], HostedPartition | None], Any]] = deque()
+        """What the metadata say of partitions and was not done yet; see `publishers.partitions`."""
         self.purgatory = Purgatory()
         self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions)

@@ -205,7 +205,7 @@ class NodeMachine:
         broker.purgatory.on_deadline = self.alarm.by
         broker.deadline_changed = self.alarm.changed
         upkeep = self.upkeep = LogUpkeep(broker, clock=self._clock, do=self._do, woken=self.alarm.changed)
-        parts = (broker, self.lifecycle, fencing, upkeep)
+        parts = (broker, self._publisher, self.lifecycle, fencing, upkeep)
         self._timed += [each.next_deadline_ms for each in parts]
         return broker
 
@@ -285,7 +285,7 @@ class NodeMachine:
         self.broker.broker_epoch = self.lifecycle.broker_epoch
         self.broker.producer_ids.broker_epoch = self.lifecycle.broker_epoch
         self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
-        self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image))
+        self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image), at_once=True)
         self.lifecycle.recovered(self._clock.now_ms())
         if self.upkeep is not None:
             self.upkeep.begin()
@@ -357,6 +357,8 @@ class NodeMachine:
             self.registrar.tick(self.image, now_ms)
         broker = self.broker
         if broker is not None:
+            assert self._publisher is not None, "a broker has its publisher"
+            self._publisher.tick()
             broker.tick(now_ms)
             if now_ms >= self._shrink_at_ms:
                 self._shrink_at_ms = now_ms + self._config.replica_lag_time_max_ms // 2
@@ -464,12 +466,13 @@ class NodeMachine:
         if self._plane.statistics is not None:
             self._plane.statistics.published()
 
-    def _publish_to_broker(self, delta: MetadataDelta) -> None:
+    def _publish_to_broker(self, delta: MetadataDelta, *, at_once: bool = False) -> None:
         assert self.broker is not None, "published to a broker only"
         assert self._publisher is not None, "a broker has its publisher"
         self.broker.image = delta.image
         if not delta.is_empty:
-            self._publisher.publish(delta)
+            publish = self._publisher.publish_at_once if at_once else self._publisher.publish
+            publish(delta)
             if self.on_broker_metadata is not None:
                 self.on_broker_metadata(delta)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import OFFSETS_TOPIC
@@ -18,12 +19,20 @@ from headrace.replication.leader import LeaderTerms, PartitionLeader
 
 _TakeRole = Callable[[LocalPartition], HostedPartition]
 
+_TURN_COST: Final = 256
+"""What is done in one turn: a few milliseconds."""
+_COST_OF_LOG: Final = 64
+"""A log that must be made: a directory, files and links, which take a millisecond."""
+_COST_OF_REMOVAL: Final = 4
+_COST_OF_ROLE: Final = 1
+
 
 class PartitionPublisher:
-    """Gives the broker's replicas the roles that a delta says. Driven by `node.machine`, after `broker.image` was set.
+    """Gives the broker's replicas the roles that a delta says. Driven by `node.machine`: `publish` after `broker.image` was set, `tick` for the rest of long deltas.
 
-    Order: settings, removals, leaders, followers, groups, then those who wait are tried again. A replica whose directory has no room for it
-    has no log until there is some (D10); it is tried again by `LogStorePort.maintain`.
+    Order: settings, removals, leaders, followers, groups, and so delta after delta; those who wait for a partition are tried again when it has its role. What
+    takes more than a turn is done in later ones (`broker.due_roles`): a client that comes too early looks for the leader again. A replica whose directory has no
+    room for it has no log until there is some (D10); it is tried again by `LogStorePort.maintain`.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -31,22 +40,53 @@ class PartitionPublisher:
         self._roomless: dict[TopicPartition, LocalPartition] = {}
 
     def publish(self, delta: MetadataDelta) -> None:
-        """Apply one delta. A log directory that fails goes offline and the other partitions go on."""
+        """Apply one delta, or begin to. A log directory that fails goes offline and the other partitions go on."""
         broker = self._broker
-        touched = self._apply_settings(delta)
+        for moved in self._apply_settings(delta):
+            broker.partition_changed(moved)
         changes = delta.local_changes(broker.node_id)
-        for gone in changes.removed:
-            hosted = self._remove(gone)
-            if hosted is not None:
-                touched.append(hosted)
-        for led in changes.leaders:
-            touched.append(self._lead(led))
-        for followed in changes.followers:
-            touched.append(self._follow(followed))
+        due = broker.due_roles
+        was_behind = bool(due)
+        due.extend((self._remove, gone) for gone in changes.removed)
+        due.extend((self._lead, led) for led in changes.leaders)
+        due.extend((self._follow, followed) for followed in changes.followers)
         if delta.deleted_topics and broker.has_groups:
-            broker.groups.topics_deleted(sorted((topic.name, topic.id) for topic in delta.deleted_topics.values()))
-        for hosted in dict.fromkeys(touched):
-            broker.partition_changed(hosted)
+            due.append((self._topics_deleted, delta))
+        if not was_behind:
+            self.tick()
+
+    def publish_at_once(self, delta: MetadataDelta) -> None:
+        """The same to its end, before anybody is served."""
+        self.publish(delta)
+        while self._broker.due_roles:
+            self.tick()
+
+    def tick(self) -> None:
+        """A turn's worth of what is due."""
+        due = self._broker.due_roles
+        left = _TURN_COST
+        while due and left > 0:
+            take_role, change = due.popleft()
+            left -= self._cost(take_role, change)
+            hosted = take_role(change)
+            if hosted is not None:
+                self._broker.partition_changed(hosted)
+
+    def next_deadline_ms(self) -> int | None:
+        """At once while something is due."""
+        return 0 if self._broker.due_roles else None
+
+    def _cost(self, take_role: object, change: LocalPartition | MetadataDelta) -> int:
+        if isinstance(change, MetadataDelta):
+            return _COST_OF_ROLE
+        if take_role == self._remove:
+            return _COST_OF_REMOVAL
+        known = self._broker.partitions.get(change.topic, change.partition)
+        return _COST_OF_ROLE if known is not None and known.topic_id == change.topic_id else _COST_OF_LOG
+
+    def _topics_deleted(self, delta: MetadataDelta) -> None:
+        gone = sorted((topic.name, topic.id) for topic in delta.deleted_topics.values())
+        self._broker.groups.topics_deleted(gone)
 
     # --- roles ---
 

@@ -133,6 +133,7 @@ class Hosting(Reigning):
             topic_id=TOPIC, partition=0, leader_id=12, leader_epoch=0, log=object(), leader=self.leader()
         )
         self.by_id: dict[Any, Any] = {(TOPIC, 0): self.hosted}
+        self.due_roles: list[object] = []
 
     def leader(self, **fields: Any) -> SimpleNamespace:
         """The leader's side, as the metadata have it unless told otherwise."""
@@ -150,7 +151,7 @@ class Hosting(Reigning):
         table = _Table(self.by_id)
         self.node(12).machine = SimpleNamespace(
             image=image,
-            broker=SimpleNamespace(partitions=table),
+            broker=SimpleNamespace(partitions=table, due_roles=self.due_roles),
             lifecycle=SimpleNamespace(state=BrokerState.RUNNING),
         )
         request = broker_heartbeat.BrokerHeartbeatRequest(broker_id=12, want_fence=False)
@@ -188,6 +189,18 @@ def test_a_broker_in_another_role_than_its_metadata_say_is_flagged(wrong: dict[s
     """inv:C23."""
     hosting = Hosting()
     vars(hosting.hosted).update(wrong)
+    with breaks("C23"):
+        hosting.serves()
+
+
+def test_a_broker_that_has_not_done_all_of_a_long_delta_is_compared_when_it_has() -> None:
+    """inv:C23: nothing is held against it meanwhile, and nothing is forgotten."""
+    hosting = Hosting()
+    hosting.serves()
+    hosting.write([PartitionChangeRecord(topic_id=TOPIC, partition_id=0, leader=2, isr=(2,))])
+    hosting.due_roles.append("a role")
+    hosting.serves()
+    hosting.due_roles.clear()
     with breaks("C23"):
         hosting.serves()
 
