@@ -57,6 +57,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
     from headrace.server.node_server import NodeServer  # the heavy half, after the configuration was found good
+    from headrace.server.warming import WarmUp
 
     server = NodeServer(config, started_at=started_at)
     loop = asyncio.get_running_loop()
@@ -70,7 +71,10 @@ async def _run_until_signal(config: NodeConfig, started_at: float, on_ready: Cal
         return 0
     tune_garbage_collection()
     on_ready(ready)
+    warm_up = WarmUp(config.process_roles)
+    warm_up.start()
     await server.wait_stopped()
+    warm_up.stop()
     if server.failure is not None:
         _LOG.error("the node stopped: %s", server.failure)
         return 1
