@@ -6,6 +6,7 @@ Sequences wrap after 2^31-1 to 0. The last five batches of each producer are kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
@@ -14,6 +15,9 @@ from headrace.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP,
 from headrace.records.control import TransactionMarker
 
 REMEMBERED_BATCHES = 5
+MOST_PRODUCERS = 1 << 13
+"""Remembered of one log, those that wrote last. Anybody may take a new id for each batch, and each roll of a segment writes all of them down: 20 ms."""
+_FORGOTTEN_AT_ONCE = MOST_PRODUCERS // 4
 MAX_SEQUENCE = 2**31 - 1
 NONE = -1
 
@@ -86,6 +90,9 @@ class CompletedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     is_aborted: bool
+
+
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class ProducerStates:
@@ -173,6 +180,8 @@ class ProducerStates:
         producer_id = header.producer_id
         entry = self._by_id.get(producer_id)
         if entry is None:
+            if len(self._by_id) >= MOST_PRODUCERS:
+                self._forget_some()
             entry = self._by_id[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
         elif header.producer_epoch != entry.producer_epoch:
             entry.producer_epoch = header.producer_epoch
@@ -231,6 +240,13 @@ class ProducerStates:
         for producer_id in gone:
             del self._by_id[producer_id]
         return bool(gone)
+
+    def _forget_some(self) -> None:
+        """Those that wrote longest ago, but none with an open transaction. By offsets: clients choose their timestamps."""
+        idle = [entry for entry in self._by_id.values() if entry.transaction_start < 0]
+        idle.sort(key=_LAST_OFFSET)
+        for entry in idle[:_FORGOTTEN_AT_ONCE]:
+            del self._by_id[entry.producer_id]
 
     def clear(self, *, end_offset: int) -> None:
         """Know nothing, as a log that begins at `end_offset`."""

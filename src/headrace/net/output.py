@@ -151,6 +151,9 @@ class Output:
             self._fetch(cold.rest)
         except Unreadable:
             self._broken()
+        except ConnectionError:
+            self.drop()  # what waits may be gigabytes in files, and nobody is there to read them
+            self._transport.abort()
         except OSError:
             self._leave_direct()  # the transport meets the same error, and says what becomes of the connection
             self._write_to_transport()
@@ -190,7 +193,8 @@ class Output:
         self._send_directly()
         if self._watched_by is not None and (Hold.DISK in self._holds or not (self._waiting or self._sealed)):
             self._unwatch()
-        if not (self._waiting or self._sealed or self._holds & {Hold.DISK, Hold.OUTPUT}):
+        is_free = not (self._waiting or self._sealed or self._holds & {Hold.DISK, Hold.OUTPUT})
+        if is_free and not self._transport.is_closing():
             self._drained()
 
     def _unwatch(self) -> None:
@@ -247,7 +251,7 @@ class Output:
         """Hand the transport what waits while it has room. File bytes are read a part at a time."""
         waiting, sealed, seal = self._waiting, self._sealed, self._seal
         try:
-            while Hold.OUTPUT not in self._holds:
+            while Hold.OUTPUT not in self._holds and not self._transport.is_closing():
                 if sealed:
                     self._transport.write(sealed.popleft())
                 elif not waiting or (seal is not None and not seal.is_open):

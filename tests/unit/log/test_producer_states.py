@@ -6,7 +6,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import AbortedTransaction
-from headrace.log.producers import MAX_SEQUENCE, ProducerStates, SequencedBatch, aborted_entry
+from headrace.log.producers import MAX_SEQUENCE, MOST_PRODUCERS, ProducerStates, SequencedBatch, aborted_entry
 from headrace.records.batch import BatchHeader, read_header
 from headrace.records.control import TransactionMarker
 from headrace.records.record import NewRecord, ProducerStamp, build_batch
@@ -130,3 +130,17 @@ def test_a_plain_batch_may_not_stand_inside_a_transaction() -> None:
     """inv:E5: E(INVALID_TXN_STATE)."""
     states = after(header(0, transactional=True))
     assert states.check_client_batch(header(1)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_of_very_many_producers_those_that_wrote_last_are_remembered() -> None:
+    """inv:M1: not by their timestamps, which are theirs to choose; one with an open transaction stays, and one that was forgotten begins anew."""
+    states = ProducerStates()
+    held = header(0, producer_id=1, transactional=True)
+    states.appended(held, 0)
+    plain = header(0, producer_id=2)
+    for number in range(MOST_PRODUCERS):
+        states.appended(plain._replace(producer_id=10 + number, max_timestamp=10_000_000 - number), 1 + number)
+    assert MOST_PRODUCERS // 2 < len(states) <= MOST_PRODUCERS
+    known = [entry.producer_id for entry in states]
+    assert known == [1, *range(10 + MOST_PRODUCERS - len(states) + 1, 10 + MOST_PRODUCERS)]
+    assert states.check_client_batch(plain._replace(producer_id=10, base_sequence=5)) is None

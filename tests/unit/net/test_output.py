@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ class Stored:
         self.fd = fd
         self.position = 0
         self.size = len(data)
+        self.reads = 0
 
     @property
     def file(self) -> Stored:
@@ -31,6 +33,7 @@ class Stored:
 
     def pread(self, size: int, offset: int, /) -> bytes:
         """As a file's."""
+        self.reads += 1
         return self._data[offset : offset + size]
 
 
@@ -41,6 +44,7 @@ class Sender(asyncio.Protocol):
         self.holds: set[Hold] = set()
         self.drained = 0
         self.output: Output | None = None
+        self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -51,6 +55,9 @@ class Sender(asyncio.Protocol):
             drained=self._drained,
             broken=lambda: pytest.fail("everything can be read"),
         )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
 
     def pause_writing(self) -> None:
         assert self.output is not None
@@ -137,3 +144,24 @@ def test_a_connection_goes_on_when_the_kernel_refuses_to_send_what_the_transport
         run(conversation)
     finally:
         os.close(directory)
+
+
+def test_what_waits_for_a_peer_that_has_gone_is_not_read_from_its_files(tmp_path: Path) -> None:
+    """inv:M5: fifty readers of gigabytes that went without reading held the loop for 8 s, while all of it was read for nobody."""
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 100_000)
+    fd = os.open(path, os.O_RDONLY)
+    pieces = [Stored(b"x" * 100_000, fd) for _ in range(1_000)]
+
+    async def conversation(sender: Sender, output: Output, theirs: socket.socket) -> None:
+        output.send(list(pieces))
+        assert Hold.OUTPUT in sender.holds
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        await sender.lost.wait()
+        assert (sum(piece.reads for piece in pieces), sender.drained) == (0, 0)
+
+    try:
+        run(conversation)
+    finally:
+        os.close(fd)
