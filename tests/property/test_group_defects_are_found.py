@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from headrace.coordinator import committing, membership, rebalance
+from headrace.coordinator.groups import committing, membership, rebalance
 from headrace.core.error_code import ErrorCode
 from tests.property.test_group_machine import GroupsUnderFaults
 
@@ -36,7 +36,7 @@ def uncommitted_positions_are_shown(patch: pytest.MonkeyPatch) -> None:
     """G4, H14: readers see what a failover takes back."""
 
     def dirty(shard: Any, group_id: str, topics: Any) -> Any:
-        return committing._positions(group_id, shard.offsets.latest_of(group_id), topics, ())
+        return committing._positions(group_id, shard.state.positions_of(group_id), topics, frozenset())
 
     patch.setattr(committing, "fetch_committed", dirty)
 

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.group import GroupState
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.group import GroupState
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupResponse

@@ -24,13 +24,14 @@ from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, LogStorePort, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.replication.fetch_session import FetchSessionCache
+from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
 from headrace.rpc.purgatory import Purgatory
-from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred, Reply
+from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from headrace.broker.groups import GroupService
+    from headrace.broker.coordinators.groups import GroupService
     from headrace.wire.messages.describe_quorum import NodeView
 
 _CREATE_TOPICS = 19
@@ -98,7 +99,7 @@ class Broker:
     def groups(self) -> GroupService:
         """The coordinators of this broker; made, and their code read, when they are first needed."""
         if self._groups is None:
-            from headrace.broker.groups import GroupService  # a fifth of the start-up time
+            from headrace.broker.coordinators.groups import GroupService  # a fifth of the start-up time
 
             self._groups = GroupService(self)
         return self._groups
@@ -193,8 +194,6 @@ class Broker:
         partition: int,
         batch: bytes | bytearray,
         on_committed: Callable[[InternalAppend], None],
-        *,
-        timeout_ms: int | None = None,
     ) -> None:
         """Append one batch with acks=all; see `ports.BrokerServices.append_internal`."""
         hosted = self.partitions.leading(topic, partition, self.image)
@@ -216,51 +215,39 @@ class Broker:
         if isinstance(appended, AppendRefused):
             on_committed(InternalAppend(appended.error))
             return
-        done = InternalAppend(ErrorCode.NONE, appended.first_offset, appended.last_offset)
-        self._when_committed(hosted, leader.leader_epoch, done, on_committed, timeout_ms=timeout_ms)
+        first, last = appended.first_offset, appended.last_offset
+        self._when_committed(hosted, leader, last + 1, lambda error: on_committed(InternalAppend(error, first, last)))
+
+    def when_committed(
+        self, topic: str, partition: int, end_offset: int, on_committed: Callable[[ErrorCode], None]
+    ) -> None:
+        """Wait for the high watermark; see `ports.BrokerServices.when_committed`."""
+        hosted = self.partitions.get(topic, partition)
+        if hosted is None or hosted.leader is None:
+            on_committed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self._when_committed(hosted, hosted.leader, end_offset, on_committed)
 
     def _when_committed(
         self,
         hosted: HostedPartition,
-        leader_epoch: int,
-        done: InternalAppend,
-        on_committed: Callable[[InternalAppend], None],
-        *,
-        timeout_ms: int | None,
+        leader: PartitionLeader,
+        end_offset: int,
+        on_committed: Callable[[ErrorCode], None],
     ) -> None:
-        def outcome() -> InternalAppend | None:
-            leader = hosted.leader
-            if leader is None or leader.leader_epoch != leader_epoch:
-                return InternalAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            error = leader.committed(done.last_offset + 1)
-            if error is None:
-                return None
-            return done if error is ErrorCode.NONE else InternalAppend(error)
-
-        now = outcome()
-        if now is not None:
-            on_committed(now)
-            return
-        result = [InternalAppend(ErrorCode.REQUEST_TIMED_OUT)]
-        deferred = Deferred(
-            deadline_ms=None if timeout_ms is None else self.now_ms() + timeout_ms, on_timeout=lambda: NO_REPLY
-        )
+        """What is below the high watermark is committed: the log will not lose it, and a coordinator must not forget it."""
 
         def attempt() -> bool:
-            now = outcome()
-            if now is None:
+            if hosted.leader is not leader:
+                on_committed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return True
+            if leader.log.high_watermark < end_offset:
                 return False
-            result[0] = now
-            return deferred.complete(NO_REPLY)
+            on_committed(ErrorCode.NONE)
+            return True
 
-        give_up = hosted.waiters.until_committed(done.last_offset + 1, attempt)
-
-        def over(_: AnyReply) -> None:
-            give_up()
-            on_committed(result[0])
-
-        deferred.when_done(over)
-        self.purgatory.hold(deferred)
+        if not attempt():
+            hosted.waiters.until_committed(end_offset, attempt)
 
     def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
         """Whole batches; see `ports.BrokerServices.read_internal`."""

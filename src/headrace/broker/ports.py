@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.broker.walks import Walks
 from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
@@ -61,6 +62,14 @@ class BrokerServices(Protocol):
         """Where replies wait."""
 
     @property
+    def walks(self) -> Walks:
+        """Where large batches are opened."""
+
+    @property
+    def on_warning(self) -> Callable[[str], None]:
+        """Takes one line for the operator."""
+
+    @property
     def deadline_changed(self) -> Callable[[], None]:
         """To be called when a service waits for an earlier time than it did: the node sleeps until the earliest deadline that it knows."""
 
@@ -80,19 +89,17 @@ class BrokerServices(Protocol):
         """
 
     def append_internal(
-        self,
-        topic: str,
-        partition: int,
-        batch: bytes | bytearray,
-        on_committed: Callable[[InternalAppend], None],
-        *,
-        timeout_ms: int | None = None,
+        self, topic: str, partition: int, batch: bytes | bytearray, on_committed: Callable[[InternalAppend], None]
     ) -> None:
         """Append one batch as the leader with acks=all and tell when the high watermark has passed it, or why it never will.
 
-        May call `on_committed` before it returns. Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT (when
-        `timeout_ms` is given), KAFKA_STORAGE_ERROR, what the log refuses.
+        May call `on_committed` before it returns. Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written then), KAFKA_STORAGE_ERROR, what the log refuses.
         """
+
+    def when_committed(
+        self, topic: str, partition: int, end_offset: int, on_committed: Callable[[ErrorCode], None]
+    ) -> None:
+        """Tell once when the high watermark has reached `end_offset` (NONE), or that it will not under this leader (NOT_LEADER_OR_FOLLOWER). Perhaps at once."""
 
     def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
         """Whole batches from the one that holds `offset`, below `upper_offset`; at least one batch when there is one, else empty.

@@ -89,7 +89,7 @@ def record_type_name(class_name: str) -> str:
 
 def offsets(record: Record) -> Shown:
     """A record of `__consumer_offsets`."""
-    from headrace.coordinator.dump import decode_offsets_record
+    from headrace.coordinator.groups.dump import decode_offsets_record
 
     return _coordinator(record, lambda: decode_offsets_record(record.key or b"", record.value))
 

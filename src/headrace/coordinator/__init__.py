@@ -1,5 +1,5 @@
-"""Who is in a group, what does each member own, and how far has the group read?
+"""What do coordinators decide whose state is the log of a partition?
 
-One `GroupCoordinator` (`machine.py`) decides for the groups of one partition of `__consumer_offsets`. It takes events, changes its fields
-and returns effects (`events.py`); `broker/groups.py` drives it.
+`runtime/` is what they share: one shard a partition, loaded from the log, changed by records alone, with answers that wait for the commit. `groups/` is its first
+user: the coordinator of one partition of `__consumer_offsets`. `broker/coordinators/` drives them.
 """

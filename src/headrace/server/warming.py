@@ -20,7 +20,11 @@ from headrace.wire.versions import response_class
 _DELAY_S: Final = 0.5
 """After the node is ready: whoever waited for that is served first."""
 _OF_ALL: Final = ("headrace.node.self_view", "headrace.config.docs")
-_OF_A_BROKER: Final = ("headrace.broker.groups", "headrace.broker.hosted_groups", "headrace.node.envelope")
+_OF_A_BROKER: Final = (
+    "headrace.broker.coordinators.hosted",
+    "headrace.coordinator.groups.machine",
+    "headrace.node.envelope",
+)
 
 
 def first_uses(roles: Set[str]) -> Iterator[Callable[[], object]]:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.dump import decode_offsets_record
-from headrace.coordinator.events import LoadFinished, RecordLoaded
-from headrace.coordinator.group import GroupState
-from headrace.coordinator.machine import GroupCoordinator
-from headrace.coordinator.stored import (
-    GroupStored,
-    group_record,
-    group_tombstone,
-    new_group_record,
-    offset_record,
-    offset_tombstone,
-    read_record,
-    restored_group,
-)
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.dump import decode_offsets_record
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.image import GroupStored
+from headrace.coordinator.groups.machine import GroupCoordinator
+from headrace.coordinator.groups.stored import GroupRules, group_record, new_group_record, read_record, restored_group
+from headrace.coordinator.runtime.events import LoadedRecord, LoadFinished, RecordsLoaded
+from headrace.coordinator.runtime.machine import Runtime
 from headrace.core.ids import Uuid
 from headrace.records.record import Record, all_records
 
@@ -36,16 +29,12 @@ def rewritten(record: Record) -> tuple[bytes, bytes | None]:
     assert record.key is not None
     read = read_record(record.key, record.value)
     assert read is not None
-    if not isinstance(read, GroupStored):
-        again = offset_tombstone(read.key) if read.value is None else offset_record(read.key, read.value)
-    elif read.value is None:
-        again = group_tombstone(read.group_id)
-    else:
+    if isinstance(read, GroupStored) and read.value is not None:
         group = restored_group(read.group_id, read.value)
         is_new = not read.value.protocol_type
         assignment = {member.member_id: member.assignment for member in group.members.values()}
-        again = new_group_record(group) if is_new else group_record(group, assignment)
-    return again.key, again.value
+        read = new_group_record(group) if is_new else group_record(group, assignment)
+    return GroupRules().written(read)
 
 
 def test_what_kafka_wrote_is_what_we_write() -> None:
@@ -72,12 +61,10 @@ def loaded() -> dict[str, GroupCoordinator]:
     found = {}
     for partition in stored():
         machine = GroupCoordinator(GroupConfig())
-        for record in partition:
-            assert record.key is not None
-            machine.step(
-                RecordLoaded(key=record.key, value=record.value, offset=record.offset, producer_id=-1, now_ms=5)
-            )
-        machine.step(LoadFinished(now_ms=6))
+        runtime = Runtime(machine, machine.shard)
+        records = [LoadedRecord(record.offset, record.key, record.value) for record in partition]
+        runtime.step(RecordsLoaded(records=records, producer_id=-1))
+        runtime.step(LoadFinished(next_offset=len(records), now_ms=6))
         found.update(dict.fromkeys(machine.shard.groups, machine))
     return found
 
@@ -104,5 +91,5 @@ def test_a_coordinator_loads_what_kafka_wrote() -> None:
     assert (member.client_id, member.client_host, golden.subscribed) == ("a", "/127.0.0.1", frozenset({"alpha"}))
     positions = machines["golden"].fetch_offsets("golden", [("alpha", TOPIC_ID, (0, 1))]).topics[0].partitions
     assert [(p.committed_offset, p.metadata) for p in positions] == [(100, "grüße"), (101, "")]
-    retained = machines["retained"].shard.offsets.committed_of("retained")["alpha"][1]
+    retained = machines["retained"].shard.committed.positions_of("retained")["alpha"][1]
     assert retained.expire_timestamp_ms - retained.commit_timestamp_ms == 86_400_000

@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.stored import GroupStored, OffsetStored, read_record
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.image import GroupStored, OffsetStored
+from headrace.coordinator.groups.stored import read_record
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponse
 from headrace.wire.messages.leave_group import LeaveGroupResponse

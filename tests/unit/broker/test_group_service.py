@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 from immutables import Map
 
-from headrace.broker.group_loading import SLICE_BYTES
-from headrace.broker.groups import GroupService
-from headrace.broker.hosted_groups import BATCH_BYTES, batches_of
+from headrace.broker.coordinators.groups import GroupService
+from headrace.broker.coordinators.reading import SLICE_BYTES
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import InternalAppend
+from headrace.broker.walks import WalkJob, Walks
 from headrace.config.node_config import NodeConfig
-from headrace.coordinator.events import AppendRecords, GroupRecord
-from headrace.coordinator.offsets import CommittedOffset, OffsetKey
-from headrace.coordinator.stored import offset_record
+from headrace.coordinator.groups.image import CommittedOffset, OffsetKey, OffsetStored
+from headrace.coordinator.groups.stored import GroupRules
+from headrace.coordinator.runtime.events import LogRecord
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.values import changed
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration, TopicImage, TopicsImage
-from headrace.records.batch import iter_batches, set_offset_and_epoch
-from headrace.records.record import NewRecord, all_records, build_batch
+from headrace.records.batch import HEADER_SIZE, iter_batches, set_crc, set_offset_and_epoch
+from headrace.records.compression import Codec
+from headrace.records.record import NewRecord, build_batch
 from headrace.rpc.context import RequestContext
 from headrace.rpc.gather import gather
 from headrace.rpc.purgatory import Purgatory
@@ -34,6 +36,20 @@ from tests.unit.coordinator.group_bench import commit_request, join_request
 
 CONTEXT = RequestContext(api_key=8, api_version=9, client_id="c")
 TOPIC_ID = Uuid(b"o" * 16)
+
+
+def offset_record(position: int, metadata: str = "") -> LogRecord:
+    """A position of group "g", as it lies in the log."""
+    return GroupRules().written(OffsetStored(OffsetKey("g", "t", 0), CommittedOffset(position, -1, metadata, 1)))
+
+
+def batch_of(records: list[LogRecord], *, codec: int = 0, damaged: bool = False) -> bytearray:
+    """One batch; a damaged one cannot be opened, under a right CRC."""
+    batch = build_batch([NewRecord(each.key, each.value, 1) for each in records], codec=codec)
+    if damaged:
+        batch[HEADER_SIZE] ^= 0xFF
+        set_crc(batch, 0, len(batch))
+    return batch
 
 
 class MemoryLogs:
@@ -50,7 +66,10 @@ class MemoryLogs:
         self.is_stalled = False
         self.refuses = ErrorCode.NONE
         self.reads = 0
-        self._waiting: list[Callable[[InternalAppend], None]] = []
+        self._waiting: list[Callable[[ErrorCode], None]] = []
+        self.walks = Walks()
+        self.warnings: list[str] = []
+        self.on_warning = self.warnings.append
         self._ids = 0
         self.deadline_changes = 0
 
@@ -92,18 +111,23 @@ class MemoryLogs:
         partition: int,
         batch: bytes | bytearray,
         on_committed: Callable[[InternalAppend], None],
-        *,
-        timeout_ms: int | None = None,
     ) -> None:
         if self.refuses is not ErrorCode.NONE:
             on_committed(InternalAppend(self.refuses))
             return
+        done = InternalAppend(ErrorCode.NONE, self.end_offset)
         self.put(batch)
-        if self.is_stalled:
+        if not self.is_stalled:
+            self.high_watermark = self.end_offset
+        self.when_committed(topic, partition, self.end_offset, lambda _: on_committed(done))
+
+    def when_committed(
+        self, topic: str, partition: int, end_offset: int, on_committed: Callable[[ErrorCode], None]
+    ) -> None:
+        if self.high_watermark < end_offset:
             self._waiting.append(on_committed)
         else:
-            self.high_watermark = self.end_offset
-            on_committed(InternalAppend(ErrorCode.NONE))
+            on_committed(ErrorCode.NONE)
 
     def put(self, batch: bytes | bytearray) -> None:
         written = bytearray(batch)
@@ -115,7 +139,7 @@ class MemoryLogs:
         self.high_watermark = self.end_offset
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each(InternalAppend(ErrorCode.NONE))
+            each(ErrorCode.NONE)
 
     def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
         self.reads += 1
@@ -200,7 +224,7 @@ def test_a_large_log_is_loaded_in_slices() -> None:
     """M6, G4, K42: COORDINATOR_LOAD_IN_PROGRESS until all of it is read; each tick reads one slice."""
     logs = MemoryLogs()
     for number in range(60):
-        record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(number, -1, "x" * 4_000, 1))
+        record = offset_record(number, "x" * 4_000)
         logs.put(build_batch([NewRecord(record.key, record.value, 1)] * 4))
     logs.high_watermark = logs.end_offset
     size = sum(map(len, logs.batches))
@@ -216,13 +240,12 @@ def test_a_large_log_is_loaded_in_slices() -> None:
 def test_nothing_is_served_before_the_loaded_records_are_committed() -> None:
     """G4, K42: the tail of the log might still be cut."""
     logs = MemoryLogs()
-    record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 1))
+    record = offset_record(7)
     logs.put(build_batch([NewRecord(record.key, record.value, 1)]))
     groups = service(logs)
     assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert groups.next_deadline_ms() is None
     logs.let_go()
-    logs.clock_ms += 20
-    groups.tick(logs.now_ms())
     assert position(groups) == 7
 
 
@@ -230,7 +253,7 @@ def test_nothing_is_served_before_the_loaded_records_are_committed() -> None:
 def test_a_damaged_log_is_no_group(damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """B28: half a group is none: NOT_COORDINATOR, and the reason is kept."""
     logs = MemoryLogs()
-    record = offset_record(OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 1))
+    record = offset_record(7)
     value = b"\x00\x63" if damage == "value" else record.value
     batch = build_batch([NewRecord(record.key, value, 1)])
     logs.put(batch)
@@ -325,16 +348,99 @@ def test_an_abandoned_request_is_forgotten() -> None:
     assert position(groups) == 5
 
 
-def test_many_deletions_go_in_batches_and_one_commit_in_one() -> None:
-    """B25: a batch is bounded, but what must be atomic is one."""
-    records = tuple(GroupRecord(key=b"k" * 1_000, value=None) for _ in range(1_200))
-    split = [
-        list(batches_of(AppendRecords(append_id=0, records=records, is_atomic=atomic, timestamp_ms=5), codec=0))
-        for atomic in (True, False)
-    ]
-    assert [len(batches) for batches in split] == [1, 3]
-    assert all(len(batch) < BATCH_BYTES + 10_000 for batch in split[1])
-    assert [record.key for batch in split[1] for record in all_records(batch)] == [record.key for record in records]
+def test_loading_coordinators_take_turns() -> None:
+    """M6: one turn of one of them a tick, however many there are."""
+    logs = MemoryLogs()
+    for number in range(60):
+        logs.put(batch_of([offset_record(number, "x" * 4_000)] * 4))
+    logs.high_watermark = logs.end_offset
+    groups = GroupService(logs)
+    for partition in range(5):
+        groups.elected(partition, 0)
+    ticks = 0
+    while groups.next_deadline_ms() == logs.now_ms():
+        reads = logs.reads
+        groups.tick(logs.now_ms())
+        ticks += 1
+        assert logs.reads <= reads + 1
+    coordinators = groups.all_coordinators()
+    assert not isinstance(coordinators, ErrorCode)
+    assert [each.shard.committed.positions_of("g")["t"][0].offset for each in coordinators] == [59] * 5
+    assert logs.reads <= ticks <= logs.reads + 10
+
+
+def test_a_large_batch_is_loaded_in_turns_and_opened_elsewhere() -> None:
+    """M6: what opens to much leaves the loop; its records are replayed a thousand a turn."""
+    logs = MemoryLogs()
+    jobs: list[WalkJob] = []
+    logs.walks.begin = jobs.append
+    logs.put(batch_of([offset_record(number, "x" * 100) for number in range(3_500)], codec=Codec.GZIP))
+    logs.high_watermark = logs.end_offset
+    groups = service(logs, ticks=1)
+    assert (len(jobs), groups.next_deadline_ms()) == (1, None)
+    changes = logs.deadline_changes
+    jobs[0].run(iter)
+    jobs[0].finish()
+    assert logs.deadline_changes > changes
+    ticks = 0
+    while groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        groups.tick(logs.now_ms())
+        ticks += 1
+    assert (ticks, position(groups)) == (4, 3_499)
+
+
+def test_a_large_batch_that_is_damaged_is_no_group() -> None:
+    """B28: found out elsewhere, told here."""
+    logs = MemoryLogs()
+    jobs: list[WalkJob] = []
+    logs.walks.begin = jobs.append
+    logs.put(batch_of([LogRecord(Random(1).randbytes(300_000), None)], codec=Codec.GZIP, damaged=True))
+    logs.high_watermark = logs.end_offset
+    groups = service(logs, ticks=1)
+    jobs[0].run(iter)
+    jobs[0].finish()
+    groups.tick(logs.now_ms())
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+    assert len(logs.warnings) == 1
+
+
+def test_records_of_unknown_types_are_told_of_once() -> None:
+    """B-P06: left alone, as in Kafka, and said in one line."""
+    logs = MemoryLogs()
+    logs.put(batch_of([LogRecord(b"\x00\x63key", b"?"), offset_record(7)]))
+    logs.high_watermark = logs.end_offset
+    groups = service(logs)
+    assert position(groups) == 7
+    assert logs.warnings == ["1 records of unknown types in __consumer_offsets-0 were left alone"]
+
+
+def test_a_log_that_somebody_else_wrote_into_is_read_anew() -> None:
+    """G4: Kafka lets one client id write there; who waits is sent away, and what that client wrote counts."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    logs.put(batch_of([offset_record(50)]))
+    result = commit(groups, 5)
+    assert isinstance(result, Reply)
+    assert code(result.message) == ErrorCode.NOT_COORDINATOR
+    assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    groups.tick(logs.now_ms())
+    assert (position(groups), len(logs.warnings)) == (5, 1)
+    commit(groups, 6)
+    assert position(groups) == 6
+
+
+def test_what_is_written_while_the_log_is_read_is_read_too() -> None:
+    """G4: until the end that the log has when everything before it was read."""
+    logs = MemoryLogs()
+    logs.put(batch_of([offset_record(7)]))
+    groups = GroupService(logs)
+    groups.elected(0, 0)
+    assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    logs.put(batch_of([offset_record(8)]))
+    logs.high_watermark = logs.end_offset
+    for _ in range(3):
+        groups.tick(logs.now_ms())
+    assert position(groups) == 8
 
 
 def test_parts_of_an_answer_are_gathered_in_their_order() -> None:

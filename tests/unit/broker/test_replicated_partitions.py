@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.ports import InternalAppend
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -130,6 +131,35 @@ def test_too_few_in_sync_replicas_refuse_a_write() -> None:
     client = Client(bench)
     assert produced(client.ask(produce_request("kept", batch(b"a")), 9)) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert produced(client.ask(produce_request("kept", batch(b"a"), acks=1), 9)) == (0, 0)
+
+
+def test_a_coordinators_append_counts_when_the_high_watermark_has_passed_it() -> None:
+    """G4, S3-88: it waits while the ISR is too small; NOT_ENOUGH_REPLICAS is told only where nothing was written."""
+    bench = BrokerBench()
+    bench.topic("kept", replicas=(1, 2))
+    bench.configure("kept", min_insync_replicas="2")
+    outcomes: list[InternalAppend] = []
+    bench.broker.append_internal("kept", 0, batch(b"a"), outcomes.append)
+    bench.topic("kept", replicas=(1, 2), isr=(1,), partition_epoch=1)
+    assert outcomes == []
+    bench.broker.append_internal("kept", 0, batch(b"b"), outcomes.append)
+    assert (outcomes.pop().error, bench.broker.log_bounds("kept", 0)) == (ErrorCode.NOT_ENOUGH_REPLICAS, (0, 0, 1))
+    bench.configure("kept", min_insync_replicas="1")
+    assert outcomes == [InternalAppend(ErrorCode.NONE, 0, 0)]
+
+
+def test_who_waits_for_a_commit_hears_that_the_leadership_ended() -> None:
+    """B28: once, NOT_LEADER_OR_FOLLOWER; a partition that is not led here says so at once."""
+    bench = BrokerBench()
+    bench.topic("kept", replicas=(1, 2))
+    outcomes: list[InternalAppend] = []
+    waits: list[ErrorCode] = []
+    bench.broker.append_internal("kept", 0, batch(b"a"), outcomes.append)
+    bench.broker.when_committed("kept", 0, 1, waits.append)
+    bench.topic("kept", leader=2, replicas=(1, 2), leader_epoch=1)
+    bench.broker.when_committed("kept", 0, 1, waits.append)
+    assert [each.error for each in outcomes] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert waits == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
 
 def test_replies_keep_the_order_of_pipelined_requests() -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.events import (
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.group import ClassicGroup
+from headrace.coordinator.groups.machine import GroupCoordinator
+from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
+from headrace.coordinator.runtime.events import (
     Answer,
     AppendFailed,
     AppendRecords,
-    DeleteGroups,
-    FetchStableOffsets,
-    GroupEvent,
-    GroupRecord,
+    CoordinatorEvent,
+    LoadedRecord,
     LoadFinished,
-    RecordLoaded,
+    LogRecord,
     RecordsCommitted,
+    RecordsLoaded,
     RequestReceived,
     TimePassed,
+    TransactionEnded,
 )
-from headrace.coordinator.group import ClassicGroup
-from headrace.coordinator.machine import GroupCoordinator
+from headrace.coordinator.runtime.machine import Runtime
+from headrace.coordinator.runtime.shard import Status
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.wire.messages.heartbeat import HeartbeatRequest
@@ -59,32 +63,43 @@ class Bench:
     """Gives events to a coordinator, keeps its log and its answers. With `holds_log` the test commits appends itself."""
 
     def __init__(
-        self, config: GroupConfig | None = None, *, log: list[GroupRecord] | None = None, now_ms: int = START_MS
+        self,
+        config: GroupConfig | None = None,
+        *,
+        log: list[LogRecord] | None = None,
+        now_ms: int = START_MS,
+        transactions: Iterable[RecordsLoaded | TransactionEnded] = (),
     ) -> None:
+        """A coordinator that loaded `transactions` and then `log`."""
         self.config = config or GroupConfig()
         self.machine = GroupCoordinator(self.config)
+        self.runtime = Runtime(self.machine, self.machine.shard)
         self.now_ms = now_ms
-        self.log: list[GroupRecord] = []
+        self.log: list[LogRecord] = []
         self.appends: list[AppendRecords] = []
         self.answers: dict[int, Any] = {}
         self.holds_log = False
         self._tokens = 0
         self._ids = 0
-        for offset, record in enumerate(log or ()):
-            self.step(
-                RecordLoaded(key=record.key, value=record.value, offset=offset, producer_id=-1, now_ms=self.now_ms)
-            )
         self.log.extend(log or ())
-        self.step(LoadFinished(now_ms=self.now_ms))
+        for event in transactions:
+            self.step(event)
+        loaded = [LoadedRecord(offset, *record) for offset, record in enumerate(self.log)]
+        self.step(RecordsLoaded(records=loaded, producer_id=-1))
+        self.step(LoadFinished(next_offset=len(self.log), now_ms=self.now_ms))
+        while self.machine.shard.status is Status.LOADING:
+            self.step(TimePassed(now_ms=self.now_ms))
 
     # ---- driving
 
-    def step(self, event: GroupEvent) -> None:
-        for effect in self.machine.step(event):
+    def step(self, event: CoordinatorEvent) -> None:
+        for effect in self.runtime.step(event):
             if isinstance(effect, Answer):
                 assert effect.token not in self.answers, "a request is answered once"
                 self.answers[effect.token] = effect.response
-            elif self.holds_log:
+                continue
+            assert isinstance(effect, AppendRecords), "nobody else writes into this log"
+            if self.holds_log:
                 self.appends.append(effect)
             else:
                 self._commit(effect)
@@ -97,13 +112,14 @@ class Bench:
         self.step(AppendFailed(append_id=append.append_id, error=error, now_ms=self.now_ms))
 
     def _commit(self, append: AppendRecords) -> None:
+        base_offset = len(self.log)
         self.log.extend(append.records)
-        self.step(RecordsCommitted(append_id=append.append_id, now_ms=self.now_ms))
+        self.step(RecordsCommitted(append_id=append.append_id, base_offset=base_offset, now_ms=self.now_ms))
 
     def pass_time(self, by_ms: int) -> None:
         """Let time go on and every deadline ring at its moment."""
         until = self.now_ms + by_ms
-        while (due := self.machine.next_deadline_ms) is not None and due <= until:
+        while (due := self.runtime.next_deadline_ms) is not None and due <= until:
             self.now_ms = max(self.now_ms, due)
             self.step(TimePassed(now_ms=self.now_ms))
         self.now_ms = until

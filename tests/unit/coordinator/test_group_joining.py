@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.events import LoadFinished
-from headrace.coordinator.group import GroupState
-from headrace.coordinator.joining import MOST_PENDING_JOINS
-from headrace.coordinator.machine import GroupCoordinator
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.joining import MOST_PENDING_JOINS
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponseMember
 from tests.unit.coordinator.group_bench import GROUP, REBALANCE_MS, SESSION_MS, Bench, join_request
@@ -267,14 +265,6 @@ def test_generations_only_rise() -> None:
         assert bench.group.is_in(GroupState.EMPTY)
         bench = bench.restarted()
     assert seen == sorted(set(seen))
-
-
-def test_a_coordinator_is_loading_until_it_is_told_otherwise() -> None:
-    """G4: nothing is served before everything is loaded."""
-    machine = GroupCoordinator(GroupConfig())
-    assert machine.is_loading
-    machine.step(LoadFinished(now_ms=0))
-    assert not machine.is_loading
 
 
 def test_a_new_group_is_written_down_before_it_has_members() -> None:

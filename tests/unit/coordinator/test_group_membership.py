@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.coordinator.events import Resigned
-from headrace.coordinator.group import GroupState
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.runtime.events import Resigned
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.committing import fetch_committed
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.events import DeleteGroups, RecordLoaded, TopicsDeleted, TransactionEnded, WallClockMoved
-from headrace.coordinator.group import GroupState
-from headrace.coordinator.offsets import CommittedOffset, OffsetKey
-from headrace.coordinator.stored import offset_record
+from headrace.coordinator.groups.committing import fetch_committed
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.image import CommittedOffset, OffsetKey, OffsetStored
+from headrace.coordinator.groups.requests import DeleteGroups, TopicsDeleted
+from headrace.coordinator.groups.stored import GroupRules
+from headrace.coordinator.runtime.events import (
+    ImageChanged,
+    LoadedRecord,
+    RecordsLoaded,
+    TransactionEnded,
+    WallClockMoved,
+)
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.wire.messages.offset_delete import (
@@ -196,7 +203,7 @@ def test_positions_of_deleted_topics_are_deleted() -> None:
     bench.commit(1, topic="t", topic_id=ID_A)
     bench.commit(2, topic="t", partition=1, topic_id=ID_B)
     bench.commit(3, topic="u", topic_id=ID_B)
-    bench.step(TopicsDeleted(topics=(("t", ID_A),), now_ms=bench.now_ms))
+    bench.step(ImageChanged(change=TopicsDeleted(topics=(("t", ID_A),)), now_ms=bench.now_ms))
     for each in (bench, bench.restarted()):
         assert [each.fetch(), each.fetch(partition=1), each.fetch(topic="u")] == [-1, 2, 3]
 
@@ -339,30 +346,40 @@ def test_groups_that_nobody_used_are_forgotten() -> None:
     assert bench.machine.describe(GROUP, api_version=5).group_state == "Dead"
 
 
+def stored(partition: int, position: int, *, producer_id: int = -1) -> RecordsLoaded:
+    """A loaded batch with one position of "t", in a transaction of `producer_id` unless that is -1."""
+    record = OffsetStored(OffsetKey(GROUP, "t", partition), CommittedOffset(position, -1, "", START_MS))
+    return RecordsLoaded(records=[LoadedRecord(9, *GroupRules().written(record))], producer_id=producer_id)
+
+
+def ended(producer_id: int, *, is_committed: bool) -> TransactionEnded:
+    return TransactionEnded(producer_id=producer_id, is_committed=is_committed)
+
+
 def test_open_transactions_of_a_loaded_log_are_unstable() -> None:
     """E10: shown when the marker says commit, never when it says abort; a stable fetch is told to wait."""
-    bench = Bench()
-    record = offset_record(OffsetKey(GROUP, "t", 0), CommittedOffset(5, -1, "", START_MS))
-    for producer_id, partition in ((1, 0), (2, 1)):
-        key = offset_record(OffsetKey(GROUP, "t", partition), CommittedOffset(5, -1, "", START_MS)).key
-        bench.step(RecordLoaded(key=key, value=record.value, offset=9, producer_id=producer_id, now_ms=START_MS))
+    open_ones = [stored(0, 5, producer_id=1), stored(1, 5, producer_id=2)]
+    bench = Bench(transactions=open_ones)
     unstable = bench.answers[bench.start_stable_fetch()].topics[0].partitions[0]
     assert (unstable.error_code, bench.fetch()) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
-    bench.step(TransactionEnded(producer_id=1, is_committed=True))
-    bench.step(TransactionEnded(producer_id=2, is_committed=False))
+    bench = Bench(transactions=[*open_ones, ended(1, is_committed=True), ended(2, is_committed=False)])
     assert (bench.fetch(), bench.fetch(partition=1)) == (5, -1)
 
 
 def test_a_transaction_does_not_undo_a_later_commit() -> None:
-    """E10: the record that lies later in the log counts."""
-    bench = Bench()
-    for offset, producer_id, position in ((9, 1, 5), (10, -1, 6)):
-        record = offset_record(OffsetKey(GROUP, "t", 0), CommittedOffset(position, -1, "", START_MS))
-        bench.step(
-            RecordLoaded(key=record.key, value=record.value, offset=offset, producer_id=producer_id, now_ms=START_MS)
-        )
-    bench.step(TransactionEnded(producer_id=1, is_committed=True))
+    """E10: the record that lies later in the log counts, be it of another transaction or of none."""
+    bench = Bench(transactions=[stored(0, 5, producer_id=1), stored(0, 6), ended(1, is_committed=True)])
     assert bench.fetch() == 6
+    two = [stored(0, 5, producer_id=1), stored(0, 7, producer_id=2)]
+    for order in ((1, 2), (2, 1)):
+        assert Bench(transactions=[*two, *(ended(each, is_committed=True) for each in order)]).fetch() == 7
+
+
+def test_what_a_transaction_held_is_gone_when_its_group_is_deleted() -> None:
+    """E10: a deletion is in no transaction, and nothing comes back behind it."""
+    bench = Bench(transactions=[stored(0, 5, producer_id=1)])
+    assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
+    assert (bench.answers[bench.start_stable_fetch()].topics[0].partitions[0].error_code, bench.fetch()) == (0, -1)
 
 
 def test_a_partition_named_twice_is_stored_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordinator.timers import Timers
+from headrace.coordinator.runtime.timers import Timers
 
 
 def test_a_deadline_that_is_put_off_rings_once() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.coordinator.group import GroupState
+from headrace.coordinator.groups.group import GroupState
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from headrace.broker.broker import Broker
-from headrace.coordinator.events import DeleteGroups
+from headrace.coordinator.groups.requests import DeleteGroups
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
 from headrace.rpc.gather import gather

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
-from headrace.coordinator.committing import commit_refused
+from headrace.coordinator.groups.committing import commit_refused
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import MetadataImage, TopicImage
 from headrace.rpc.context import RequestContext

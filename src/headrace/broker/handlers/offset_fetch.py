@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.broker.broker import Broker
-from headrace.coordinator.events import FetchStableOffsets
+from headrace.coordinator.groups.requests import FetchStableOffsets
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.rpc.context import RequestContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headrace.coordinator.subscription import CONSUMER_PROTOCOL_TYPE, read_version
+from headrace.coordinator.groups.subscription import CONSUMER_PROTOCOL_TYPE, read_version
 from headrace.core.errors import DecodeError
 from headrace.wire.codec import decode
 from headrace.wire.group_records import frame

@@ -1,46 +1,48 @@
-"""Which coordinator serves a group here?
+"""Which partitions of a coordinator's topic are served here?
 
-There is one for each partition of `__consumer_offsets` that this broker leads (`hosted_groups.py`). It is loading from the election until every record of the log was read
-and is committed; only then are its groups served. What coordinators are made of is imported when the first one starts, after the node is ready.
+There is one coordinator for each that this broker leads (`hosted.py`). It is loading from the election until every record of the log was read
+and is committed; only then does it serve. What coordinators are made of is imported when the first one starts, after the node is ready.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import BrokerServices
-from headrace.coordinator.events import RequestReceived, TopicsDeleted
-from headrace.coordinator.hashing import partition_for
+from headrace.coordinator.runtime.events import ImageChanged, RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, HandlerResult, Reply
 
 if TYPE_CHECKING:
-    from headrace.broker.hosted_groups import HostedCoordinator
-    from headrace.coordinator.machine import GroupCoordinator
+    from headrace.broker.coordinators.hosted import CoordinatorKind, HostedCoordinator
 
 
-class GroupService:
-    """The group coordinators of this broker. Driven by the broker: elections, image changes and ticks come in, handlers ask."""
+class CoordinatorService:
+    """The coordinators of one kind on this broker. Driven by the broker: elections, image changes and ticks come in, handlers ask.
 
-    def __init__(self, services: BrokerServices) -> None:
+    `kind` is called when the first coordinator starts.
+    """
+
+    def __init__(self, services: BrokerServices, kind: Callable[[], CoordinatorKind]) -> None:
         self._services = services
+        self._kind = kind
         self._starting: dict[int, int] = {}
         self._hosted: dict[int, HostedCoordinator] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._tokens = count()
         self._is_active = True
+        self._loaded_last = -1
         self._deadline_known = False
         self._deadline_ms: int | None = None
 
     # ---- what the broker tells
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of the offsets topic from now on; it is loaded by the next ticks."""
+        """This broker leads a partition of the topic from now on; it is loaded by the next ticks."""
         known = self._hosted.get(partition)
         if known is not None and known.epoch == leader_epoch:
             return
@@ -55,25 +57,26 @@ class GroupService:
         if epoch is not None and (leader_epoch is None or leader_epoch >= epoch):
             self._drop(partition)
 
-    def topics_deleted(self, topics: Iterable[tuple[str, Uuid]]) -> None:
-        """Topics are gone, and with them the positions of every group in them."""
-        event = TopicsDeleted(topics=tuple(topics), now_ms=self._services.now_ms())
-        for partition in list(self._starting):
-            self._start(partition)
+    def image_changed(self, change: Any) -> None:
+        """Tell every coordinator of a change in the metadata, those that load too."""
+        self._start_all()
+        event = ImageChanged(change=change, now_ms=self._services.now_ms())
         for hosted in list(self._hosted.values()):
-            if hosted.failure is None:
-                hosted.delete_topics(event)
+            hosted.run(event)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: starts, slices of loading, sessions, rebalances, expiry."""
+        """Do what is due: starts, deadlines, and one turn of one coordinator that loads, each in its turn, so that nobody waits for all of them."""
         due = self.next_deadline_ms()
         if due is None or due > now_ms:
             return
         self._deadline_known = False
-        for partition in list(self._starting):
-            self._start(partition)
+        self._start_all()
         for hosted in list(self._hosted.values()):
             hosted.tick(now_ms)
+        loading = [partition for partition, hosted in self._hosted.items() if hosted.has_turn]
+        if loading:
+            self._loaded_last = min(loading, key=lambda partition: (partition <= self._loaded_last, partition))
+            self._hosted[self._loaded_last].load(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is due, or None."""
@@ -95,41 +98,35 @@ class GroupService:
 
     # ---- what handlers ask
 
-    def partition_of(self, group_id: str) -> int:
-        """The partition of the offsets topic that owns the group."""
-        topic = self._services.image.topics.by_name.get(OFFSETS_TOPIC)
-        partitions = len(topic.partitions) if topic is not None else self._services.config.offsets_topic_num_partitions
-        return partition_for(group_id, partitions)
+    def serving(self, partition: int) -> Any | ErrorCode:
+        """The coordinator that serves a partition here, or the error that sends its client elsewhere or makes it wait."""
+        hosted = self._find(partition)
+        return hosted if isinstance(hosted, ErrorCode) else hosted.runtime.coordinator
 
-    def coordinator_of(self, group_id: str) -> GroupCoordinator | ErrorCode:
-        """The machine that serves the group here, or the error that sends its client elsewhere or makes it wait."""
-        hosted = self._find(group_id)
-        return hosted if isinstance(hosted, ErrorCode) else hosted.machine
-
-    def all_coordinators(self) -> list[GroupCoordinator] | ErrorCode:
-        """Every machine that serves here; COORDINATOR_LOAD_IN_PROGRESS as long as one is not ready."""
+    def all_serving(self) -> list[Any] | ErrorCode:
+        """Every coordinator that serves here; COORDINATOR_LOAD_IN_PROGRESS as long as one is not ready."""
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        for partition in list(self._starting):
-            self._start(partition)
-        if any(each.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for each in self._hosted.values()):
+        self._start_all()
+        errors = {hosted.error for hosted in self._hosted.values()}
+        if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in errors:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return [each.machine for each in self._hosted.values() if each.failure is None]
+        return [each.runtime.coordinator for each in self._hosted.values() if each.error is ErrorCode.NONE]
 
-    def ask(
+    def give(
         self,
-        group_id: str,
+        partition: int,
         request: Any,
         context: RequestContext,
         *,
         refused: Callable[[ErrorCode], object],
         shape: Callable[[Any], object] | None = None,
     ) -> HandlerResult:
-        """Give a request to its group's coordinator. The reply is there at once, or comes when it is committed or the group is complete.
+        """Give a request to the coordinator of a partition. The reply is there at once, or comes when it is committed or what it waits for happened.
 
-        `refused` makes the response when this broker does not serve the group, `shape` the response out of the machine's answer.
+        `refused` makes the response when this broker does not serve the partition, `shape` the response out of the coordinator's answer.
         """
-        hosted = self._find(group_id)
+        hosted = self._find(partition)
         if isinstance(hosted, ErrorCode):
             return Reply(refused(hosted))
         token = next(self._tokens)
@@ -153,24 +150,28 @@ class GroupService:
 
     # ---- coordinators and their answers
 
-    def _find(self, group_id: str) -> HostedCoordinator | ErrorCode:
+    def _find(self, partition: int) -> HostedCoordinator | ErrorCode:
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        partition = self.partition_of(group_id)
         if partition in self._starting:
             self._start(partition)
         hosted = self._hosted.get(partition)
         if hosted is None:
             return ErrorCode.NOT_COORDINATOR
-        return hosted if hosted.error is ErrorCode.NONE else hosted.error
+        error = hosted.error
+        return hosted if error is ErrorCode.NONE else error
+
+    def _start_all(self) -> None:
+        for partition in list(self._starting):
+            self._start(partition)
 
     def _start(self, partition: int) -> None:
-        from headrace.broker.hosted_groups import HostedCoordinator  # a fifth of a node's start-up time
+        from headrace.broker.coordinators.hosted import HostedCoordinator  # a fifth of a node's start-up time
 
         self._deadline_known = False
         epoch = self._starting.pop(partition)
         self._hosted[partition] = HostedCoordinator(
-            partition, epoch, self._services, answer=self._answer, changed=self._changed
+            self._kind(), partition, epoch, self._services, answer=self._answer, changed=self._changed
         )
 
     def _drop(self, partition: int) -> None:
@@ -181,7 +182,7 @@ class GroupService:
             hosted.resign()
 
     def _earliest_deadline(self) -> int | None:
-        if self._starting:
+        if self._starting or any(each.has_turn for each in self._hosted.values()):
             return self._services.now_ms()
         deadlines = (each.next_deadline_ms for each in self._hosted.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)

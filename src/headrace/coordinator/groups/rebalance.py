@@ -6,10 +6,10 @@ leader assigns, and SyncGroup hands the assignment out once it is committed.
 
 from __future__ import annotations
 
-from headrace.coordinator.group import ClassicGroup, GroupState
-from headrace.coordinator.member import Member
-from headrace.coordinator.shard import InitialDelayOver, JoinsOverdue, Shard, SyncsOverdue
-from headrace.coordinator.stored import group_record
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.groups.shard import GroupShard, InitialDelayOver, JoinsOverdue, SyncsOverdue
+from headrace.coordinator.groups.stored import group_record
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headrace.wire.messages.sync_group import SyncGroupResponse
@@ -18,7 +18,7 @@ _SHORTEST_WAIT_MS = 100
 """A rebalance timeout of 0 must not make us look for absent static members all the time."""
 
 
-def rebalance_or_complete(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def rebalance_or_complete(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     """Something about the members changed: begin a rebalance, or go on with the one there is."""
     if group.can_rebalance:
         prepare(shard, group, now_ms=now_ms)
@@ -26,7 +26,7 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, *, now_ms: int) -> 
         maybe_complete_join(shard, group, now_ms=now_ms)
 
 
-def prepare(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def prepare(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     """Begin a rebalance; an Empty group first waits `group.initial.rebalance.delay.ms` for more members."""
     if group.is_in(GroupState.COMPLETING_REBALANCE):
         drop_assignment(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms=now_ms)
@@ -47,14 +47,14 @@ def prepare(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
         _wait_for_joins(shard, group, now_ms=now_ms)
 
 
-def maybe_complete_join(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def maybe_complete_join(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     """Begin the generation if all have joined and the group is not gathering its first members."""
     preparing = group.is_in(GroupState.PREPARING_REBALANCE) and group.previous_state is not GroupState.EMPTY
     if preparing and group.has_all_joined:
         complete_join(shard, group, now_ms=now_ms)
 
 
-def on_initial_delay(shard: Shard, timer: InitialDelayOver, *, now_ms: int) -> None:
+def on_initial_delay(shard: GroupShard, timer: InitialDelayOver, *, now_ms: int) -> None:
     """The gathering time is over: prolong it if members came meanwhile, up to the rebalance timeout, else go on."""
     group = shard.groups.get(timer.group_id)
     if group is None:
@@ -70,14 +70,14 @@ def on_initial_delay(shard: Shard, timer: InitialDelayOver, *, now_ms: int) -> N
         complete_join(shard, group, now_ms=now_ms)
 
 
-def on_joins_overdue(shard: Shard, timer: JoinsOverdue, *, now_ms: int) -> None:
+def on_joins_overdue(shard: GroupShard, timer: JoinsOverdue, *, now_ms: int) -> None:
     """The rebalance timeout is over: who did not join is out."""
     group = shard.groups.get(timer.group_id)
     if group is not None and group.is_in(GroupState.PREPARING_REBALANCE):
         complete_join(shard, group, now_ms=now_ms)
 
 
-def complete_join(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def complete_join(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     """Begin the next generation with those who joined, and static members who did not; Empty when nobody is left."""
     shard.cancel_join(group.group_id)
     missing = [m.member_id for m in group.members.values() if not m.is_awaiting_join and not m.is_static]
@@ -99,7 +99,7 @@ def complete_join(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
     shard.schedule_sync(group, now_ms=now_ms)
 
 
-def on_syncs_overdue(shard: Shard, timer: SyncsOverdue, *, now_ms: int) -> None:
+def on_syncs_overdue(shard: GroupShard, timer: SyncsOverdue, *, now_ms: int) -> None:
     """Whoever joined and never asked for its assignment is out, and the group rebalances without it."""
     group = shard.groups.get(timer.group_id)
     if group is None or group.generation_id != timer.generation_id or not group.pending_syncs:
@@ -111,7 +111,7 @@ def on_syncs_overdue(shard: Shard, timer: SyncsOverdue, *, now_ms: int) -> None:
         prepare(shard, group, now_ms=now_ms)
 
 
-def remove_member(shard: Shard, group: ClassicGroup, member: Member, *, now_ms: int) -> None:
+def remove_member(shard: GroupShard, group: ClassicGroup, member: Member, *, now_ms: int) -> None:
     """A member is gone: its waiting requests are answered, and the others share its work."""
     dismiss(shard, group, member)
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
@@ -120,13 +120,13 @@ def remove_member(shard: Shard, group: ClassicGroup, member: Member, *, now_ms: 
         _complete_if_all_joined(shard, group, now_ms=now_ms)
 
 
-def remove_pending(shard: Shard, group: ClassicGroup, member_id: str, *, now_ms: int) -> None:
+def remove_pending(shard: GroupShard, group: ClassicGroup, member_id: str, *, now_ms: int) -> None:
     """Somebody who got a member id never came back with it."""
     group.remove(member_id)
     _complete_if_all_joined(shard, group, now_ms=now_ms)
 
 
-def dismiss(shard: Shard, group: ClassicGroup, member: Member) -> None:
+def dismiss(shard: GroupShard, group: ClassicGroup, member: Member) -> None:
     """Take a member out and tell it so where it waits."""
     shard.end_session(group.group_id, member.member_id)
     answer_join(shard, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
@@ -134,7 +134,7 @@ def dismiss(shard: Shard, group: ClassicGroup, member: Member) -> None:
     group.remove(member.member_id)
 
 
-def drop_assignment(shard: Shard, group: ClassicGroup, error: ErrorCode, *, now_ms: int) -> None:
+def drop_assignment(shard: GroupShard, group: ClassicGroup, error: ErrorCode, *, now_ms: int) -> None:
     """Members that wait for an assignment learn that there is none."""
     for member in group.members.values():
         member.assignment = b""
@@ -142,7 +142,7 @@ def drop_assignment(shard: Shard, group: ClassicGroup, error: ErrorCode, *, now_
             shard.expect_heartbeat(group, member, now_ms=now_ms)
 
 
-def hand_out(shard: Shard, group: ClassicGroup, assignment: dict[str, bytes], *, now_ms: int) -> None:
+def hand_out(shard: GroupShard, group: ClassicGroup, assignment: dict[str, bytes], *, now_ms: int) -> None:
     """Give every member what the leader assigned to it; the group is Stable."""
     for member in group.members.values():
         member.assignment = assignment.get(member.member_id, b"")
@@ -151,21 +151,21 @@ def hand_out(shard: Shard, group: ClassicGroup, assignment: dict[str, bytes], *,
     group.move_to(GroupState.STABLE, wall_ms=shard.wall(now_ms))
 
 
-def answer_join(shard: Shard, member: Member, response: JoinGroupResponse) -> bool:
+def answer_join(shard: GroupShard, member: Member, response: JoinGroupResponse) -> bool:
     """Answer a member's waiting JoinGroup; False when there is none."""
     token, member.join_token = member.join_token, None
     shard.answer(token, response)
     return token is not None
 
 
-def answer_sync(shard: Shard, member: Member, response: SyncGroupResponse) -> bool:
+def answer_sync(shard: GroupShard, member: Member, response: SyncGroupResponse) -> bool:
     """Answer a member's waiting SyncGroup; False when there is none."""
     token, member.sync_token = member.sync_token, None
     shard.answer(token, response)
     return token is not None
 
 
-def await_join(shard: Shard, member: Member, token: int) -> None:
+def await_join(shard: GroupShard, member: Member, token: int) -> None:
     """Let this JoinGroup wait. One that waited already is answered: only the newest counts."""
     answer_join(
         shard, member, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
@@ -205,11 +205,11 @@ def assigned_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     )
 
 
-def _wait_for_joins(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def _wait_for_joins(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     timeout_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
     shard.schedule_join(group.group_id, deadline_ms=now_ms + timeout_ms, action=JoinsOverdue(group.group_id))
 
 
-def _complete_if_all_joined(shard: Shard, group: ClassicGroup, *, now_ms: int) -> None:
+def _complete_if_all_joined(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
     if group.is_in(GroupState.PREPARING_REBALANCE) and group.has_all_joined:
         complete_join(shard, group, now_ms=now_ms)

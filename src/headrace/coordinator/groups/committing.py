@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
-from headrace.coordinator.events import DeleteGroups, FetchStableOffsets, RequestReceived
-from headrace.coordinator.group import ClassicGroup, GroupState
-from headrace.coordinator.offsets import CommittedOffset, OffsetKey, OffsetWrites, TopicOffsets
-from headrace.coordinator.shard import Shard, Waiter
-from headrace.coordinator.stored import group_tombstone, offset_record, offset_tombstone
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.image import CommittedOffset, GroupStored, OffsetKey, OffsetStored, StoredRecord
+from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
+from headrace.coordinator.groups.shard import GroupsDeleted, GroupShard
+from headrace.coordinator.runtime.events import RequestReceived
+from headrace.coordinator.runtime.shard import Waiter
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.wire.messages.delete_groups import DeletableGroupResult
@@ -38,7 +39,7 @@ INT64_MAX = 2**63 - 1
 TopicsAsked = Iterable[tuple[str, Uuid, tuple[int, ...]]]
 
 
-def commit(shard: Shard, event: RequestReceived) -> None:
+def commit(shard: GroupShard, event: RequestReceived) -> None:
     """Store the positions of a member, or of a consumer outside group management when the group is Empty."""
     request: OffsetCommitRequest = event.request
     error = commit_error(shard.groups.get(request.group_id), request, event.api_version)
@@ -53,7 +54,7 @@ def commit(shard: Shard, event: RequestReceived) -> None:
     expires = -1
     if request.retention_time_ms != -1:
         expires = min(max(wall_ms + request.retention_time_ms, 0), INT64_MAX)
-    writes: OffsetWrites = {}
+    writes: dict[OffsetKey, CommittedOffset] = {}
     topics = []
     for topic in request.topics:
         partitions = []
@@ -68,9 +69,9 @@ def commit(shard: Shard, event: RequestReceived) -> None:
             partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     response = OffsetCommitResponse(topics=tuple(topics))
-    records = [offset_record(key, value) for key, value in writes.items() if value is not None]
-    if records:
-        shard.append(records, now_ms=event.now_ms, writes=writes, waiter=Waiter(event=event, response=response))
+    if writes:
+        records = [OffsetStored(key, value) for key, value in writes.items()]
+        shard.append(records, now_ms=event.now_ms, waiter=Waiter(event, response))
     else:
         shard.answer_in_order(event, response)
 
@@ -112,7 +113,7 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
     )
 
 
-def delete_offsets(shard: Shard, event: RequestReceived) -> None:
+def delete_offsets(shard: GroupShard, event: RequestReceived) -> None:
     """Delete positions of partitions that nobody in the group reads (KIP-496)."""
     request: OffsetDeleteRequest = event.request
     group = shard.groups.get(request.group_id)
@@ -120,9 +121,8 @@ def delete_offsets(shard: Shard, event: RequestReceived) -> None:
     if group is None or error is not ErrorCode.NONE:
         shard.answer_in_order(event, OffsetDeleteResponse(error_code=error))
         return
-    latest = shard.offsets.latest_of(group.group_id)
-    open_keys = set(shard.offsets.open_of(group.group_id))
-    writes: OffsetWrites = {}
+    known = set(shard.state.keys_of(group.group_id))
+    gone: dict[OffsetKey, None] = {}
     topics = []
     for topic in request.topics:
         is_read = group.is_subscribed_to(topic.name)
@@ -130,22 +130,21 @@ def delete_offsets(shard: Shard, event: RequestReceived) -> None:
         indexes = [partition.partition_index for partition in topic.partitions]
         for index in indexes:
             key = OffsetKey(group.group_id, topic.name, index)
-            if not is_read and (index in latest.get(topic.name, {}) or key in open_keys):
-                writes[key] = None
+            if not is_read and key in known:
+                gone[key] = None
         partitions = tuple(OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes)
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     response = OffsetDeleteResponse(topics=tuple(topics))
-    if writes:
-        records = [offset_tombstone(key) for key in writes]
-        shard.append(records, now_ms=event.now_ms, writes=writes, waiter=Waiter(event=event, response=response))
+    if gone:
+        shard.append([OffsetStored(key, None) for key in gone], now_ms=event.now_ms, waiter=Waiter(event, response))
     else:
         shard.answer_in_order(event, response)
 
 
-def delete_groups(shard: Shard, event: RequestReceived) -> None:
+def delete_groups(shard: GroupShard, event: RequestReceived) -> None:
     """Delete groups without members, and their positions; the answer is a tuple of results."""
     request: DeleteGroups = event.request
-    writes: OffsetWrites = {}
+    records: list[StoredRecord] = []
     results = []
     deleted: dict[str, ClassicGroup] = {}
     for group_id in dict.fromkeys(request.group_ids):
@@ -157,41 +156,39 @@ def delete_groups(shard: Shard, event: RequestReceived) -> None:
             code = ErrorCode.NON_EMPTY_GROUP
         else:
             deleted[group_id] = group
-            writes.update(_all_positions_gone(shard, group_id))
+            records.extend(OffsetStored(key, None) for key in shard.state.keys_of(group_id))
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
     if not deleted:
         shard.answer_in_order(event, tuple(results))
         return
-    records = [offset_tombstone(key) for key in writes] + [group_tombstone(group_id) for group_id in deleted]
+    records.extend(GroupStored(group_id, None) for group_id in deleted)
     for group in deleted.values():
         shard.forget_group(group)
-    waiter = Waiter(event=event, response=tuple(results))
-    pending = shard.append(records, now_ms=event.now_ms, writes=writes, waiter=waiter, is_atomic=False)
-    pending.removed.update(deleted)
+    waiter = Waiter(event, tuple(results))
+    shard.append(records, now_ms=event.now_ms, waiter=waiter, then=GroupsDeleted(deleted), is_atomic=False)
 
 
-def fetch_stable(shard: Shard, event: RequestReceived) -> None:
+def fetch_stable(shard: GroupShard, event: RequestReceived) -> None:
     """Read positions when all that was appended before is committed; what an open transaction holds is unstable (KIP-447)."""
     request: FetchStableOffsets = event.request
-    held = set(shard.offsets.open_of(request.group_id))
-    latest = shard.offsets.latest_of(request.group_id)
+    held = shard.state.open_of(request.group_id)
+    latest = shard.state.positions_of(request.group_id)
     shard.answer_in_order(event, _positions(request.group_id, latest, request.topics, held))
 
 
-def fetch_committed(shard: Shard, group_id: str, topics: TopicsAsked | None) -> OffsetFetchResponseGroup:
+def fetch_committed(shard: GroupShard, group_id: str, topics: TopicsAsked | None) -> OffsetFetchResponseGroup:
     """Committed positions of the partitions asked for, or of all; -1 where there is none (G4)."""
-    return _positions(group_id, shard.offsets.committed_of(group_id), topics, frozenset())
+    return _positions(group_id, shard.committed.positions_of(group_id), topics, frozenset())
 
 
 def _positions(
     group_id: str,
     offsets: Mapping[str, Mapping[int, CommittedOffset]],
     topics: TopicsAsked | None,
-    held: Iterable[OffsetKey],
+    unstable: Set[OffsetKey],
 ) -> OffsetFetchResponseGroup:
-    unstable = frozenset(held)
     if topics is None:
-        topics = [(name, ZERO_UUID, tuple(partitions)) for name, partitions in offsets.items()]
+        topics = [(name, ZERO_UUID, tuple(sorted(offsets[name]))) for name in sorted(offsets)]
     answers = []
     for name, topic_id, indexes in topics:
         known = offsets.get(name, {})
@@ -237,15 +234,6 @@ def _delete_offsets_error(group: ClassicGroup | None, request: OffsetDeleteReque
     if not group.is_in(GroupState.EMPTY) and not group.is_consumer_group:
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
-
-
-def _all_positions_gone(shard: Shard, group_id: str) -> OffsetWrites:
-    latest: TopicOffsets = shard.offsets.latest_of(group_id)
-    gone: OffsetWrites = {
-        OffsetKey(group_id, topic, partition): None for topic, partitions in latest.items() for partition in partitions
-    }
-    gone.update(dict.fromkeys(shard.offsets.open_of(group_id)))
-    return gone
 
 
 def _position(

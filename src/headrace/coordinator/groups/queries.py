@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.coordinator.group import GroupState
-from headrace.coordinator.member import Member
-from headrace.coordinator.shard import Shard
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.groups.shard import GroupShard
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from headrace.wire.messages.list_groups import ListedGroup
@@ -13,7 +13,7 @@ GROUP_TYPE = "classic"
 FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
-def describe(shard: Shard, group_id: str, *, api_version: int) -> DescribedGroup:
+def describe(shard: GroupShard, group_id: str, *, api_version: int) -> DescribedGroup:
     """A group's state and members; unknown ones are Dead, and from version 6 on also GROUP_ID_NOT_FOUND (KIP-1043)."""
     group = shard.groups.get(group_id)
     if group is None:
@@ -40,7 +40,7 @@ def not_found(group_id: str, *, api_version: int) -> DescribedGroup:
     )
 
 
-def list_groups(shard: Shard, *, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
+def list_groups(shard: GroupShard, *, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
     """Groups by state and type (KIP-518, KIP-848), without regard to letter case and blanks around."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}

@@ -1,17 +1,16 @@
-"""What do the steps of a group coordinator share: groups, offsets, deadlines, and what waits for a commit?"""
+"""What do the steps of a group coordinator share: groups, deadlines, and what follows a commit?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headrace.coordinator.config import GroupConfig
-from headrace.coordinator.events import Answer, AppendRecords, GroupEffect, GroupRecord, RequestReceived
-from headrace.coordinator.group import ClassicGroup
-from headrace.coordinator.member import Member
-from headrace.coordinator.offsets import OffsetTable, OffsetWrites
-from headrace.coordinator.timers import Timers
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.group import ClassicGroup
+from headrace.coordinator.groups.image import GroupsImage, StoredRecord
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.groups.stored import GroupRules
+from headrace.coordinator.runtime.events import RequestReceived
+from headrace.coordinator.runtime.shard import Shard
 
 
 class HeartbeatMissed(NamedTuple):
@@ -42,17 +41,11 @@ class SyncsOverdue(NamedTuple):
     generation_id: int
 
 
-class AppendOverdue(NamedTuple):
-    """An append was not committed in `offsets.commit.timeout.ms`."""
-
-    append_id: int
-
-
 class ExpiryDue(NamedTuple):
     """Look for offsets past their retention."""
 
 
-TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | AppendOverdue | ExpiryDue
+TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | ExpiryDue
 
 
 class SyncStored(NamedTuple):
@@ -75,95 +68,23 @@ class StaticMemberReplaced(NamedTuple):
     request: RequestReceived
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiter:
-    """A request whose answer leaves when an append is committed. `event` tells which API's error answer to give else."""
+class GroupsDeleted(NamedTuple):
+    """Once committed, these groups are forgotten; else those that are still stored come back."""
 
-    event: RequestReceived
-    response: Any
+    groups: dict[str, ClassicGroup]
 
 
-@dataclass(slots=True, kw_only=True)
-class PendingAppend:
-    """An append that is not committed yet, and what follows from its outcome."""
-
-    append_id: int
-    waiters: list[Waiter] = field(default_factory=list)
-    then: SyncStored | StaticMemberReplaced | None = None
-    removed: dict[str, ClassicGroup] = field(default_factory=dict)
-
-
-class Shard:
+class GroupShard(Shard[GroupsImage, StoredRecord]):
     """The groups of one partition of the offsets topic. Its fields are changed by the step functions of this package only.
 
-    `effects` is what the current step has ordered so far; `pending` holds appends in the order they were made.
+    `groups` holds the living ones: members, what they wait for, and their state, which changes at once, as in Kafka. `sweep` is what is left to be looked at for expiry.
     """
 
-    __slots__ = (
-        "config",
-        "effects",
-        "groups",
-        "is_loading",
-        "next_append_id",
-        "offsets",
-        "pending",
-        "sweep",
-        "timers",
-        "wall_ahead_ms",
-    )
-
     def __init__(self, config: GroupConfig) -> None:
+        super().__init__(GroupRules(), commit_timeout_ms=config.commit_timeout_ms)
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
-        self.offsets = OffsetTable()
-        self.timers: Timers[TimerAction] = Timers()
-        self.pending: dict[int, PendingAppend] = {}
-        self.effects: list[GroupEffect] = []
-        self.next_append_id = 0
-        self.is_loading = True
         self.sweep: list[str] = []
-        self.wall_ahead_ms = 0
-
-    def wall(self, now_ms: int) -> int:
-        """The wall clock's milliseconds since 1970 at `now_ms`."""
-        return now_ms + self.wall_ahead_ms
-
-    def answer(self, token: int | None, response: Any) -> None:
-        """Answer now; nothing happens without a token."""
-        if token is not None:
-            self.effects.append(Answer(token=token, response=response))
-
-    def answer_in_order(self, event: RequestReceived, response: Any) -> None:
-        """Answer when all that was appended so far is committed: what the answer says may rest on it."""
-        if not self.pending:
-            self.answer(event.token, response)
-        else:
-            last = self.pending[next(reversed(self.pending))]
-            last.waiters.append(Waiter(event=event, response=response))
-
-    def append(
-        self,
-        records: Iterable[GroupRecord],
-        *,
-        now_ms: int,
-        writes: OffsetWrites | None = None,
-        waiter: Waiter | None = None,
-        then: SyncStored | StaticMemberReplaced | None = None,
-        is_atomic: bool = True,
-    ) -> PendingAppend:
-        """Order an append; its writes count for decisions from now on, for readers from its commit on."""
-        append_id = self.next_append_id
-        self.next_append_id += 1
-        pending = PendingAppend(append_id=append_id, waiters=[waiter] if waiter else [], then=then)
-        self.pending[append_id] = pending
-        self.offsets.append(append_id, writes or {})
-        self.timers.schedule(("append", append_id), now_ms + self.config.commit_timeout_ms, AppendOverdue(append_id))
-        self.effects.append(
-            AppendRecords(
-                append_id=append_id, records=tuple(records), is_atomic=is_atomic, timestamp_ms=self.wall(now_ms)
-            )
-        )
-        return pending
 
     def group_or_new(self, group_id: str, *, now_ms: int) -> ClassicGroup:
         """The group, made Empty when there is none."""
@@ -216,3 +137,9 @@ class Shard:
         self.cancel_sync(group.group_id)
         for member_id in (*group.members, *group.pending_joins):
             self.end_session(group.group_id, member_id)
+
+    def bring_back(self, groups: dict[str, ClassicGroup]) -> None:
+        """The deletion of these groups failed: those of which something is stored live on, unless they were made anew."""
+        for group_id, group in groups.items():
+            if self.state.knows(group_id):
+                self.groups.setdefault(group_id, group)

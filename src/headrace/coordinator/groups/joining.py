@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.coordinator.events import RequestReceived
-from headrace.coordinator.group import ClassicGroup, GroupState
-from headrace.coordinator.member import Member
-from headrace.coordinator.rebalance import (
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.groups.rebalance import (
     answer_join,
     answer_sync,
     await_join,
@@ -14,8 +13,9 @@ from headrace.coordinator.rebalance import (
     prepare,
     rebalance_or_complete,
 )
-from headrace.coordinator.shard import Shard, StaticMemberReplaced
-from headrace.coordinator.stored import group_record, new_group_record
+from headrace.coordinator.groups.shard import GroupShard, StaticMemberReplaced
+from headrace.coordinator.groups.stored import group_record, new_group_record
+from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupResponse
@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_SKIP = 9
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 
 
-def join(shard: Shard, event: RequestReceived) -> None:
+def join(shard: GroupShard, event: RequestReceived) -> None:
     """Let a member in, or say why not. The answer may leave at once, when the group is complete, or when a record is committed."""
     request: JoinGroupRequest = event.request
     low, high = shard.config.min_session_timeout_ms, shard.config.max_session_timeout_ms
@@ -56,7 +56,7 @@ def join(shard: Shard, event: RequestReceived) -> None:
         shard.append([new_group_record(group)], now_ms=event.now_ms)
 
 
-def finish_static_rejoin(shard: Shard, replaced: StaticMemberReplaced, *, error: ErrorCode, now_ms: int) -> None:
+def finish_static_rejoin(shard: GroupShard, replaced: StaticMemberReplaced, *, error: ErrorCode, now_ms: int) -> None:
     """The record of a replaced static member is committed, or it failed and the old incarnation comes back."""
     group = shard.groups.get(replaced.group_id)
     member = replaced.new_member
@@ -97,7 +97,7 @@ def finish_static_rejoin(shard: Shard, replaced: StaticMemberReplaced, *, error:
         )
 
 
-def _has_room(shard: Shard, group: ClassicGroup, member_id: str) -> bool:
+def _has_room(shard: GroupShard, group: ClassicGroup, member_id: str) -> bool:
     """Whether `group.max.size` lets this member stay or come; in a rebalance the first to join are in."""
     if group.is_in(GroupState.EMPTY):
         return True
@@ -108,7 +108,7 @@ def _has_room(shard: Shard, group: ClassicGroup, member_id: str) -> bool:
     return member_id in group.members or len(group.members) < shard.config.max_size
 
 
-def _join_unknown(shard: Shard, group: ClassicGroup, event: RequestReceived) -> None:
+def _join_unknown(shard: GroupShard, group: ClassicGroup, event: RequestReceived) -> None:
     """Somebody without a member id: a static member by its instance id, or a new dynamic one."""
     request: JoinGroupRequest = event.request
     instance_id = request.group_instance_id
@@ -127,7 +127,7 @@ def _join_unknown(shard: Shard, group: ClassicGroup, event: RequestReceived) -> 
         _add_member(shard, group, event, member_id)
 
 
-def _join_known(shard: Shard, group: ClassicGroup, event: RequestReceived) -> None:
+def _join_known(shard: GroupShard, group: ClassicGroup, event: RequestReceived) -> None:
     """Somebody with a member id: it comes for the first time, or joins again."""
     request: JoinGroupRequest = event.request
     if request.member_id in group.pending_joins:
@@ -156,7 +156,7 @@ def _join_known(shard: Shard, group: ClassicGroup, event: RequestReceived) -> No
         rebalance_or_complete(shard, group, now_ms=event.now_ms)
 
 
-def _add_member(shard: Shard, group: ClassicGroup, event: RequestReceived, member_id: str) -> None:
+def _add_member(shard: GroupShard, group: ClassicGroup, event: RequestReceived, member_id: str) -> None:
     request: JoinGroupRequest = event.request
     member = Member(
         member_id,
@@ -175,7 +175,7 @@ def _add_member(shard: Shard, group: ClassicGroup, event: RequestReceived, membe
     rebalance_or_complete(shard, group, now_ms=event.now_ms)
 
 
-def _replace_static(shard: Shard, group: ClassicGroup, event: RequestReceived, new_member_id: str) -> None:
+def _replace_static(shard: GroupShard, group: ClassicGroup, event: RequestReceived, new_member_id: str) -> None:
     """A static member came back without its member id: the new incarnation takes its place, the old one is fenced."""
     request: JoinGroupRequest = event.request
     now_ms = event.now_ms
@@ -229,7 +229,7 @@ def _timeouts(event: RequestReceived) -> tuple[int, int]:
     return request.rebalance_timeout_ms, request.session_timeout_ms
 
 
-def _refuse(shard: Shard, event: RequestReceived, error: ErrorCode, member_id: str) -> None:
+def _refuse(shard: GroupShard, event: RequestReceived, error: ErrorCode, member_id: str) -> None:
     shard.answer(event.token, JoinGroupResponse(error_code=error, member_id=member_id))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.coordinator.events import RequestReceived
-from headrace.coordinator.group import ClassicGroup, GroupState
-from headrace.coordinator.rebalance import (
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.rebalance import (
     assigned_response,
     dismiss,
     drop_assignment,
@@ -14,8 +13,9 @@ from headrace.coordinator.rebalance import (
     remove_member,
     remove_pending,
 )
-from headrace.coordinator.shard import HeartbeatMissed, Shard, SyncStored
-from headrace.coordinator.stored import group_record
+from headrace.coordinator.groups.shard import GroupShard, HeartbeatMissed, SyncStored
+from headrace.coordinator.groups.stored import group_record
+from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.leave_group import (
@@ -27,7 +27,7 @@ from headrace.wire.messages.leave_group import (
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def sync(shard: Shard, event: RequestReceived) -> None:
+def sync(shard: GroupShard, event: RequestReceived) -> None:
     """Take the leader's assignment, and give each member its part once that is committed."""
     request: SyncGroupRequest = event.request
     group = shard.groups.get(request.group_id)
@@ -54,7 +54,7 @@ def sync(shard: Shard, event: RequestReceived) -> None:
         )
 
 
-def finish_sync(shard: Shard, stored: SyncStored, *, error: ErrorCode, now_ms: int) -> None:
+def finish_sync(shard: GroupShard, stored: SyncStored, *, error: ErrorCode, now_ms: int) -> None:
     """The assignment is committed, or it failed and the group must try again."""
     group = shard.groups.get(stored.group_id)
     if group is None or group.generation_id != stored.generation_id or not group.is_in(GroupState.COMPLETING_REBALANCE):
@@ -66,7 +66,7 @@ def finish_sync(shard: Shard, stored: SyncStored, *, error: ErrorCode, now_ms: i
         rebalance_or_complete(shard, group, now_ms=now_ms)
 
 
-def heartbeat(shard: Shard, event: RequestReceived) -> None:
+def heartbeat(shard: GroupShard, event: RequestReceived) -> None:
     """Keep a member's session alive, and tell it when it must join again."""
     request: HeartbeatRequest = event.request
     group = shard.groups.get(request.group_id)
@@ -83,7 +83,7 @@ def heartbeat(shard: Shard, event: RequestReceived) -> None:
     shard.answer(event.token, HeartbeatResponse(error_code=error))
 
 
-def leave(shard: Shard, event: RequestReceived) -> None:
+def leave(shard: GroupShard, event: RequestReceived) -> None:
     """Let members go; a static one may be sent away by its instance id alone (KIP-345)."""
     request: LeaveGroupRequest = event.request
     group = shard.groups.get(request.group_id)
@@ -99,7 +99,7 @@ def leave(shard: Shard, event: RequestReceived) -> None:
     shard.answer_in_order(event, LeaveGroupResponse(members=answers))
 
 
-def on_heartbeat_missed(shard: Shard, timer: HeartbeatMissed, *, now_ms: int) -> None:
+def on_heartbeat_missed(shard: GroupShard, timer: HeartbeatMissed, *, now_ms: int) -> None:
     """A session is over: the member is out, unless it waits for an answer of ours."""
     group = shard.groups.get(timer.group_id)
     if group is None:
@@ -131,7 +131,7 @@ def _differ(asked: str | None, known: str | None) -> bool:
     return asked is not None and known is not None and asked != known
 
 
-def _leave_one(shard: Shard, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
+def _leave_one(shard: GroupShard, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if not member_id:
         known = group.static_members.get(instance_id) if instance_id is not None else None

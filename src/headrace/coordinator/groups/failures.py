@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.coordinator.committing import commit_refused
-from headrace.coordinator.events import DeleteGroups, FetchStableOffsets
+from headrace.coordinator.groups.committing import commit_refused
+from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.delete_groups import DeletableGroupResult
 from headrace.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from headrace.coordinator.groups.member import Member, unique_protocols
+from headrace.coordinator.groups.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from headrace.coordinator.hashing import hash_map_order
-from headrace.coordinator.member import Member, unique_protocols
-from headrace.coordinator.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from headrace.core.error_code import ErrorCode
 
 

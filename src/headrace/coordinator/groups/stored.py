@@ -6,13 +6,25 @@ Kafka leaves types that it does not know. A value begins with its version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from headrace.coordinator.events import GroupRecord
-from headrace.coordinator.group import ClassicGroup, GroupState
-from headrace.coordinator.member import Member
-from headrace.coordinator.offsets import CommittedOffset, OffsetKey
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.image import (
+    EMPTY_IMAGE,
+    NO_PRODUCER,
+    CommittedOffset,
+    GroupsImage,
+    GroupStored,
+    OffsetKey,
+    OffsetStored,
+    StoredRecord,
+    end_transaction,
+    replay,
+)
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.runtime.events import LogRecord
 from headrace.core.errors import DecodeError
 from headrace.wire.codec import decode, encode
 from headrace.wire.group_records.group_metadata_key import GroupMetadataKey
@@ -27,26 +39,40 @@ OFFSET_VALUE_VERSION = 4
 EXPIRING_OFFSET_VALUE_VERSION = 1
 _HIGHEST_VALUE_VERSION = 4
 _SHORT = 2
+_PARTITION = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupStored:
-    """A record about a classic group; without a value the group is gone."""
+class GroupRules:
+    """Records of groups and positions for the runtime of coordinators: as bytes here, what they mean in `image.replay`."""
 
-    group_id: str
-    value: GroupMetadataValue | None
+    def empty(self) -> GroupsImage:
+        """No groups."""
+        return EMPTY_IMAGE
+
+    def read(self, record: LogRecord) -> StoredRecord | None:
+        """What a record says, or None when it is of a kind that we do not know; raises DecodeError on damage."""
+        return read_record(record.key, record.value)
+
+    def written(self, record: StoredRecord) -> LogRecord:
+        """The record as it lies in the log. Source: GroupMetadataValue 3; OffsetCommitValue 4, or 1 when it has an expiry of its own."""
+        if isinstance(record, GroupStored):
+            key, value = _key(GroupMetadataKey(group=record.group_id), GROUP_KEY), record.value
+            return LogRecord(key, None if value is None else _versioned(value, GROUP_VALUE_VERSION))
+        return LogRecord(_offset_key(record.key), None if record.value is None else _offset_value(record.value))
+
+    def replay(
+        self, state: GroupsImage, records: Iterable[StoredRecord], producer_id: int = NO_PRODUCER
+    ) -> GroupsImage:
+        """The image after these records."""
+        return replay(state, records, producer_id)
+
+    def end_transaction(self, state: GroupsImage, producer_id: int, *, is_committed: bool) -> GroupsImage:
+        """The image after a transaction ended."""
+        return end_transaction(state, producer_id, is_committed=is_committed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetStored:
-    """A record about a position; without a value it is gone."""
-
-    key: OffsetKey
-    value: CommittedOffset | None
-
-
-def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupRecord:
-    """The record of a group as it is now, with `assignment` by member id. Source: GroupMetadataValue 3."""
+def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupStored:
+    """The record of a group as it is now, with `assignment` by member id."""
     members = tuple(
         MemberMetadata(
             member_id=member.member_id,
@@ -60,7 +86,7 @@ def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupReco
         )
         for member in group.members.values()
     )
-    return _group_value_record(
+    return GroupStored(
         group.group_id,
         GroupMetadataValue(
             protocol_type=group.protocol_type or "",
@@ -73,9 +99,9 @@ def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupReco
     )
 
 
-def new_group_record(group: ClassicGroup) -> GroupRecord:
+def new_group_record(group: ClassicGroup) -> GroupStored:
     """The record that says no more than that a group exists."""
-    return _group_value_record(
+    return GroupStored(
         group.group_id,
         GroupMetadataValue(
             protocol_type="",
@@ -88,44 +114,17 @@ def new_group_record(group: ClassicGroup) -> GroupRecord:
     )
 
 
-def group_tombstone(group_id: str) -> GroupRecord:
-    """The record that deletes a group."""
-    return GroupRecord(key=_key(GroupMetadataKey(group=group_id), GROUP_KEY), value=None)
-
-
-def offset_record(key: OffsetKey, value: CommittedOffset) -> GroupRecord:
-    """The record of a position. Source: OffsetCommitValue 4, or 1 when it has an expiry of its own."""
-    expires = value.expire_timestamp_ms != -1
-    message = OffsetCommitValue(
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        commit_timestamp=value.commit_timestamp_ms,
-        expire_timestamp=value.expire_timestamp_ms,
-        topic_id=value.topic_id,
-    )
-    version = EXPIRING_OFFSET_VALUE_VERSION if expires else OFFSET_VALUE_VERSION
-    return GroupRecord(key=_offset_key(key), value=_versioned(message, version))
-
-
-def offset_tombstone(key: OffsetKey) -> GroupRecord:
-    """The record that deletes a position."""
-    return GroupRecord(key=_offset_key(key), value=None)
-
-
-def read_record(key: bytes, value: bytes | None, *, record_offset: int = -1) -> GroupStored | OffsetStored | None:
+def read_record(key: bytes, value: bytes | None) -> StoredRecord | None:
     """What a record means, or None when it is of a kind that we do not know; raises DecodeError on damage."""
     kind = _leading_short(key)
     if kind == GROUP_KEY:
         group_key = decode(GroupMetadataKey, key[_SHORT:], 0)
-        return GroupStored(group_id=group_key.group, value=None if value is None else read_group_value(value))
+        return GroupStored(group_key.group, None if value is None else read_group_value(value))
     if kind in (LEGACY_OFFSET_KEY, OFFSET_KEY):
         stored_key = decode(OffsetCommitKey, key[_SHORT:], 0)
         offset_key = OffsetKey(stored_key.group, stored_key.topic, stored_key.partition)
-        if value is None:
-            return OffsetStored(key=offset_key, value=None)
         return OffsetStored(
-            key=offset_key, value=_read_offset(value, record_offset, is_legacy=kind == LEGACY_OFFSET_KEY)
+            offset_key, None if value is None else _read_offset(value, is_legacy=kind == LEGACY_OFFSET_KEY)
         )
     return None
 
@@ -165,11 +164,11 @@ def restored_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     return group
 
 
-def _read_offset(value: bytes, record_offset: int, *, is_legacy: bool) -> CommittedOffset:
+def _read_offset(value: bytes, *, is_legacy: bool) -> CommittedOffset:
     version = _value_version(value)
     if is_legacy and version == 0:
         legacy = decode(LegacyOffsetCommitValue, value[_SHORT:], 0)
-        return CommittedOffset(legacy.offset, -1, legacy.metadata, legacy.commit_timestamp, record_offset=record_offset)
+        return CommittedOffset(legacy.offset, -1, legacy.metadata, legacy.commit_timestamp)
     read = decode(OffsetCommitValue, value[_SHORT:], version)
     return CommittedOffset(
         read.offset,
@@ -178,18 +177,31 @@ def _read_offset(value: bytes, record_offset: int, *, is_legacy: bool) -> Commit
         read.commit_timestamp,
         expire_timestamp_ms=read.expire_timestamp,
         topic_id=read.topic_id,
-        record_offset=record_offset,
     )
 
 
-def _group_value_record(group_id: str, value: GroupMetadataValue) -> GroupRecord:
-    return GroupRecord(
-        key=_key(GroupMetadataKey(group=group_id), GROUP_KEY), value=_versioned(value, GROUP_VALUE_VERSION)
+def _offset_value(value: CommittedOffset) -> bytes:
+    message = OffsetCommitValue(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp=value.commit_timestamp_ms,
+        expire_timestamp=value.expire_timestamp_ms,
+        topic_id=value.topic_id,
+    )
+    return _versioned(
+        message, EXPIRING_OFFSET_VALUE_VERSION if value.expire_timestamp_ms != -1 else OFFSET_VALUE_VERSION
     )
 
 
 def _offset_key(key: OffsetKey) -> bytes:
-    return _key(OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition), OFFSET_KEY)
+    return _offset_key_start(key.group_id, key.topic) + key.partition.to_bytes(_PARTITION, "big", signed=True)
+
+
+@lru_cache(maxsize=128)
+def _offset_key_start(group_id: str, topic: str) -> bytes:
+    """The key up to the partition, which stands last: a group commits the same partitions over and over."""
+    return _key(OffsetCommitKey(group=group_id, topic=topic, partition=0), OFFSET_KEY)[:-_PARTITION]
 
 
 def _key(message: Any, kind: int) -> bytes:

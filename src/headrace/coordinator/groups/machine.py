@@ -1,0 +1,177 @@
+"""What does the coordinator of the groups in one partition of the offsets topic decide?"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from headrace.coordinator.groups import committing, expiry, joining, membership, queries, rebalance
+from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.failures import failure_of, seen_by_clients
+from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets, TopicsDeleted
+from headrace.coordinator.groups.shard import (
+    ExpiryDue,
+    GroupsDeleted,
+    GroupShard,
+    HeartbeatMissed,
+    InitialDelayOver,
+    JoinsOverdue,
+    StaticMemberReplaced,
+    SyncsOverdue,
+    SyncStored,
+    TimerAction,
+)
+from headrace.coordinator.groups.stored import restored_group
+from headrace.coordinator.runtime.events import RequestReceived
+from headrace.coordinator.runtime.machine import Runtime
+from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
+from headrace.wire.messages.describe_groups import DescribedGroup
+from headrace.wire.messages.heartbeat import HeartbeatRequest
+from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headrace.wire.messages.leave_group import LeaveGroupRequest
+from headrace.wire.messages.list_groups import ListedGroup
+from headrace.wire.messages.offset_commit import OffsetCommitRequest
+from headrace.wire.messages.offset_delete import OffsetDeleteRequest
+from headrace.wire.messages.offset_fetch import OffsetFetchResponseGroup
+from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+RESTORED_A_TURN: Final = 500
+"""Members and groups that are restored in one turn of the load: a few milliseconds (M6)."""
+
+
+class GroupCoordinator:
+    """Joins, assignments, sessions and offsets of the groups in one partition, for the runtime of coordinators. Source: KIP-62 and those it cites."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.shard = GroupShard(config)
+        self._to_restore: list[str] | None = None
+        self._oversized: list[str] = []
+
+    # ---- questions that change nothing
+
+    def fetch_offsets(
+        self, group_id: str, topics: list[tuple[str, Uuid, tuple[int, ...]]] | None
+    ) -> OffsetFetchResponseGroup:
+        """Committed positions of (name, topic id, partitions), or of everything the group has."""
+        return committing.fetch_committed(self.shard, group_id, topics)
+
+    def describe(self, group_id: str, *, api_version: int) -> DescribedGroup:
+        """The state and the members of a group."""
+        return queries.describe(self.shard, group_id, api_version=api_version)
+
+    def list_groups(self, *, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
+        """The groups whose state and type are among these, in any letter case; an empty set lets all through."""
+        return queries.list_groups(self.shard, states=states, types=types)
+
+    # ---- what the runtime asks
+
+    def serve(self, event: RequestReceived) -> None:
+        """Decide about a request of one of the group APIs."""
+        shard = self.shard
+        match event.request:
+            case HeartbeatRequest():
+                membership.heartbeat(shard, event)
+            case OffsetCommitRequest():
+                committing.commit(shard, event)
+            case JoinGroupRequest():
+                joining.join(shard, event)
+            case SyncGroupRequest():
+                membership.sync(shard, event)
+            case LeaveGroupRequest():
+                membership.leave(shard, event)
+            case FetchStableOffsets():
+                committing.fetch_stable(shard, event)
+            case OffsetDeleteRequest():
+                committing.delete_offsets(shard, event)
+            case DeleteGroups():
+                committing.delete_groups(shard, event)
+            case other:
+                raise AssertionError(f"no group request: {type(other).__name__}")
+
+    def refusal(self, request: Any, error: ErrorCode) -> object:
+        """The response to a request that waited for a failed append."""
+        return failure_of(request, error)
+
+    def written(
+        self, then: SyncStored | StaticMemberReplaced | GroupsDeleted, error: ErrorCode, *, now_ms: int
+    ) -> None:
+        """Hand out what is committed, or take back what failed."""
+        shard = self.shard
+        match then:
+            case SyncStored():
+                membership.finish_sync(shard, then, error=seen_by_clients(error), now_ms=now_ms)
+            case StaticMemberReplaced():
+                joining.finish_static_rejoin(shard, then, error=seen_by_clients(error), now_ms=now_ms)
+            case GroupsDeleted():
+                if error is not ErrorCode.NONE:
+                    shard.bring_back(then.groups)
+            case _:
+                assert_never(then)
+
+    def image_changed(self, change: TopicsDeleted, *, now_ms: int) -> None:
+        """Forget the positions in topics that are gone."""
+        expiry.on_topics_deleted(self.shard, change.topics, now_ms=now_ms)
+
+    def ring(self, timer: TimerAction, *, now_ms: int) -> None:
+        """A session, a rebalance or the time until the next look for expired offsets is over."""
+        shard = self.shard
+        match timer:
+            case HeartbeatMissed():
+                membership.on_heartbeat_missed(shard, timer, now_ms=now_ms)
+            case InitialDelayOver():
+                rebalance.on_initial_delay(shard, timer, now_ms=now_ms)
+            case JoinsOverdue():
+                rebalance.on_joins_overdue(shard, timer, now_ms=now_ms)
+            case SyncsOverdue():
+                rebalance.on_syncs_overdue(shard, timer, now_ms=now_ms)
+            case ExpiryDue():
+                expiry.on_expiry_due(shard, now_ms=now_ms)
+            case _:
+                assert_never(timer)
+
+    # ---- loading and leaving
+
+    def restore(self, *, now_ms: int) -> bool:
+        """Bring the stored groups to life, some a turn. Every member has a whole session to find the coordinator."""
+        shard = self.shard
+        if self._to_restore is None:
+            self._to_restore = sorted(set(shard.state.group_ids()), reverse=True)
+        room = RESTORED_A_TURN
+        while self._to_restore and room > 0:
+            group_id = self._to_restore.pop()
+            value = shard.state.groups.get(group_id)
+            if value is None:
+                shard.group_or_new(group_id, now_ms=now_ms)
+                room -= 1
+                continue
+            group = shard.groups[group_id] = restored_group(group_id, value)
+            for member in group.members.values():
+                shard.expect_heartbeat(group, member, now_ms=now_ms)
+            if len(group.members) > shard.config.max_size:
+                self._oversized.append(group_id)
+            room -= 1 + len(group.members)
+        return not self._to_restore
+
+    def loaded(self, *, now_ms: int) -> None:
+        """Groups above `group.max.size` rebalance."""
+        expiry.schedule_expiry(self.shard, now_ms=now_ms)
+        for group_id in self._oversized:
+            rebalance.prepare(self.shard, self.shard.groups[group_id], now_ms=now_ms)
+
+    def resigned(self) -> None:
+        """Members that wait are sent to the next coordinator."""
+        shard = self.shard
+        gone = ErrorCode.NOT_COORDINATOR
+        for group in shard.groups.values():
+            for member in group.members.values():
+                rebalance.answer_join(shard, member, JoinGroupResponse(error_code=gone, member_id=member.member_id))
+                rebalance.answer_sync(shard, member, SyncGroupResponse(error_code=gone))
+            group.state = GroupState.DEAD
+        shard.groups.clear()
+
+
+def group_runtime(config: GroupConfig) -> Runtime:
+    """A group coordinator that has loaded nothing, ready to be driven."""
+    coordinator = GroupCoordinator(config)
+    return Runtime(coordinator, coordinator.shard)

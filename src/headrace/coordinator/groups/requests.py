@@ -1,0 +1,32 @@
+"""What is asked of a group coordinator that is no message of the protocol?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.ids import Uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroups:
+    """The groups of a DeleteGroups request that this coordinator owns."""
+
+    group_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchStableOffsets:
+    """One group of an OffsetFetch with `require_stable`: answered after everything appended before it is committed.
+
+    `topics` holds (name, topic id, partitions), or is None for all. The answer is an `OffsetFetchResponseGroup`.
+    """
+
+    group_id: str
+    topics: tuple[tuple[str, Uuid, tuple[int, ...]], ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsDeleted:
+    """A change of the metadata: topics are gone, (name, topic id) of each."""
+
+    topics: tuple[tuple[str, Uuid], ...]
