@@ -91,6 +91,9 @@ class Outbox:
     def flush(self) -> None:
         """As the port's."""
 
+    def flush_soon(self) -> None:
+        """As the port's."""
+
     def keep_frame(self) -> None:
         """As the port's."""
         self.kept_frames += 1

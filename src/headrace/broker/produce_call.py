@@ -36,6 +36,7 @@ from headrace.wire.produce import (
     ParsedProduce,
     ProduceBatch,
     ProduceResult,
+    encode_appended,
     encode_produce_response,
     produce_response_in_steps,
 )
@@ -399,6 +400,11 @@ class ProduceCall:
 
     def _response(self) -> bytes:
         """The answer, with the leader's address where the client came to the wrong broker (KIP-951)."""
+        if len(self._writes) == 1:
+            topic, index, error_code, base_offset, append_time_ms, log_start_offset = self._writes[0].result[:6]
+            if not error_code:
+                appended = (topic, index, base_offset, append_time_ms, log_start_offset)
+                return encode_appended(self._context.api_version, appended)
         nodes: dict[int, Endpoint] = {}
         results = [self._with_hint(write.result, nodes) for write in self._writes]
         return encode_produce_response(self._context.api_version, results, endpoints=list(nodes.values()))

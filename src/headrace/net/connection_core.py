@@ -70,6 +70,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._last_large = 0
         self._running = False
         self._is_kept = False
+        self._is_flushed_soon = False
         self._first = b""
         self.tls = None if tls is None else tls(self)
         self.is_reading = True
@@ -199,6 +200,16 @@ class ConnectionCore(asyncio.BufferedProtocol):
         """Send what is in `pieces`."""
         if self.pieces and not self._running and not self.is_closed:
             self._send()
+
+    def flush_soon(self) -> None:
+        """Send what is in `pieces` at the end of this turn, together with what comes until then: one system call for all."""
+        if not self._is_flushed_soon:
+            self._is_flushed_soon = True
+            self._shared.soon(self._flush_of_turn)
+
+    def _flush_of_turn(self) -> None:
+        self._is_flushed_soon = False
+        self.flush()
 
     def close_after_sending(self) -> None:
         """Close once what is in `pieces` and what waits is out, as far as the peer takes it."""

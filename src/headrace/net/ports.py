@@ -59,6 +59,9 @@ class ConnectionOut(Protocol):
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
+    def flush_soon(self) -> None:
+        """The same at the end of this turn, together with what comes until then."""
+
     def keep_frame(self) -> None:
         """Called from `frame`: its view stays valid, because its buffer is not used again."""
 

@@ -57,6 +57,9 @@ class Output(Protocol):
     def flush(self) -> None:
         """Send what is in `pieces`."""
 
+    def flush_soon(self) -> None:
+        """The same at the end of this turn, together with what comes until then."""
+
     def keep_frame(self) -> None:
         """Called from `frame`: its view stays valid, because its buffer is not used again."""
 
@@ -318,7 +321,10 @@ class Connection:
             first = slots.popleft()
             assert first.reply is not None, "the loop's condition"
             self._write(first.row, first.version, first.correlation_id, first.reply, flexible=first.flexible)
-        self._out.flush()
+        if slots:  # more of them may be there in a moment: a sync, or a high watermark, ends the waiting of many
+            self._out.flush_soon()
+        else:
+            self._out.flush()
         if not slots and Hold.REPLY in self._out.holds:
             self._out.release(Hold.REPLY)
 

@@ -14,13 +14,17 @@ from headrace.storage.segment_file import Segment
 
 @dataclass(slots=True, kw_only=True)
 class Room:
-    """What a batch must keep within to be added to `segment` without a closer look. Bounds are inclusive; sizes bytes, times ms."""
+    """What a batch must keep within to be added to `segment` without a closer look. Bounds are inclusive; sizes bytes, times ms.
+
+    Behind `unsynced_offset` a batch may have to be synced before it is acknowledged.
+    """
 
     config: LogConfig
     segment: Segment
     batch_bytes: int
     end_position: int
     last_offset: int
+    unsynced_offset: int
     last_timestamp: int
     before_ms: int
     after_ms: int
@@ -32,7 +36,7 @@ def make_room(config: LogConfig, segment: Segment, log: PartitionLog) -> Room | 
     """The room in a segment that has batches; None if every batch of this topic needs a closer look, or there may be none left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
-    `flush.messages` counts from the log's durable end; the room ends before it is reached. A batch of another leader epoch than the log's newest
+    `flush.messages` counts from the log's durable end, which only moves on. A batch of another leader epoch than the log's newest
     begins an entry of the epoch table.
     """
     leader_epoch = log.epochs.latest
@@ -48,7 +52,8 @@ def make_room(config: LogConfig, segment: Segment, log: PartitionLog) -> Room | 
         segment=segment,
         batch_bytes=config.max_message_bytes,
         end_position=min(config.segment_bytes, segment.size + entries * apart),
-        last_offset=min(segment.base_offset + MAX_RELATIVE_OFFSET, log.durable_end_offset + config.flush_messages - 2),
+        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
+        unsynced_offset=log.durable_end_offset + config.flush_messages - 2,
         last_timestamp=segment.first_timestamp + config.roll_ms - segment.jitter_ms,
         before_ms=config.message_timestamp_before_max_ms,
         after_ms=config.message_timestamp_after_max_ms,

@@ -163,11 +163,19 @@ class StoredLog(TrimmableLog):
         if producer is not None:
             producer.add(sequence, delta, first, until)
         state.log_end_offset = state.producers.end_offset = end = last + 1
-        if commits:
-            state.high_watermark = end
-            if state.producers.unreplicated:
-                state.producers.high_watermark_moved(end)
+        if last > room.unsynced_offset or not commits:
+            return self._added(first, last, size, commits=commits)
+        state.high_watermark = end
+        if state.producers.unreplicated:
+            state.producers.high_watermark_moved(end)
         return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
+
+    def _added(self, first: int, last: int, size: int, *, commits: bool) -> Appended:
+        """A batch was added that may have to be synced, or that others must copy, before it is acknowledged."""
+        must_sync = self._must_sync(first)
+        if commits:
+            self.advance_high_watermark(self.acknowledged_end_offset)
+        return _appended((first, last, NO_TIMESTAMP, self._state.log_start_offset, size, False, must_sync))
 
     def append_checked(
         self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int, commits: bool = False

@@ -402,3 +402,22 @@ def test_a_frame_that_is_kept_is_not_written_over() -> None:
         b"a" * 20, b"b" * 20, b"c" * 90_000, b"d" * 20, b"e" * 20,
     ]  # fmt: skip
     assert hub.memory.held == 0
+
+
+def test_what_is_flushed_soon_leaves_once_at_the_end_of_the_turn() -> None:
+    """In its order, with what came until then; nothing is sent twice, and nothing once the connection has closed."""
+    connection, hub, wire = connect(Frames())
+    connection.pieces.append(b"one")
+    connection.flush_soon()
+    connection.pieces.append(b"two")
+    connection.flush_soon()
+    assert (bytes(wire.written), len(hub.turns)) == (b"", 1)
+    hub.turns.pop()()
+    assert bytes(wire.written) == b"onetwo"
+    connection.pieces.append(b"three")
+    connection.flush_soon()
+    connection.flush()
+    assert bytes(wire.written) == b"onetwothree"
+    connection.connection_lost(None)
+    hub.turns.pop()()
+    assert bytes(wire.written) == b"onetwothree"

@@ -43,9 +43,15 @@ class Out:
         self.holds: set[Hold] = set()
         self.pieces: list[Any] = []
         self.closed: list[str] = []
+        self.flushes: list[str] = []
 
     def flush(self) -> None:
         """Everything is in `pieces`."""
+        self.flushes.append("now")
+
+    def flush_soon(self) -> None:
+        """The same."""
+        self.flushes.append("soon")
 
     def keep_frame(self) -> None:
         """Views stay valid anyway."""
@@ -112,6 +118,17 @@ def test_behind_a_late_produce_another_kind_of_request_stops_the_connection() ->
     setting.late[0].complete(EncodedReply((b"done",)))
     assert setting.out.answered == [1, 2]
     assert not setting.is_held()
+
+
+def test_replies_that_one_event_completes_leave_together() -> None:
+    """While others of the connection wait they are sent at the end of the turn; with the last one, at once."""
+    setting = Setting()
+    for number in (1, 2, 3):
+        setting.ask(PRODUCE, number)
+    for late in setting.late:
+        late.complete(EncodedReply((b"done",)))
+    assert setting.out.flushes == ["soon", "soon", "now"]
+    assert setting.out.answered == [1, 2, 3]
 
 
 def test_so_many_produces_may_be_late_and_no_more() -> None:
