@@ -119,12 +119,20 @@ class _Lane:
 class LongWork:
     """The works of one listener's connections, a little of each in turn.
 
-    `soon` calls back after others had their turn; without it a work is done at once, to its end. `clock` gives seconds.
+    `soon` calls back after others had their turn; without it a work is done at once, to its end. `clock` gives seconds. `held` is told how many
+    bytes of requests are kept more, or fewer when negative.
     """
 
-    def __init__(self, *, soon: Callable[[Callable[[], None]], object] | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        soon: Callable[[Callable[[], None]], object] | None,
+        clock: Callable[[], float],
+        held: Callable[[int], None] | None = None,
+    ) -> None:
         self._soon = soon
         self._clock = clock
+        self._held = held
         self._under_way: deque[Job] = deque()
         self._huge = _Lane(0)
         self._large = _Lane(MOST_UNDER_WAY_BYTES)
@@ -138,10 +146,16 @@ class LongWork:
     def begin(self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0) -> Job:
         """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes."""
         job = Job(steps, done, size=size)
-        self._held_bytes += size
+        if size:
+            self._hold(size)
         if not size or self._lane_of(job).enter(job):
             self._go_on(job)
         return job
+
+    def _hold(self, by: int) -> None:
+        self._held_bytes += by
+        if self._held is not None:
+            self._held(by)
 
     def _lane_of(self, job: Job) -> _Lane:
         return self._huge if job.size > HUGE_BYTES else self._large
@@ -197,7 +211,7 @@ class LongWork:
 
     def _ended(self, job: Job) -> None:
         if job.size:
-            self._held_bytes -= job.size
+            self._hold(-job.size)
             for following in self._lane_of(job).leave(job):
                 self._go_on(following)
 

@@ -134,7 +134,7 @@ def answer_in_parts(
         if not getattr(reply.message, split.answers[0]):
             break  # refused as a whole
     joined = yield from _joined(answers, split.answers)
-    return Reply(_with_repeated(joined, repeated, split) if repeated else joined)
+    return Reply((yield from _with_repeated(joined, repeated, split)) if repeated else joined)
 
 
 def settled(result: HotResult) -> Steps[AnyReply | Deferred]:
@@ -191,7 +191,9 @@ def _joined(values: list[Any], way: tuple[str, ...]) -> Generator[None, None, An
             things.append(thing)
         else:
             known.setdefault(_identity(thing), []).append(thing)
-    for parts in known.values():
+    for number, parts in enumerate(known.values()):
+        if not number % _REST_AFTER:
+            yield None
         things.append((yield from _joined(parts, way[1:])))
     return replace(values[-1], **{way[0]: tuple(things)})
 
@@ -227,12 +229,15 @@ def _without_repeated(api_key: int, request: Any, split: Split) -> Generator[Non
     return replace(request, **{split.things[0]: tuple(others)}), repeated
 
 
-def _with_repeated(answer: Any, repeated: dict[int, Any], split: Split) -> Any:
+def _with_repeated(answer: Any, repeated: dict[int, Any], split: Split) -> Generator[None, None, Any]:
     """The refusals at their places among the other answers."""
     others = iter(getattr(answer, split.answers[0]))
-    count = len(repeated) + len(getattr(answer, split.answers[0]))
-    whole = tuple(repeated[place] if place in repeated else next(others) for place in range(count))
-    return replace(answer, **{split.answers[0]: whole})
+    whole = []
+    for place in range(len(repeated) + len(getattr(answer, split.answers[0]))):
+        if not place % _REST_AFTER:
+            yield None
+        whole.append(repeated[place] if place in repeated else next(others))
+    return replace(answer, **{split.answers[0]: tuple(whole)})
 
 
 # --- bounds ---

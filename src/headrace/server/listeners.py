@@ -95,16 +95,24 @@ class NodeListeners:
         on_closed: Callable[[int], None] | None = None,
     ) -> None:
         """Accept connections on a bound listener and answer `rows` with `target`; `on_closed` is told the number of each that is gone."""
+        is_quorums = name in self._config.controller_listener_names
+        memory = self._shared[is_quorums].memory
         self._surfaces[name] = Surface(
             listener=name,
             rows={row.key: row for row in rows},
             target=target,
             now_ms=self._now_ms,
-            is_controller_listener=name in self._config.controller_listener_names,
+            is_controller_listener=is_quorums,
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
             on_closed=on_closed,
-            long_work=LongWork(soon=asyncio.get_running_loop().call_soon, clock=time.perf_counter),
+            long_work=LongWork(
+                soon=asyncio.get_running_loop().call_soon,
+                clock=time.perf_counter,
+                held=None
+                if is_quorums
+                else memory.changed,  # a quorum's requests may wait for others of the same listener
+            ),
             is_shut=(lambda: self.is_shut()) if self._may_be_shut(name) else None,
         )
         await self._listeners[name].start()

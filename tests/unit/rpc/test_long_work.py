@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, MOST_UNDER_WAY_BYTES, Steps, released
+from headrace.net.buffers import RequestMemory
+from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, MOST_UNDER_WAY_BYTES, LongWork, Steps, released
 from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import Turns
@@ -58,6 +60,20 @@ def test_of_smaller_works_some_megabytes_are_under_way_at_a_time() -> None:
     turns.run()
     assert log == ["a0", "b0", "c0", "d0", "a1", "b1", "c1", "d1", "e0", "f0", "e1", "f1"]
     assert sorted(ended) == list("abcdef")
+
+
+def test_what_is_kept_of_requests_counts_as_memory_for_requests() -> None:
+    """inv:M1, `queued.max.request.bytes`: from the beginning to the end of a work, or until it is cancelled and had its turn."""
+    due, memory = list[Callable[[], None]](), RequestMemory(100)
+    work = LongWork(soon=due.append, clock=lambda: 0.0, held=memory.changed)
+    work.begin(counting(1, [], "a"), lambda _: None, size=60)
+    other = work.begin(counting(1, [], "b"), lambda _: None, size=50)
+    work.begin(counting(1, [], "c"), lambda _: None)
+    assert (memory.held, memory.is_exhausted) == (110, True)
+    other.cancel()
+    while due:
+        due.pop(0)()
+    assert (memory.held, memory.is_exhausted) == (0, False)
 
 
 def test_a_work_waits_for_a_reply_and_others_go_on() -> None:

@@ -107,6 +107,29 @@ def test_what_is_answered_in_parts_is_answered_whole(key: ApiKey, split: Split, 
     assert all(len(getattr(piece, split.things[0])) <= split.at_once for piece in pieces)
 
 
+@pytest.mark.parametrize("things", [(5_000, 1), (5_000,)])
+def test_many_answers_become_one_in_short_steps(things: tuple[int, ...]) -> None:
+    """inv:M6: of 20,000 topics with a partition each, or resources of which one is named twice, the answers were joined in one turn."""
+    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS if len(things) == 2 else ApiKey.ALTER_CONFIGS
+    (split,) = SPLITS[key]
+    request = made(request_class(key), split.things, things)
+    if len(things) == 1:
+        request = replace(request, resources=(*request.resources, request.resources[0]))
+    pieces: list[Any] = []
+
+    def handle(piece: Any, _context: RequestContext, _target: Any) -> HotResult:
+        pieces.append(piece)
+        return Reply(echo(piece, response_class(key), split))
+
+    steps = answer_in_parts(key, request, RequestContext(api_key=key, api_version=0), handle, None)
+    rests_behind_the_last_piece = 0
+    known = -1
+    for _ in steps:
+        rests_behind_the_last_piece = rests_behind_the_last_piece + 1 if len(pieces) == known else 0
+        known = len(pieces)
+    assert rests_behind_the_last_piece > 5_000 // 256
+
+
 def test_all_topics_of_a_group_stay_all() -> None:
     """OffsetFetch: null means all topics, beside other groups with few."""
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
