@@ -21,6 +21,7 @@ _DELAY_S: Final = 0.5
 """After the node is ready: whoever waited for that is served first."""
 _OF_ALL: Final = ("headrace.node.self_view", "headrace.config.docs")
 _OF_A_BROKER: Final = (
+    "headrace.broker.coordinators.groups",
     "headrace.broker.coordinators.hosted",
     "headrace.coordinator.groups.machine",
     "headrace.node.envelope",

@@ -41,7 +41,7 @@ def imported_late() -> Iterator[str]:
 def test_whatever_requests_need_is_read_before_they_come() -> None:
     """inv:M6: the first FindCoordinator after a start held the loop for 80 ms."""
     late = set(imported_late())
-    assert "headrace.broker.groups" in late
+    assert "headrace.coordinator.groups.machine" in late
     found = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout.split()
     assert late - set(found) == set()
     handlers = {f"headrace.broker.handlers.{path.stem}" for path in (ROOT / "broker" / "handlers").glob("[a-z]*.py")}
