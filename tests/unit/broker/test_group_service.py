@@ -66,6 +66,9 @@ class MemoryLogs:
         self.is_stalled = False
         self.refuses = ErrorCode.NONE
         self.reads = 0
+        self.read_of: list[int] = []
+        self.log_start = 0
+        self.is_deposed = False
         self._waiting: list[Callable[[ErrorCode], None]] = []
         self.walks = Walks()
         self.warnings: list[str] = []
@@ -103,7 +106,7 @@ class MemoryLogs:
         return 0
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int, int] | None:
-        return 0, self.high_watermark, self.end_offset
+        return self.log_start, self.high_watermark, self.end_offset
 
     def append_internal(
         self,
@@ -139,10 +142,11 @@ class MemoryLogs:
         self.high_watermark = self.end_offset
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each(ErrorCode.NONE)
+            each(ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_deposed else ErrorCode.NONE)
 
     def read_internal(self, topic: str, partition: int, offset: int, *, max_bytes: int, upper_offset: int) -> bytes:
         self.reads += 1
+        self.read_of.append(partition)
         found = b""
         for batch in self.batches:
             header = next(iter_batches(batch))[1]
@@ -367,6 +371,7 @@ def test_loading_coordinators_take_turns() -> None:
     assert not isinstance(coordinators, ErrorCode)
     assert [each.shard.committed.positions_of("g")["t"][0].offset for each in coordinators] == [59] * 5
     assert logs.reads <= ticks <= logs.reads + 10
+    assert logs.read_of[:7] == [0, 1, 2, 3, 4, 0, 1]
 
 
 def test_a_large_batch_is_loaded_in_turns_and_opened_elsewhere() -> None:
@@ -427,6 +432,42 @@ def test_a_log_that_somebody_else_wrote_into_is_read_anew() -> None:
     assert (position(groups), len(logs.warnings)) == (5, 1)
     commit(groups, 6)
     assert position(groups) == 6
+
+
+def test_outcomes_for_a_coordinator_that_was_replaced_are_for_nobody() -> None:
+    """G4: two commits wait when the log turns out to hold another's record; the one that reads it anew hears of neither."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    logs.is_stalled = True
+    logs.put(batch_of([offset_record(50)]))
+    replies = [commit(groups, 5), commit(groups, 6)]
+    logs.let_go()
+    for reply in replies:
+        assert isinstance(reply, Deferred)
+        assert isinstance(reply.reply, Reply)
+        assert code(reply.reply.message) == ErrorCode.NOT_COORDINATOR
+    groups.tick(logs.now_ms())
+    assert position(groups) == 6
+
+
+def test_nothing_is_served_when_the_leadership_ends_before_the_log_is_committed() -> None:
+    """G4: the tail that was read may be cut."""
+    logs = MemoryLogs()
+    logs.put(batch_of([offset_record(7)]))
+    groups = service(logs)
+    logs.is_deposed = True
+    logs.let_go()
+    groups.tick(logs.now_ms())
+    assert groups.coordinator_of("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_records_below_the_log_start_do_not_count() -> None:
+    """B-P03: deleted records may still stand in the first batch."""
+    logs = MemoryLogs()
+    logs.put(batch_of([offset_record(7), LogRecord(b"\x00\x63key", b"?")]))
+    logs.high_watermark = logs.end_offset
+    logs.log_start = 1
+    assert position(service(logs)) == -1
 
 
 def test_what_is_written_while_the_log_is_read_is_read_too() -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from headrace.coordinator.groups.group import GroupState
-from headrace.coordinator.runtime.events import Resigned
+from headrace.coordinator.groups.image import GroupStored
+from headrace.coordinator.groups.machine import RESTORED_A_TURN, GroupCoordinator
+from headrace.coordinator.groups.stored import GroupRules
+from headrace.coordinator.runtime.events import LoadedRecord, LoadFinished, RecordsLoaded, Resigned, TimePassed
+from headrace.coordinator.runtime.machine import Runtime
+from headrace.coordinator.runtime.shard import Status
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -232,6 +237,24 @@ def test_a_coordinator_that_resigns_sends_everybody_on() -> None:
     bench.step(Resigned())
     assert bench.answers[join].error_code == ErrorCode.NOT_COORDINATOR
     assert bench.answers[commit].topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_very_many_members_are_brought_back_in_turns() -> None:
+    """M6, GL1: the load ends when the last has its session."""
+    bench = Bench()
+    bench.stable_group(size=3)
+    stored = bench.machine.shard.committed.groups[GROUP]
+    rules = GroupRules()
+    log = [rules.written(GroupStored(f"g{number}", stored)) for number in range(RESTORED_A_TURN)]
+    machine = GroupCoordinator(bench.config)
+    runtime = Runtime(machine, machine.shard)
+    runtime.step(RecordsLoaded(records=[LoadedRecord(0, *record) for record in log], producer_id=-1))
+    runtime.step(LoadFinished(next_offset=len(log), now_ms=0))
+    turns = 1
+    while machine.shard.status is Status.LOADING:
+        runtime.step(TimePassed(now_ms=5))
+        turns += 1
+    assert (turns, len(machine.shard.groups), runtime.next_deadline_ms) == (4, RESTORED_A_TURN, SESSION_MS)
 
 
 def test_members_have_a_whole_session_to_find_a_restarted_coordinator() -> None:

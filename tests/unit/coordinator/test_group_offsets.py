@@ -260,6 +260,17 @@ def test_a_deletion_that_failed_leaves_the_group_as_it_was() -> None:
     assert (bench.fetch(), bench.group.state) == (4, GroupState.EMPTY)
 
 
+def test_a_group_that_was_never_stored_does_not_come_back() -> None:
+    """G4, M5: neither its first commit nor its deletion made it into the log."""
+    bench = Bench()
+    bench.holds_log = True
+    bench.start_commit(1)
+    bench.send(DeleteGroups(group_ids=(GROUP,)))
+    for _ in range(2):
+        bench.fail_next(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert bench.machine.shard.groups == {}
+
+
 def retention(**changes: int) -> GroupConfig:
     return GroupConfig(offsets_retention_ms=DAY_MS, offsets_retention_check_interval_ms=60_000, **changes)
 

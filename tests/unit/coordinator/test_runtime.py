@@ -107,6 +107,7 @@ def test_an_answer_leaves_when_the_append_is_committed() -> None:
     assert (dict(bench.shard.state), dict(bench.shard.committed), bench.answers) == ({"a": 1}, {}, {})
     bench.commit()
     assert (dict(bench.shard.committed), bench.answers) == ({"a": 1}, {token: (1,)})
+    assert bench.runtime.next_deadline_ms is None
     assert bench.coordinator.told[-1] == (("added", ("a",)), ErrorCode.NONE)
 
 
@@ -235,6 +236,7 @@ def test_a_resigned_coordinator_drops_what_is_not_committed() -> None:
     tokens = [bench.send(Add(("a",))), bench.send(Read("a")), bench.send(Remind("b", 9_000))]
     bench.resign()
     assert bench.answers == dict.fromkeys(tokens, ErrorCode.NOT_COORDINATOR)
+    assert bench.shard.pending == {}
     told = list(bench.coordinator.told)
     bench.commit()
     bench.step(AppendFailed(append_id=0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms=0))

@@ -171,8 +171,8 @@ class HostedCoordinator:
         )
 
         def done(outcome: InternalAppend) -> None:
-            if self.runtime is not runtime or runtime.shard.status is not Status.ACTIVE:
-                return
+            if self.runtime is not runtime:
+                return  # it was replaced by one that reads the log anew
             now_ms = self._services.now_ms()
             if outcome.error is ErrorCode.NONE:
                 self.run(RecordsCommitted(append_id=effect.append_id, base_offset=outcome.base_offset, now_ms=now_ms))
@@ -204,10 +204,9 @@ class HostedCoordinator:
         if bounds[2] > reader.until:
             reader.until = bounds[2]
             return
-        runtime = self.runtime
 
         def done(outcome: ErrorCode) -> None:
-            if outcome is ErrorCode.NONE and self.runtime is runtime and self.status is Status.LOADING:
+            if outcome is ErrorCode.NONE:
                 self._is_committed = True
                 self.run(LoadFinished(next_offset=reader.until, now_ms=self._services.now_ms()))
 
