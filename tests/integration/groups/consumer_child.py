@@ -89,9 +89,11 @@ def run_kafka_python(settings: dict[str, Any]) -> None:
     )
     consumer.subscribe([settings["topic"]], listener=Listener())
     while not _stopping:
-        for partition, records in consumer.poll(timeout_ms=100).items():
+        found = consumer.poll(timeout_ms=100)
+        for partition, records in found.items():
             for record in records:
                 tell("read", partition=partition.partition, offset=record.offset, value=record.value.decode())
+        if found:  # the positions of all partitions: not before all of them were told
             consumer.commit()
     consumer.close()
 
