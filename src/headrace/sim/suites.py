@@ -29,15 +29,21 @@ class Suite:
     needs_markers: bool = True
 
     def keys(self, first_seed: int) -> Iterator[RunKey]:
-        """All runs, from `first_seed` on."""
+        """All runs: the seeds of a level from `first_seed` on, each once."""
+        begun: dict[str, int] = {}
         for part in self.parts:
             options = {"seconds": part.seconds} if part.seconds else {}
-            for seed in range(first_seed, first_seed + part.seeds):
+            first = first_seed + begun.get(part.level, 0)
+            begun[part.level] = begun.get(part.level, 0) + part.seeds
+            for seed in range(first, first + part.seeds):
                 yield RunKey(level=part.level, seed=seed, options=options)
 
 
 SUITES: Final = {
-    "ci": Suite(parts=(Part("quorum", 400), Part("cluster", 60), Part("partitions", 40)), least_steps=2_000_000),
+    "ci": Suite(
+        parts=(Part("quorum", 200), Part("quorum", 200, seconds=3), Part("cluster", 60), Part("partitions", 40)),
+        least_steps=2_000_000,
+    ),
     "deep": Suite(
         parts=(
             Part("quorum", 10_000, seconds=2),
