@@ -21,7 +21,7 @@ from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.loader import MetadataFault, MetadataLoader
-from headrace.node.disk import synced_below
+from headrace.node.metadata_files import synced_below
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig, PlaneEffect, WriteSnapshot
 from headrace.raft.config import RaftConfig
 from headrace.raft.events import (

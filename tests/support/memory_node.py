@@ -14,7 +14,7 @@ from headrace.core.ids import Uuid
 from headrace.core.listener import Listener, QuorumVoter, SecurityProtocol
 from headrace.core.ports import BytesLike
 from headrace.metadata.bootstrap import bootstrap_records
-from headrace.node.compose import ComposedNode, compose_node
+from headrace.node.compose import ComposedNode, NodeEnvironment, compose_node
 from headrace.node.disk import NodeDisk
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StateChanged
 from headrace.node.machine import NodeEffect
@@ -135,10 +135,10 @@ class MemoryNode:
             self.config,
             disk=self.disk,
             bound=self.config.listeners,
-            rng=random.Random(100 * node_id + self.starts),
+            environment=NodeEnvironment(clock=self.clock, rng=random.Random(100 * node_id + self.starts)),
             do=self.effects.append,
         )
-        self.machine = self.node.machine
+        self.machine, self.plane = self.node.machine, self.node.plane
         self.logs = self.disk.logs
         if self.machine.broker is not None:
             self.broker: Broker = self.machine.broker
@@ -194,6 +194,6 @@ class MemoryNode:
                 pass
 
     def _run(self, effect: StoreQuorumState | FlushLog | WriteSnapshot | FinishSnapshot | RecoverLogs) -> None:
-        job = self.node.job(effect)
+        job = self.node.disk_jobs.job(effect)
         job.run()
         job.finish()

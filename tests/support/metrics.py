@@ -11,7 +11,7 @@ def watched(node: MemoryNode) -> MetricsService:
     """The metrics of a node that has not started, on the node's clock."""
     began_ms = node.clock.now
     service = MetricsService(node.config, stopwatch=lambda: (node.clock.now - began_ms) / 1_000)
-    service.watch(node.machine, node.disk)
+    service.watch(node.node)
     return service
 
 

@@ -15,23 +15,18 @@ from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
-from headrace.core.ids import Uuid
 from headrace.core.peers import SendFailure
-from headrace.core.ports import Rng
-from headrace.log.ports import LogStorePort
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
-from headrace.metadata.image import EMPTY_IMAGE, EndPoint, MetadataImage
+from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.loader import MetadataFault
 from headrace.node.active_controller import ActiveController
 from headrace.node.alarm import Alarm
 from headrace.node.broker_watch import BrokerWatch, Probe
 from headrace.node.controller_channel import LocalController
 from headrace.node.controller_registration import ControllerRegistrar
-from headrace.node.controller_side import ControllerSide
 from headrace.node.jobs import LogWork
 from headrace.node.lifecycle import (
-    BrokerIdentity,
     BrokerLifecycle,
     BrokerState,
     RecoverLogs,
@@ -49,13 +44,13 @@ from headrace.node.metadata_plane import (
 from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.outbound import Outbound, Purpose, SendRequest
 from headrace.node.quorum_requests import QuorumRequests
-from headrace.node.self_fencing import SelfFencing, SelfFencingMode
+from headrace.node.self_fencing import SelfFencing
 from headrace.node.upkeep import LogUpkeep
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
 from headrace.rpc.context import RequestContext
-from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.schema import Message
 
 LAST_WORDS_MS = 1_000
@@ -93,7 +88,18 @@ NodeEffect = (
     | LogSync
     | WalkJob
 )
-"""What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.compose`."""
+"""What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.disk_jobs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """What makes a process a broker, put together by `node.compose`."""
+
+    broker: Broker
+    publisher: PartitionPublisher
+    lifecycle: BrokerLifecycle
+    self_fencing: SelfFencing
+    upkeep: LogUpkeep
 
 
 class NodeMachine:
@@ -109,14 +115,12 @@ class NodeMachine:
         config: NodeConfig,
         plane: MetadataPlane,
         clock: Clock,
-        rng: Rng,
         do: Callable[[NodeEffect], None],
     ) -> None:
         self._config = config
         self._plane = plane
         self._clock = clock
-        self._rng = rng
-        self._do = do
+        self.do = do
         self._outbound = Outbound(do)
         self._events: deque[PlaneEvent] = deque()
         self._is_running = False
@@ -169,76 +173,26 @@ class NodeMachine:
         """The controller of this process decides."""
         return self._plane.is_controller_active
 
-    # --- composition ---
+    # --- composition, by `node.compose` ---
 
-    def add_broker(self, *, identity: BrokerIdentity, logs: LogStorePort) -> Broker:
+    def add_broker(self, parts: BrokerParts) -> None:
         """This process is a broker too."""
-        broker = Broker(
-            config=self._config,
-            cluster_id=identity.cluster_id,
-            logs=logs,
-            controller=self.controller,
-            clock=self._clock,
-            rng=self._rng,
-        )
+        broker, fencing = parts.broker, parts.self_fencing
         broker.on_storage_fault = broker.log_syncs.on_fault = self._storage_fault
-        broker.log_syncs.begin = self._do
-        broker.walks.begin = self._do
+        broker.log_syncs.begin = broker.walks.begin = self.do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
-        self.broker = broker
-        self._publisher = PartitionPublisher(broker)
-        self.lifecycle = BrokerLifecycle(
-            config=self._config,
-            identity=identity,
-            controller=self.controller,
-            rng=self._rng,
-            metadata_offset=lambda: self.image.provenance.last_contained_offset,
-            emit=self._do,
-        )
-        fencing = self.self_fencing = SelfFencing(
-            mode=SelfFencingMode(self._config.headrace_self_fencing),
-            timeout_ms=self._config.broker_heartbeat_timeout_ms,
-            partitions=broker.partitions,
-            moved=broker.partition_changed,
-        )
-        self.lifecycle.on_heard = fencing.heartbeat_answered
         broker.purgatory.on_deadline = self.alarm.by
         broker.deadline_changed = self.alarm.changed
-        upkeep = self.upkeep = LogUpkeep(broker, clock=self._clock, do=self._do, woken=self.alarm.changed)
-        parts = (broker, self._publisher, self.lifecycle, fencing, upkeep)
-        self._timed += [each.next_deadline_ms for each in parts]
-        return broker
+        parts.lifecycle.on_heard = fencing.heartbeat_answered
+        self.broker, self._publisher, self.lifecycle = broker, parts.publisher, parts.lifecycle
+        self.self_fencing, self.upkeep = fencing, parts.upkeep
+        timed = (broker, parts.publisher, parts.lifecycle, fencing, parts.upkeep)
+        self._timed += [each.next_deadline_ms for each in timed]
 
-    def add_registrar(self, *, incarnation_id: Uuid, end_points: tuple[EndPoint, ...]) -> None:
+    def add_registrar(self, registrar: ControllerRegistrar) -> None:
         """This process is a controller, which registers with the active one (KIP-919)."""
-        registrar = self.registrar = ControllerRegistrar(
-            node_id=self._config.node_id,
-            incarnation_id=incarnation_id,
-            end_points=end_points,
-            controller=self.controller,
-            rng=self._rng,
-        )
+        self.registrar = registrar
         self._timed.append(registrar.next_deadline_ms)
-
-    def controller_side(
-        self, *, cluster_id: str, bound: tuple[object, ...], view: Callable[[], NodeView]
-    ) -> ControllerSide:
-        """What the controller listeners' handlers are given."""
-        if self.broker is not None:
-            self.broker.quorum_view = view
-        return ControllerSide(
-            config=self._config,
-            cluster_id=cluster_id,
-            local=self.local,
-            image=lambda: self.image,
-            leader_id=lambda: self.leader_id,
-            kraft_version=lambda: self._plane.raft.kraft_version,
-            heard_broker=self._heard_broker,
-            bound_listeners=bound,  # type: ignore[arg-type]
-            log_levels=lambda: self.log_levels,
-            view=view,
-            heard_last_words=self._heard_last_words,
-        )
 
     # --- the driver's calls ---
 
@@ -295,7 +249,7 @@ class NodeMachine:
     def begin_shutdown(self) -> None:
         """The operator wants the process to stop: the broker first (B-K12)."""
         if self.lifecycle is None:
-            self._do(StateChanged(state=BrokerState.SHUTTING_DOWN))
+            self.do(StateChanged(state=BrokerState.SHUTTING_DOWN))
         else:
             self.lifecycle.begin_shutdown(self._clock.now_ms())
             self.tick()
@@ -315,7 +269,8 @@ class NodeMachine:
             words = DescribeQuorumRequest(last_words_of=node_id, last_words=reason)
             self._outbound.send(to, Purpose.VOTING, words, timeout_ms=LAST_WORDS_MS, then=lambda _: None)
 
-    def _heard_last_words(self, node_id: int, words: str) -> None:
+    def heard_last_words(self, node_id: int, words: str) -> None:
+        """Another node stops for a fault of its own."""
         self._plane.witness.heard_last_words(node_id, words, self._clock.now_ms())
 
     @property
@@ -403,7 +358,7 @@ class NodeMachine:
                 self._events.clear()
                 self.metadata_load_errors += is_of_the_log
                 self.metadata_apply_errors += not is_of_the_log
-                self._do(MetadataFailed(reason=failure))
+                self.do(MetadataFailed(reason=failure))
         self.alarm.changed()
 
     def _run(self, effects: list[PlaneEffect]) -> None:
@@ -418,7 +373,7 @@ class NodeMachine:
                 case raft_events.SendRaftRequest():
                     self._requests.ask(effect)
                 case _:
-                    self._do(effect)
+                    self.do(effect)
         self.controller.activity_changed()
 
     def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
@@ -436,7 +391,7 @@ class NodeMachine:
         if self.self_fencing is not None:
             self.self_fencing.look(self._clock.now_ms())
 
-    def _heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
+    def heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
         """A broker heartbeats over the network: it is watched, where that is wanted."""
         if self._config.headrace_fence_unreachable_brokers:
             connection = (context.listener, context.connection_id)
@@ -490,4 +445,4 @@ class NodeMachine:
         if failed in directories and self.lifecycle is not None:
             known = self.lifecycle.offline_directories
             self.lifecycle.offline_directories = tuple(dict.fromkeys((*known, directories[failed])))
-        self._do(DirectoryFailed(directory=failed, reason=str(fault)))
+        self.do(DirectoryFailed(directory=failed, reason=str(fault)))

@@ -18,8 +18,9 @@ from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.listener import HostPort, Listener
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
-from headrace.node.compose import ComposedNode, DiskEffect, compose_node
+from headrace.node.compose import ComposedNode, NodeEnvironment, compose_node
 from headrace.node.disk import NodeDisk
+from headrace.node.disk_jobs import DiskEffect
 from headrace.node.jobs import DiskJob
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
@@ -66,14 +67,8 @@ class NodeServer:
         self._files = OsFiles()
         self._warnings = Warnings()
         self._work = DiskWork(failed=self._went_wrong, warn=self._warnings.say)
-        self._disk = NodeDisk(
-            config,
-            files=self._files,
-            clock=self._clock,
-            host_name=socket.gethostname(),
-            stopwatch=time.perf_counter,
-            pace=self._work.pace,
-        )
+        self._disk = NodeDisk(config, files=self._files, clock=self._clock, pace=self._work.pace)
+        self._host_name = socket.gethostname()
         self._journal: JournalFile | None = None
         self._metrics: MetricsService | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
@@ -153,22 +148,21 @@ class NodeServer:
         await self._is_stopped.wait()
 
     def _compose(self) -> None:
-        metadata_rng = self._begin_journal()
-        node = compose_node(
-            self.config,
-            disk=self._disk,
-            bound=self._bound,
+        environment = NodeEnvironment(
+            clock=self._clock,
             rng=self._rng,
-            do=self._do,
-            metadata_rng=metadata_rng,
+            metadata_rng=self._begin_journal(),
+            host_name=self._host_name,
+            stopwatch=time.perf_counter,
         )
+        node = compose_node(self.config, disk=self._disk, bound=self._bound, environment=environment, do=self._do)
         self._node = node
         if self._journal is not None:
-            self._journal.watch(self._disk.plane)
-        self._disk.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
+            self._journal.watch(node.plane)
+        node.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
         if self._metrics is not None:
-            self._metrics.watch(node.machine, self._disk)
+            self._metrics.watch(node)
             self._work.timed = self._metrics.timed
         broker = node.machine.broker
         if broker is not None:
@@ -193,7 +187,7 @@ class NodeServer:
 
         self._journal = JournalFile(self.config)
         return self._journal.begin(
-            bound=self._bound, host_name=self._disk.host_name, wall_ms=self._clock.wall_ms(), files=self._files
+            bound=self._bound, host_name=self._host_name, wall_ms=self._clock.wall_ms(), files=self._files
         )
 
     async def _open_controller_listeners(self) -> None:
@@ -277,7 +271,7 @@ class NodeServer:
     def _begin_disk_job(self, effect: DiskEffect) -> None:
         """The job is made now, in the order of effects; it runs in a thread, after the one before in its lane."""
         assert self._node is not None, "composed before"
-        self._work.begin(self._run_job(effect, self._node.job(effect)))
+        self._work.begin(self._run_job(effect, self._node.disk_jobs.job(effect)))
 
     async def _run_job(self, effect: DiskEffect, job: DiskJob) -> None:
         await self._work.run(job, before_finish=self._loaded if isinstance(effect, RecoverLogs) else None)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.peers import SendFailure
 from headrace.node.broker_watch import Probe
-from headrace.node.compose import ComposedNode, compose_node
+from headrace.node.compose import ComposedNode, NodeEnvironment, compose_node
+from headrace.node.disk import NodeDisk
 from headrace.node.jobs import DiskJob, Lane
 from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
@@ -24,7 +25,7 @@ from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
 from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
-from headrace.sim.node_observer import SimNodeDisk, note_found, note_snapshot, observe_node
+from headrace.sim.node_observer import note_found, note_snapshot, observe_node
 from headrace.sim.observation import (
     Crash,
     ImagePublished,
@@ -36,6 +37,7 @@ from headrace.sim.observation import (
     SnapshotRemoved,
     StepKind,
 )
+from headrace.sim.observed_log import ObservedLog
 from headrace.sim.serving import CONTROLLER_PORT, is_refused_pre_vote, served
 from headrace.storage.snapshot_files import parse_snapshot_name
 from headrace.wire.messages.vote import VoteResponse
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.raft.machine import RaftNode
     from headrace.sim.network import Question, Server
-    from headrace.sim.observed_log import ObservedLog
     from headrace.sim.world import World
     from headrace.wire.schema import Message
 
@@ -174,29 +175,31 @@ class SimNode:
 
     def _begin(self) -> None:
         world = self.world
-        disk = SimNodeDisk(self.config, files=self.disk, clock=self.clock)
+        disk = NodeDisk(self.config, files=self.disk, clock=self.clock, metadata_log_class=ObservedLog)
         try:
             disk.open()
             composed = compose_node(
                 self.config,
                 disk=disk,
                 bound=self.config.listeners,
-                rng=world.chance(f"node {self.node_id} run {self.run}"),
+                environment=NodeEnvironment(clock=self.clock, rng=world.chance(f"node {self.node_id} run {self.run}")),
                 do=self._do,
             )
         except (OperatorError, StorageFault) as refused:
             self.start_refused = str(refused)
             raise
         self.composed = composed
-        self.machine, self.plane = composed.machine, disk.plane
-        self.raft, self.controller = disk.plane.raft, disk.plane.controller
-        self.log = disk.observed_log
+        self.machine, self.plane = composed.machine, composed.plane
+        self.raft, self.controller = composed.plane.raft, composed.plane.controller
+        log = disk.metadata.log
+        assert isinstance(log, ObservedLog), "opened as one"
+        self.log = log
         if self.controller is not None:
             self.controller.slice_size = world.limits.controller_slice_size
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)
-        observe_node(world.step, composed.machine, disk.plane, on_leadership_lost=self._note_cut_short)
+        observe_node(world.step, composed.machine, composed.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
 
     def die(self, crash: Crash, *, is_dark: bool = False) -> None:
@@ -321,7 +324,7 @@ class SimNode:
                 )
             case _:
                 assert self.composed is not None, "only a composed node has effects"
-                self._enqueue(effect, self.composed.job(effect))
+                self._enqueue(effect, self.composed.disk_jobs.job(effect))
 
     def _die_if_due(self) -> None:
         """A fault may have set after how many effects and answers the process ends."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.node.disk import NodeDisk
 from headrace.raft import events as raft_events
 from headrace.raft.quorum_state import decode_quorum_state
 from headrace.sim.observation import (
@@ -32,19 +31,6 @@ if TYPE_CHECKING:
 
 DATA: Final = "/data"
 METADATA_DIRECTORY: Final = f"{DATA}/{METADATA_PARTITION_DIRECTORY}"
-
-
-class SimNodeDisk(NodeDisk):
-    """The directories of a simulated node; its metadata log can be looked on."""
-
-    metadata_log_class = ObservedLog
-
-    @property
-    def observed_log(self) -> ObservedLog:
-        """The metadata log."""
-        log = self._metadata
-        assert isinstance(log, ObservedLog), "open_metadata comes first"
-        return log
 
 
 def note_found(step: Step, disk: SimDisk, log: ObservedLog) -> raft_events.QuorumState | None:

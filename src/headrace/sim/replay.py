@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.metadata.loader import MetadataFault
+from headrace.node.compose import NodeEnvironment, compose_metadata
 from headrace.node.disk import NodeDisk
 from headrace.node.journal import JournalStart, effects_digest, from_json
 from headrace.node.metadata_plane import WriteSnapshot
@@ -65,11 +66,11 @@ class _Replayer:
         for path, data in files.items():
             self._put(f"{home}/{path}", b64decode(data))
         self.clock = _ReplayClock(start.wall_ms)
-        self._disk = NodeDisk(
-            replace(config, log_dirs=(home,)), files=self._disk_files, clock=self.clock, host_name=start.host_name
-        )
+        config = replace(config, log_dirs=(home,))
+        self._disk = NodeDisk(config, files=self._disk_files, clock=self.clock)
         self._disk.open()
-        self.plane = self._disk.open_metadata(start.bound, random.Random(start.seed))
+        environment = NodeEnvironment(clock=self.clock, rng=random.Random(start.seed), host_name=start.host_name)
+        self.plane = compose_metadata(config, disk=self._disk, bound=start.bound, environment=environment)
         self._jobs: dict[type, deque[Callable[[], None]]] = {}
 
     def _put(self, path: str, data: bytes) -> None:
@@ -95,7 +96,7 @@ class _Replayer:
         for effect in effects:
             match effect:
                 case raft_events.FlushLog():
-                    flush = self._disk.metadata_flush()
+                    flush = self._disk.metadata.flush()
 
                     def flushed(flush: Any = flush) -> None:
                         flush.run()
@@ -103,9 +104,9 @@ class _Replayer:
 
                     self._later(raft_events.LogFlushed, flushed)
                 case WriteSnapshot():
-                    self._later(raft_events.SnapshotCreated, self._disk.snapshot_job(effect.job))
+                    self._later(raft_events.SnapshotCreated, self._disk.metadata.write_snapshot(effect.job))
                 case raft_events.FinishSnapshot():
-                    self._later(raft_events.SnapshotStored, self._disk.download_job(effect.snapshot_id).run)
+                    self._later(raft_events.SnapshotStored, self._disk.metadata.finish_download(effect.snapshot_id).run)
                 case _:
                     pass
         return effects

@@ -13,14 +13,14 @@ from headrace.sim.faulty_disk import SimDisk
 from headrace.storage.snapshot_files import read_synced_offset
 from headrace.storage.stored_log import StoredLog
 from tests.support.broker_bench import ManualClock
-from tests.support.memory_node import CONFIG, LISTENERS, METADATA, format_disk
+from tests.support.memory_node import CONFIG, METADATA, format_disk
 
 
 def opened(disk: SimDisk) -> NodeDisk:
     """The node's disk, its metadata log open. Raises StorageFault."""
     node = NodeDisk(CONFIG, files=disk, clock=ManualClock())
     node.open()
-    node.open_metadata(LISTENERS, random.Random(1))
+    node.open_metadata(random.Random(1))
     return node
 
 
@@ -42,14 +42,14 @@ def test_a_torn_write_above_a_cut_is_not_taken_for_rot(seed: int) -> None:
     for path in (METADATA, "/data", "/"):
         disk.fsync_dir(path)
     node = opened(disk)
-    write(node.metadata_log, 20, epoch=1)
+    write(node.metadata.log, 20, epoch=1)
     node.close_metadata(is_clean=True)
     assert read_synced_offset(disk, METADATA) == 20
-    log = opened(disk).metadata_log
+    log = opened(disk).metadata.log
     log.truncate_to(15)
     write(log, 10, epoch=2)
     disk.lose_power(random.Random(seed))
-    assert 15 <= opened(disk).metadata_log.log_end_offset <= 25
+    assert 15 <= opened(disk).metadata.log.log_end_offset <= 25
 
 
 def test_a_cut_above_what_is_noted_writes_no_note() -> None:
@@ -57,9 +57,9 @@ def test_a_cut_above_what_is_noted_writes_no_note() -> None:
     disk = SimDisk()
     format_disk(disk)
     node = opened(disk)
-    write(node.metadata_log, 20, epoch=1)
+    write(node.metadata.log, 20, epoch=1)
     node.close_metadata(is_clean=True)
-    log = opened(disk).metadata_log
+    log = opened(disk).metadata.log
     write(log, 10, epoch=1)
     job = log.prepare_flush()
     assert job is not None
@@ -76,11 +76,11 @@ def test_what_is_written_above_a_cut_is_not_on_disk_because_a_process_was_killed
     disk = SimDisk()
     format_disk(disk)
     node = opened(disk)
-    write(node.metadata_log, 20, epoch=1)
+    write(node.metadata.log, 20, epoch=1)
     node.close_metadata(is_clean=True)
-    log = opened(disk).metadata_log
+    log = opened(disk).metadata.log
     assert log.durable_end_offset == 20
     log.truncate_to(15)
     write(log, 3, epoch=2)
-    found = opened(disk).metadata_log
+    found = opened(disk).metadata.log
     assert (found.log_end_offset, found.durable_end_offset) == (18, 15)

@@ -50,7 +50,7 @@ def parsed(**changes: str) -> NodeConfig:
 
 def raft_config(config: NodeConfig) -> RaftConfig:
     """What the quorum node of such a node works with."""
-    return MemoryNode(config=config).disk.plane.raft.config
+    return MemoryNode(config=config).plane.raft.config
 
 
 def asked(config: NodeConfig) -> list[SendRequest]:

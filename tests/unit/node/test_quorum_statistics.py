@@ -22,7 +22,7 @@ def started() -> tuple[MemoryNode, MetricsService]:
 
 def statistics_of(node: MemoryNode) -> QuorumStatistics:
     """The node's."""
-    found = node.disk.plane.statistics
+    found = node.plane.statistics
     assert found is not None
     return found
 
@@ -55,7 +55,7 @@ def test_records_are_counted_where_they_come_from() -> None:
     """B-M01: append-records of the leader; the rate spreads a young process's over half a minute, as Kafka's does."""
     node, service = started()
     seen = statistics_of(node)
-    assert seen.appended == node.disk.plane.raft.log_end
+    assert seen.appended == node.plane.raft.log_end
     assert seen.fetched == 0
     assert shown(service)[f"{RAFT}append_records_rate"] == seen.appended / 30
 
@@ -63,7 +63,7 @@ def test_records_are_counted_where_they_come_from() -> None:
 def test_what_the_node_is_shows() -> None:
     """B-M01: a leader voted for itself; offsets and epochs are those of its log."""
     node, service = started()
-    found, raft = shown(service), node.disk.plane.raft
+    found, raft = shown(service), node.plane.raft
     assert found[f'{RAFT}current_state_info{{state="leader"}}'] == 1
     wanted = {
         "current_leader": 1,
@@ -111,7 +111,7 @@ def test_without_metrics_nothing_is_counted() -> None:
     """B-M09: a node that nobody looks at has no such counters."""
     node = MemoryNode()
     node.start()
-    assert node.disk.plane.statistics is None
+    assert node.plane.statistics is None
     assert node.machine.on_metadata is None
 
 
@@ -131,7 +131,7 @@ def test_the_highest_is_that_of_the_last_windows() -> None:
 def test_appends_that_are_never_committed_do_not_pile_up() -> None:
     """inv:M5: a leader that nobody follows keeps the times of so many appends."""
     node, _ = started()
-    raft = node.disk.plane.raft
+    raft = node.plane.raft
     seen = QuorumStatistics(raft, stopwatch=lambda: 0.0)
     for end in range(1, MAX_UNCOMMITTED + 100):
         seen._log_moved(raft.log_end + end)

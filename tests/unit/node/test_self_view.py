@@ -56,7 +56,7 @@ def view_of(node: MemoryNode) -> NodeView:
 def test_a_node_tells_its_role_its_log_and_its_voters(node: MemoryNode) -> None:
     """S4-13, S4-44, S4-45, S4-46: everything that an explanation goes by, leader or not."""
     view = view_of(node)
-    raft = node.disk.plane.raft
+    raft = node.plane.raft
     assert (view.node_id, view.cluster_id, view.directory_id) == (1, CLUSTER_ID, raft.config.directory_id)
     assert (view.role, view.epoch, view.leader_id, view.software_version) == ("Leader", raft.epoch, 1, __version__)
     assert (view.process_roles, view.log_directory) == ("broker,controller", DATA)

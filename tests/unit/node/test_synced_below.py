@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.node.disk import synced_below
+from headrace.node.metadata_files import synced_below
 from headrace.sim.disk import LossyFiles
 from headrace.storage.snapshot_files import SnapshotFiles, write_synced_offset
 

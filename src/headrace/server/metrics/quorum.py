@@ -13,8 +13,8 @@ from headrace.raft.roles import Candidate, Follower, Leader, Prospective, Resign
 from headrace.server.metrics.families import Family, exported_name, gauge, info, labelled, summary
 
 if TYPE_CHECKING:
-    from headrace.node.disk import NodeDisk
     from headrace.node.machine import NodeMachine
+    from headrace.node.metadata_files import MetadataFiles
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.node.quorum_statistics import QuorumStatistics
     from headrace.raft.machine import RaftNode
@@ -145,11 +145,11 @@ def loader_families(
     yield labelled(LOADER, "FinalizedLevel", "featureName", shown, about="The finalised level of each feature.")
 
 
-def emitter_families(disk: NodeDisk) -> Iterator[Family]:
+def emitter_families(files: MetadataFiles, now_ms: int) -> Iterator[Family]:
     """`kafka.server:type=SnapshotEmitter`, of every node (B-M05)."""
     about = "Bytes of the newest metadata snapshot that this process wrote."
-    yield gauge(EMITTER, "LatestSnapshotGeneratedBytes", disk.snapshot_bytes, about)
-    age = max(0, disk.clock.now_ms() - disk.snapshot_ms)
+    yield gauge(EMITTER, "LatestSnapshotGeneratedBytes", files.snapshot_bytes, about)
+    age = max(0, now_ms - files.snapshot_ms)
     about = "Milliseconds since it wrote one, or since its start."
     yield gauge(EMITTER, "LatestSnapshotGeneratedAgeMs", age, about)
 

@@ -29,8 +29,7 @@ from headrace.server.metrics.window import SAMPLE_S, Window
 
 if TYPE_CHECKING:
     from headrace.config.node_config import NodeConfig
-    from headrace.node.disk import NodeDisk
-    from headrace.node.machine import NodeMachine
+    from headrace.node.compose import ComposedNode
 
 PATH: Final = "/metrics"
 LOOK_S: Final = 0.1
@@ -44,8 +43,7 @@ class MetricsService:
     def __init__(self, config: NodeConfig, *, stopwatch: Callable[[], float] = time.perf_counter) -> None:
         self._config = config
         self._stopwatch = stopwatch
-        self._machine: NodeMachine | None = None
-        self._disk: NodeDisk | None = None
+        self._node: ComposedNode | None = None
         self._statistics: QuorumStatistics | None = None
         self._cluster = ClusterCounts()
         self._broker: BrokerCounts | None = None
@@ -74,9 +72,9 @@ class MetricsService:
         self._look_at_loop(asyncio.get_running_loop().time())
         return wanted._replace(port=port)
 
-    def watch(self, machine: NodeMachine, disk: NodeDisk) -> None:
+    def watch(self, node: ComposedNode) -> None:
         """Look at this node, which is composed and has not started."""
-        plane = disk.plane
+        machine, plane = node.machine, node.plane
         self._statistics = plane.statistics = QuorumStatistics(plane.raft, self._stopwatch)
         if plane.controller is not None:
             machine.on_metadata = self._cluster.follow
@@ -85,7 +83,7 @@ class MetricsService:
             counts = BrokerCounts(self._config.node_id, lambda topic: broker.topic_config(topic).min_insync_replicas)
             self._broker, machine.on_broker_metadata = counts, counts.follow
         machine.controller.on_answered = self._answered
-        self._machine, self._disk = machine, disk
+        self._node = node
 
     async def close(self) -> None:
         """Answer no more."""
@@ -127,8 +125,8 @@ class MetricsService:
     def _sample(self) -> None:
         """Remember how the counters stand, every half minute."""
         self._timer = asyncio.get_running_loop().call_later(SAMPLE_S, self._sample)
-        statistics, machine, disk = self._statistics, self._machine, self._disk
-        if statistics is None or machine is None or disk is None:
+        statistics, node = self._statistics, self._node
+        if statistics is None or node is None:
             return
         histograms: dict[str, Histogram] = dict(statistics.latencies)
         histograms["MetadataBatchProcessingTimeUs"] = statistics.batch_times_us
@@ -141,7 +139,7 @@ class MetricsService:
             "apply_busy_s": statistics.apply_busy_s,
         }
         histograms |= {f"kafka.server:{name}": each for name, each in self._forwarded.items()}
-        controller = disk.plane.controller
+        controller = node.plane.controller
         if controller is not None:
             totals = of_controller.event_histograms(controller)
             histograms |= totals
@@ -154,14 +152,15 @@ class MetricsService:
 
     def families(self) -> Iterator[Family]:
         """Everything that this node shows. Cost: the metrics, the brokers of the cluster; not its partitions, nor records."""
-        machine, disk, statistics = self._machine, self._disk, self._statistics
-        if machine is None or disk is None or statistics is None:
+        node, statistics = self._node, self._statistics
+        if node is None or statistics is None:
             return
-        window, now_s, now_ms, plane = self._window, self._stopwatch(), disk.clock.now_ms(), disk.plane
+        window, now_s, now_ms = self._window, self._stopwatch(), node.clock.now_ms()
+        machine, plane = node.machine, node.plane
         ignored = int(self._config.has_static_voters and plane.raft.kraft_version > 0)
         yield from of_quorum.raft_families(plane, statistics, window, now_s, now_ms)
         yield from of_quorum.loader_families(machine, statistics, window, now_s)
-        yield from of_quorum.emitter_families(disk)
+        yield from of_quorum.emitter_families(node.disk.metadata, now_ms)
         if plane.controller is not None:
             controller, high_watermark = plane.controller, plane.raft.high_watermark
             yield from of_controller.cluster_families(machine, self._cluster)
