@@ -16,7 +16,6 @@ from headrace.config.node_config import NodeConfig
 from headrace.controller.events import Answer, RequestArrived, RequestCause
 from headrace.controller.machine import ControllerMachine
 from headrace.core.errors import StorageFault
-from headrace.core.ids import TopicPartition
 from headrace.log.config import LogConfig
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
 from headrace.metadata.image import MetadataImage
@@ -35,6 +34,7 @@ from headrace.raft.events import (
 from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.sim.disk import LossyFiles
+from headrace.storage.metadata_log import open_metadata_log
 from headrace.storage.snapshot_files import SnapshotFiles, read_quorum_state, write_quorum_state
 from headrace.storage.stored_log import StoredLog
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -90,12 +90,11 @@ class Life:
             self.files.fsync_dir(ROOT)
         self.snapshots = SnapshotFiles(self.files, DIRECTORY)
         self.snapshots.delete_leftovers()
-        partition = TopicPartition("__cluster_metadata", 0)
-        self.log = StoredLog.open(
+        self.log = open_metadata_log(
+            StoredLog,
             self.files,
-            partition,
-            directory=ROOT,
-            config=SMALL,
+            ROOT,
+            SMALL,
             now_ms=NOW_MS,
             recovery_point=synced_below(self.files, self.snapshots),
         )

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.ids import TopicPartition
 from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.raft.events import QuorumState, StoreQuorumState
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import finish_download, read_snapshot
+from headrace.storage.metadata_log import open_metadata_log
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     QUORUM_STATE_FILE_NAME,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headrace.core.ports import DiskSpace, Files
     from headrace.metadata.snapshot import VersionedRecord
     from headrace.node.metadata_plane import SnapshotJob
-
-_METADATA = TopicPartition("__cluster_metadata", 0)
 
 Paced = Callable[[Iterable[Any]], Iterable[Any]]
 """Gives the same items, perhaps with rests between them."""
@@ -69,15 +67,15 @@ class MetadataFiles:
         files.fsync_dir(
             directory
         )  # names that the process before gave and may not have synced: quorum-state above all (R4)
-        self.log = log_class.open(
+        self.log = open_metadata_log(
+            log_class,
             files,
-            _METADATA,
-            directory=config.metadata_log_dir,
-            config=_metadata_log_config(config),
+            config.metadata_log_dir,
+            _metadata_log_config(config),
             now_ms=clock.wall_ms(),
             recovery_point=synced_below(files, self.snapshots, flushes=config.is_controller),
         )
-        self.log.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
+        self.log.owner.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
 
     # --- what a start finds ---
 

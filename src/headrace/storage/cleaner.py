@@ -238,7 +238,7 @@ class CleaningJob:
     def _is_recovery_point_stored(self) -> bool:
         """Recovery must not begin in what is about to be swapped. False if there is no room to note that."""
         try:
-            self._log.persist_recovery_point()
+            self._log.owner.persist_recovery_point()
         except DiskFull:
             self.is_out_of_room = True
             return False

@@ -43,7 +43,7 @@ class LogCleaner:
 
     def look_after(self, log: StoredLog) -> None:
         """A log was opened: what is cut from it is dirty when it is written again, also after a restart."""
-        log.on_cut = partial(self._cut, log)
+        log.owner.on_cut = partial(self._cut, log)
 
     def _cut(self, log: StoredLog, offset: int) -> None:
         """Note durably that `log` is clean up to `offset` at most, before it is cut there. Raises StorageFault."""

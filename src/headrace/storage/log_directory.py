@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -186,8 +187,8 @@ class LogDirectory:
 
     def _adopt(self, log: StoredLog) -> None:
         log.retired.waits_for_checkpoint = True
-        log.persist_recovery_point = self.write_checkpoints
-        log.busy = self.busy
+        log.owner.persist_recovery_point = self.write_checkpoints
+        log.owner.wake = partial(self.busy.add, log)
         self.busy.add(log)
         self.logs[log.topic_partition] = log
 

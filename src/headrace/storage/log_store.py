@@ -239,8 +239,8 @@ class LogStore:
                 self._removals.setdefault(directory.path, []).extend(due)
         touched.update(dict.fromkeys(self._sweeper.turn(self._by_partition.values(), now_ms)))
         for log in touched:
-            if log.refused_for_space:
-                self._refused_for_space, log.refused_for_space = log.refused_for_space, ""
+            if log.owner.refused_for_space:
+                self._refused_for_space, log.owner.refused_for_space = log.owner.refused_for_space, ""
             if log.retired.names_due:
                 self._removals.setdefault(log.directory, []).extend(log.retired.names_due)
                 log.retired.names_due = []

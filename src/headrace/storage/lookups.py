@@ -6,19 +6,21 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.partition_log import PartitionLog
 from headrace.log.ports import AbortedTransaction, TimestampAndOffset
 from headrace.records.walk import RecordWalk, Search, Walk
-from headrace.storage.log_base import LogBase
 from headrace.storage.segment_file import Segment
+
+if TYPE_CHECKING:
+    from headrace.storage.stored_log import StoredLog
 
 R = TypeVar("R")
 
 
-def of_log(log: LogBase, begin: Callable[[], Search[R]]) -> Search[R | None]:
+def of_log(log: StoredLog, begin: Callable[[], Search[R]]) -> Search[R | None]:
     """The search; begun again if what it reads was removed meanwhile, None if the log was closed."""
     while True:
         generation = log.generation

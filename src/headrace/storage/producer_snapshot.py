@@ -6,7 +6,7 @@ A snapshot is a cache (D7): a damaged or missing one means that more of the log 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from struct import Struct
 
 from headrace.core.ports import Files
@@ -81,3 +81,51 @@ def read_snapshot(files: Files, path: str, offset: int) -> list[ProducerEntry] |
     """The producers of the snapshot for `offset`, or None if it is missing or damaged."""
     data = files.read_file(offset_file(path, offset, SNAPSHOT))
     return None if data is None else decode_snapshot(data)
+
+
+class ProducerSnapshots:
+    """The snapshots that one log has on disk, by the offsets in their names, in order."""
+
+    __slots__ = ("_files", "_offsets", "_path")
+
+    def __init__(self, files: Files, path: str, offsets: Iterable[int]) -> None:
+        self._files = files
+        self._path = path
+        self._offsets = list(offsets)
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """For which offsets there are any."""
+        return self._offsets
+
+    def take(self, offset: int, entries: Iterable[ProducerEntry]) -> str | None:
+        """Write one for `offset`; its path, which is still to be synced. None if the newest is that one."""
+        if self._offsets and self._offsets[-1] == offset:
+            return None
+        name = write_snapshot(self._files, self._path, offset, entries)
+        self._offsets.append(offset)
+        return name
+
+    def cut(self, offset: int) -> None:
+        """Remove those above `offset`, durably."""
+        stale = [at for at in self._offsets if at > offset]
+        self._remove(stale)
+        if stale:
+            self._files.fsync_dir(self._path)
+
+    def remove_below(self, offset: int) -> None:
+        """Remove those below `offset` but the newest."""
+        self._remove([at for at in self._offsets[:-1] if at < offset])
+
+    def remove_at(self, offsets: Collection[int]) -> None:
+        """Remove those for `offsets` but the newest."""
+        self._remove([at for at in self._offsets[:-1] if at in offsets])
+
+    def remove_all(self) -> None:
+        """Remove every one."""
+        self._remove(self._offsets)
+
+    def _remove(self, gone: Sequence[int]) -> None:
+        for at in gone:
+            self._files.unlink(offset_file(self._path, at, SNAPSHOT))
+        self._offsets = [at for at in self._offsets if at not in gone]

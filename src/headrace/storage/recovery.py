@@ -8,7 +8,7 @@ point is read too: where a batch stands and its epoch are outside of its CRC, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -329,9 +329,9 @@ def replay_producers(
     files: Files,
     path: str,
     state: PartitionLog,
-    segments: list[Segment],
+    segments: Sequence[Segment],
     *,
-    snapshots: list[int],
+    snapshots: Sequence[int],
     note_aborted: Callable[[Segment], bool],
 ) -> None:
     """Set `state.producers` to what the log up to its end says, from the highest readable of `snapshots` on.

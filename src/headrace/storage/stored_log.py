@@ -1,6 +1,13 @@
 """One partition's log on disk: what `PartitionLog` decides, done to its segments.
 
-The hot path: `append_as_leader` and `read_slice`. Nothing here waits for the disk but what must be durable before the next append:
+    StoredLog ---- PartitionLog     offsets, epochs, producers: what they mean (`headrace.log`)
+              ---- LogSegments      the segments in order, where an offset lies in them
+              ---- FlushState       what is not durable yet
+              ---- LogWriter        appends as planned
+              ---- LogTrimmer       cutting, retention
+              ---- LogOwner         what the store is told
+
+The hot path: `append_client` and `read_slice`. Nothing here waits for the disk but what must be durable before the next append:
 cutting, and starting anew.
 """
 
@@ -8,16 +15,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from struct import Struct
 
-from headrace.core.error_code import ErrorCode
-from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
-from headrace.core.ports import DiskFull, Files
-from headrace.log.config import NO_LIMIT, LogConfig
-from headrace.log.partition_log import WritePlan
+from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.ports import DiskFull, Files, Rng
+from headrace.log.config import LogConfig
+from headrace.log.epochs import EpochTable
 from headrace.log.ports import (
     AbortedTransaction,
+    ActiveProducer,
     Appended,
     AppendRefused,
     CheckedBatch,
@@ -27,13 +34,12 @@ from headrace.log.ports import (
     OutOfRange,
     TimestampAndOffset,
 )
-from headrace.log.segments import MAX_RELATIVE_OFFSET, TIME_ENTRY_BYTES, SegmentFacts, must_roll
+from headrace.log.producers import ProducerStates
 from headrace.log.validation import HIGHEST_CODEC, is_sound_header
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
     HEADER,
     HEADER_SIZE,
-    LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     batch_is_sound,
@@ -42,65 +48,197 @@ from headrace.records.batch import (
 from headrace.records.crc import crc32c
 from headrace.records.walk import Search, finish
 from headrace.storage import lookups
+from headrace.storage.append_limits import AppendLimits, append_limits
 from headrace.storage.checkpoints import topic_id_text
-from headrace.storage.flushing import SegmentFlush, ToSync
-from headrace.storage.layout import (
-    METADATA_TOPIC,
-    PARTITION_METADATA,
-    partition_directory,
-)
-from headrace.storage.recovery import LoadHints, load
-from headrace.storage.renewal import renew_unsynced
-from headrace.storage.room import make_room
+from headrace.storage.flush_state import FlushState
+from headrace.storage.flushing import SegmentFlush
+from headrace.storage.layout import PARTITION_METADATA, partition_directory
+from headrace.storage.log_owner import LogOwner
+from headrace.storage.log_segments import LogSegments
+from headrace.storage.log_writer import LogWriter, appended
+from headrace.storage.recovery import Loaded
 from headrace.storage.segment_file import Segment
-from headrace.storage.trimming import TrimmableLog
+from headrace.storage.trimming import LogTrimmer
 
 _HEADER = HEADER.unpack_from
 _SET_PLACE = Struct(">qii").pack_into  # base offset, length, leader epoch
-_appended: Callable[[tuple[object, ...]], Appended] = partial(tuple.__new__, Appended)
-_KNOWN_POSITIONS = 64
-_CUT_OFF_SHARE_BITS = 3
-"""A slice ends with a whole batch when no more than an eighth of what was asked for is lost by that."""
-MAX_UNSYNCED_METADATA_BYTES = 16 * 1024 * 1024
 
 
-class StoredLog(TrimmableLog):
+class StoredLog:
     """One partition's log in its directory; implements `headrace.log.ports.PartitionLogPort`."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_files",
+        "_flush",
+        "_limits",
+        "_notes",
+        "_segments",
+        "_state",
+        "_trimmer",
+        "_writer",
+        "directory",
+        "is_closed",
+        "owner",
+        "path",
+        "retired",
+        "topic_id",
+        "topic_partition",
+    )
 
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         files: Files,
         partition: TopicPartition,
+        loaded: Loaded,
         *,
         directory: str,
-        config: LogConfig,
-        now_ms: int,
-        recovery_point: int = 0,
-    ) -> StoredLog:
-        """A log that stands alone, such as `__cluster_metadata-0`: made if there is none, else every batch is checked.
+        topic_id: Uuid = ZERO_UUID,
+        rng: Rng | None = None,
+    ) -> None:
+        self._files = files
+        self.topic_partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        path = self.path = f"{directory}/{partition_directory(partition)}"
+        state = self._state = loaded.state
+        owner = self.owner = LogOwner()
+        flush = self._flush = FlushState(files, path, state, epochs_stored=loaded.epochs_stored)
+        segments = self._segments = LogSegments(files, path, loaded, flush=flush, owner=owner, rng=rng)
+        self._writer = LogWriter(state, segments, flush, owner)
+        self._trimmer = LogTrimmer(files, state, segments, owner)
+        self.retired = segments.retired
+        self._limits: AppendLimits | None = None
+        self._notes = loaded.notes
+        self.is_closed = False
+        state.producers.high_watermark_moved(state.high_watermark)
+        for segment in loaded.rebuilt:
+            if segment is not segments.active:
+                segment.store_indexes()
+                flush.index_written(segment)
+                flush.is_new = True
 
-        `directory` is the log directory that holds it; what lies below `recovery_point` is known to be synced. Raises StorageFault; RottenLog if a synced part is damaged.
-        """
-        path = f"{directory}/{partition_directory(partition)}"
-        if not files.exists(path):
-            files.mkdir(path)
-            files.fsync_dir(directory)
-        is_metadata = partition.topic == METADATA_TOPIC
-        hints = LoadHints(
-            now_ms=now_ms,
-            recovery_point=recovery_point,
-            is_contiguous=is_metadata,
-            max_unsynced_bytes=MAX_UNSYNCED_METADATA_BYTES if is_metadata else None,
-        )
-        topic_id = METADATA_TOPIC_ID if is_metadata else ZERO_UUID
-        loaded = load(files, path, config, hints)
-        durable_end = loaded.state.durable_end_offset
-        if is_metadata and durable_end < loaded.state.log_end_offset:
-            renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=MAX_UNSYNCED_METADATA_BYTES)
-        return cls(files, partition, loaded, directory=directory, topic_id=topic_id)
+    # --- what it is and where it stands ---
+
+    @property
+    def config(self) -> LogConfig:
+        """Settings in force."""
+        return self._state.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Obey other settings from now on."""
+        self._state.config = config
+        self.owner.wake()
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was found amiss when the log was read, a line each."""
+        return self._notes
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record gets."""
+        return self._state.log_end_offset
+
+    @property
+    def acknowledged_end_offset(self) -> int:
+        """The log's end, or the first offset that waits for a sync."""
+        first = self._flush.first_unacknowledged
+        return self._state.log_end_offset if first < 0 else first
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not committed."""
+        return self._state.high_watermark
+
+    def watch_start(self, moved: Callable[[], None] | None) -> None:
+        """Tell `moved` whenever the log start was raised."""
+        self._state.on_start_moved = moved
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read-committed readers may see ends here."""
+        return self._state.last_stable_offset
+
+    @property
+    def durable_end_offset(self) -> int:
+        """Everything below is synced."""
+        return self._state.durable_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Where recovery begins after an unclean stop."""
+        return self._flush.recovery_point
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """Leader epoch of the epoch table's last entry."""
+        return self._state.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._segments.in_order)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; the last one is written to."""
+        return self._segments.in_order
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever segments leave the log: what was read before may be gone."""
+        return self._segments.generation
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What the log knows of its producers."""
+        return self._state.producers
+
+    @property
+    def epochs(self) -> EpochTable:
+        """Where each leader epoch began."""
+        return self._state.epochs
+
+    def advance_high_watermark(self, to: int) -> int:
+        """Raise the high watermark, at most to the log end."""
+        state = self._state
+        if to > state.high_watermark:
+            end = state.log_end_offset
+            state.high_watermark = to = to if to < end else end
+            state.producers.high_watermark_moved(to)
+        return state.high_watermark
+
+    def set_high_watermark(self, to: int) -> int:
+        """Set it within [log start, log end], also downwards."""
+        return self._state.set_high_watermark(to)
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        """The largest known epoch at or below `epoch`, and where it ended (KIP-101, KIP-279)."""
+        return self._state.epochs.end_offset_for(epoch, self._state.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Leader epoch of the record at `offset`."""
+        return self._state.epochs.epoch_at(offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This replica leads `epoch` from the log end on."""
+        self._limits = None
+        self._state.epochs.assign(epoch, self._state.log_end_offset)
+
+    def active_producers(self) -> Sequence[ActiveProducer]:
+        """Producers whose state has not expired, by id."""
+        return self._state.producers.active()
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget producers idle for `producer.id.expiration.ms`."""
+        self._state.producers.expire(now_ms, self._state.config.producer_id_expiration_ms)
+
+    # --- appending ---
 
     def append_as_leader(
         self,
@@ -114,7 +252,7 @@ class StoredLog(TrimmableLog):
         """Check the batches, set offsets and epochs in place, and write them to the page cache."""
         if origin is not Origin.CLIENT:
             plan = self._state.plan_internal(batches, leader_epoch=leader_epoch, origin=origin)
-            return self._append_planned(plan, now_ms, commits=commits)
+            return self._writer.write_planned(plan, now_ms, commits=commits)
         done = self.append_client(batches, leader_epoch=leader_epoch, now_ms=now_ms, commits=commits)
         if isinstance(done, Appended | AppendRefused):
             return done
@@ -128,11 +266,11 @@ class StoredLog(TrimmableLog):
         What nearly every batch is goes in one go: sound, within every limit, for the active segment, next in its producer's order. Of all others
         nothing is changed here; `plan_client` says what is unusual or wrong.
         """
-        state, active, size = self._state, self._active, len(data)
-        room = self._room
-        if room is None or room.config is not state.config or room.segment is not active:
-            room = self._room = make_room(state.config, active, state)
-        if room is None or size < HEADER_SIZE:
+        state, active, size = self._state, self._segments.active, len(data)
+        limits = self._limits
+        if limits is None or limits.config is not state.config or limits.segment is not active:
+            limits = self._limits = append_limits(state.config, active, state)
+        if limits is None or size < HEADER_SIZE:
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         fields = _HEADER(data)
         _, length, _, _, crc, attributes, delta, since, until, producer_id, epoch, sequence, _ = fields
@@ -141,15 +279,15 @@ class StoredLog(TrimmableLog):
         if (
             attributes > HIGHEST_CODEC
             or not is_sound_header(fields, size)
-            or size > room.batch_bytes
-            or active.size + size > room.end_position
-            or last > room.last_offset
-            or not now_ms - room.before_ms <= since <= now_ms + room.after_ms
-            or not now_ms - room.before_ms <= until <= now_ms + room.after_ms
-            or not 0 <= until <= room.last_timestamp
-            or leader_epoch != room.leader_epoch
+            or size > limits.batch_bytes
+            or active.size + size > limits.end_position
+            or last > limits.last_offset
+            or not now_ms - limits.before_ms <= since <= now_ms + limits.after_ms
+            or not now_ms - limits.before_ms <= until <= now_ms + limits.after_ms
+            or not 0 <= until <= limits.last_timestamp
+            or leader_epoch != limits.leader_epoch
         ):
-            self._room = None
+            self._limits = None
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         has_producer = producer_id != NO_PRODUCER_ID
         producer = state.producers.awaiting(producer_id, epoch, sequence) if has_producer else None
@@ -157,25 +295,18 @@ class StoredLog(TrimmableLog):
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         _SET_PLACE(data, 0, first, length, leader_epoch)
         try:
-            active.append_one(data, last, until, room.index_interval_bytes)
+            active.append_one(data, last, until, limits.index_interval_bytes)
         except DiskFull as fault:
-            return self._refuse_for_space(fault)
+            return self._writer.refuse_for_space(fault)
         if producer is not None:
             producer.add(sequence, delta, first, until)
         state.log_end_offset = state.producers.end_offset = end = last + 1
-        if last > room.unsynced_offset or not commits:
-            return self._added(first, last, size, commits=commits)
+        if last > limits.unsynced_offset or not commits:
+            return self._writer.added(first, last, size, commits=commits)
         state.high_watermark = end
         if state.producers.unreplicated:
             state.producers.high_watermark_moved(end)
-        return _appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
-
-    def _added(self, first: int, last: int, size: int, *, commits: bool) -> Appended:
-        """A batch was added that may have to be synced, or that others must copy, before it is acknowledged."""
-        must_sync = self._must_sync(first)
-        if commits:
-            self.advance_high_watermark(self.acknowledged_end_offset)
-        return _appended((first, last, NO_TIMESTAMP, self._state.log_start_offset, size, False, must_sync))
+        return appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
 
     def append_checked(
         self, checked: CheckedBatch | AppendRefused, *, leader_epoch: int, now_ms: int, commits: bool = False
@@ -184,25 +315,13 @@ class StoredLog(TrimmableLog):
         if isinstance(checked, AppendRefused):
             return checked
         plan = self._state.plan_checked(checked, leader_epoch=leader_epoch)
-        return self._append_planned(plan, now_ms, commits=commits)
+        return self._writer.write_planned(plan, now_ms, commits=commits)
 
     def _append_unusual(
         self, batches: memoryview, leader_epoch: int, now_ms: int, *, commits: bool
     ) -> Appended | AppendRefused | Opening:
         plan = self._state.plan_client(batches, leader_epoch=leader_epoch, now_ms=now_ms)
-        return plan if isinstance(plan, Generator) else self._append_planned(plan, now_ms, commits=commits)
-
-    def _append_planned(
-        self, plan: WritePlan | AppendRefused | Appended, now_ms: int, *, commits: bool
-    ) -> Appended | AppendRefused:
-        if isinstance(plan, WritePlan):
-            done = self._write(plan, now_ms)
-            if commits:
-                self.advance_high_watermark(self.acknowledged_end_offset)
-            return done
-        if isinstance(plan, Appended) and plan.last_offset >= self.acknowledged_end_offset:
-            return plan._replace(waits_for_sync=True)
-        return plan
+        return plan if isinstance(plan, Generator) else self._writer.write_planned(plan, now_ms, commits=commits)
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
         """Write the leader's batches byte for byte, up to the first bad or cut-off one.
@@ -216,131 +335,12 @@ class StoredLog(TrimmableLog):
             if 0 <= first.base_offset < log_start <= first.last_offset and batch_is_sound(batches, first):
                 self.truncate_fully_and_start_at(first.base_offset)
         plan = state.plan_follower(batches, leader_epoch=leader_epoch)
-        done = plan if isinstance(plan, AppendRefused) else self._write(plan, now_ms)
+        done = plan if isinstance(plan, AppendRefused) else self._writer.write(plan, now_ms)
         if state.log_start_offset < log_start <= state.log_end_offset:
             state.raise_log_start(log_start)
         return done
 
-    def _write(self, plan: WritePlan, now_ms: int) -> Appended | AppendRefused:
-        data, batches, first, last, max_timestamp, _, append_time = plan
-        state = self._state
-        size = len(data)
-        active = self._active
-        try:
-            if self._must_roll(active, size, last, (now_ms, max_timestamp)):
-                self.roll(now_ms)
-                if last - self._active.base_offset > MAX_RELATIVE_OFFSET:
-                    self._leap(first, now_ms)
-                active = self._active
-            active.append(data, batches, state.config.index_interval_bytes)
-        except DiskFull as fault:
-            return self._refuse_for_space(fault)
-        aborted = state.written(plan)
-        if aborted is not None:
-            for entry in aborted:
-                active.txn_index.append(entry)
-        return Appended(first, last, append_time, state.log_start_offset, size, False, self._must_sync(first))  # noqa: FBT003 - hot path
-
-    def _leap(self, to: int, now_ms: int) -> None:
-        """Go on at `to`, because compaction on the leader left a gap wider than a segment's offsets; durably, so that no recovery takes the gap for a torn write."""
-        self._state.log_end_offset = self._state.producers.end_offset = to
-        self.roll(now_ms)
-        job = self.prepare_flush()
-        if job is not None:
-            job.run_all()
-            self.flushed(job.upto)
-        self.persist_recovery_point()
-
-    def _refuse_for_space(self, fault: DiskFull) -> AppendRefused:
-        self.refused_for_space = str(fault)
-        self._stir()
-        return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
-
-    def _must_roll(self, active: Segment, size: int, last_offset: int, clock: tuple[int, int]) -> bool:
-        if active.size == 0:
-            return last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-        config = self._state.config
-        if (
-            active.size + size <= config.segment_bytes
-            and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-            and active.first_timestamp >= 0
-            and -1 < clock[1] <= active.first_timestamp + config.roll_ms - active.jitter_ms
-            and len(active.index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
-            and len(active.time_index.file.data) + TIME_ENTRY_BYTES < config.segment_index_bytes
-        ):
-            return False  # what nearly every batch is: one that plainly fits
-        facts = SegmentFacts(
-            active.base_offset,
-            active.size,
-            active.created_ms,
-            active.first_timestamp,
-            len(active.index),
-            len(active.time_index),
-            active.jitter_ms,
-        )
-        return must_roll(facts, config, size=size, last_offset=last_offset, clock=clock)
-
-    def write_topic_id(self) -> None:
-        """Write `partition.metadata` to the page cache; the first flush, which is due at once, makes it durable."""
-        name = f"{self.path}/{PARTITION_METADATA}"
-        file = self._files.open(name, create=True, truncate=True)
-        try:
-            file.pwrite(topic_id_text(self.topic_id), 0)
-        finally:
-            file.close()
-        self._unsynced_names.append(name)
-        self._active.names_changed = self._is_new = True
-        self._stir()
-
-    def distrust_names(self) -> None:
-        """The process before may have died ahead of the first flush: the next one makes the directory and the topic id durable again (D2)."""
-        self._unsynced_names.append(f"{self.path}/{PARTITION_METADATA}")
-        self._active.names_changed = self._is_new = True
-        self._stir()
-
-    def prepare_flush(self) -> SegmentFlush | None:
-        """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
-        if self._syncs.has_failed:
-            raise self._syncs.fault(self.path)
-        state = self._state
-        end = state.log_end_offset
-        epochs_changed = state.epochs.version != self._stored_epochs
-        if end <= state.durable_end_offset and not self._unsynced_names and not epochs_changed:
-            return None
-        first = max(bisect_right(self._bases, state.durable_end_offset) - 1, 0)
-        dirty = [*self.retired.condemned, *self._segments[first:]]
-        work = ToSync(
-            logs=[segment.log for segment in dirty],
-            named=self._unsynced_names,
-            syncs_names=any(segment.names_changed for segment in dirty),
-            parent=self.directory if self._is_new else None,
-            epochs=state.epochs.entries() if epochs_changed else None,
-        )
-        job = SegmentFlush(self._files, self.path, work, upto=end, syncs=self._syncs, is_closed=lambda: self.is_closed)
-        self._syncs_running += 1
-        for segment in dirty:
-            segment.names_changed = False
-        self._unsynced_names = []
-        self._syncing_indexes += self._unsynced_indexes
-        self._unsynced_indexes = []
-        self._is_new = False
-        self._stored_epochs = state.epochs.version
-        self._flush_limit = end
-        return job
-
-    def flushed(self, upto: int) -> None:
-        """A flush job ended well: raise the durable end."""
-        state = self._state
-        self._syncs_running = max(self._syncs_running - 1, 0)
-        if self._syncs_running == 0:
-            self._syncing_indexes = []
-        if self._syncs.lacks_epochs:
-            self._stored_epochs = -1
-        durable = state.durable_end_offset = max(
-            state.durable_end_offset, min(upto, self._flush_limit, state.log_end_offset)
-        )
-        if self._unacknowledged >= 0:
-            self._unacknowledged = -1 if durable >= state.log_end_offset else max(durable, self._unacknowledged)
+    # --- reading ---
 
     def read_slice(
         self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
@@ -351,85 +351,20 @@ class StoredLog(TrimmableLog):
         if offset < state.log_start_offset or offset > end_offset:
             return OutOfRange(log_start_offset=state.log_start_offset, log_end_offset=end_offset)
         upper = min(upper_offset, end_offset)
+        segments = self._segments
+        bases, in_order = segments.bases, segments.in_order
         if offset >= upper:
-            return FileSlice(None, 0, 0, offset, self._active.base_offset)
-        index = len(self._bases) - 1 if offset >= self._bases[-1] else bisect_right(self._bases, offset) - 1
-        while index < len(self._segments):
-            segment = self._segments[index]
+            return FileSlice(None, 0, 0, offset, segments.active.base_offset)
+        index = len(bases) - 1 if offset >= bases[-1] else bisect_right(bases, offset) - 1
+        while index < len(in_order):
+            segment = in_order[index]
             if segment.base_offset >= upper:
                 break
-            start = self._position_of(segment, offset)
+            start = segments.position_of(segment, offset)
             if start < segment.size:
-                return self._slice(segment, offset, start, upper, max_bytes, min_one_batch)
+                return segments.slice_of(segment, offset, start, upper, max_bytes, min_one_batch)
             index += 1
-        return FileSlice(None, 0, 0, offset, self._active.base_offset)
-
-    def _slice(
-        self,
-        segment: Segment,
-        offset: int,
-        start: int,
-        upper: int,
-        max_bytes: int,
-        min_one_batch: bool,  # noqa: FBT001 - hot path
-    ) -> FileSlice:
-        end = self._end_in(segment, upper)
-        size = end - start
-        has_more = False
-        if size > max_bytes:
-            size = max(max_bytes, 0)
-            whole = segment.boundary_before(start + size, start) - start
-            if whole > 0:
-                size = whole if size - whole <= size >> _CUT_OFF_SHARE_BITS else size
-            elif size or min_one_batch:
-                size = self._first_batch_or_less(segment, start, size, min_one_batch=min_one_batch)
-                size = min(size, end - start)
-            has_more = size < end - start
-        elif segment is not self._active:
-            has_more = end == segment.size and self._next_base(segment) < upper
-        if size <= 0:
-            return FileSlice(None, 0, 0, offset, segment.base_offset, has_more)
-        return FileSlice(segment.log, start, size, offset, segment.base_offset, has_more)
-
-    @staticmethod
-    def _first_batch_or_less(segment: Segment, start: int, size: int, *, min_one_batch: bool) -> int:
-        """How much of `size` bytes from `start` is worth reading: all if the first batch is whole in it; else that batch, or nothing (KIP-74).
-
-        Clients take bytes without a whole batch for an error.
-        """
-        found = next(segment.batches(start, scan_bytes=61), None)
-        if found is None:
-            return size
-        first = found[1].length + LOG_OVERHEAD
-        if first <= size:
-            return size
-        return first if min_one_batch else 0
-
-    def _position_of(self, segment: Segment, offset: int) -> int:
-        """Position of the batch that holds `offset` (or the next one); the segment's size if there is none."""
-        if offset <= segment.base_offset:
-            return 0
-        if segment is self._active:
-            known = self._positions.get(offset)
-            if known is not None:
-                return known
-        return segment.position_of(offset)
-
-    def _next_base(self, segment: Segment) -> int:
-        """Where the segment after this one begins; it is not the active one."""
-        return self._bases[bisect_right(self._bases, segment.base_offset)]
-
-    def _end_in(self, segment: Segment, upper: int) -> int:
-        """Position behind the last batch of `segment` below `upper`; remembered, as the next read begins there."""
-        if segment is not self._active:
-            return segment.size if upper >= self._next_base(segment) else self._position_of(segment, upper)
-        end = segment.size if upper == self._state.log_end_offset else self._position_of(segment, upper)
-        positions = self._positions
-        if upper not in positions:
-            if len(positions) >= _KNOWN_POSITIONS:
-                del positions[next(iter(positions))]
-            positions[upper] = end
-        return end
+        return FileSlice(None, 0, 0, offset, segments.active.base_offset)
 
     def read_bytes(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> bytes | OutOfRange:
         """`read_slice` and the bytes of it."""
@@ -438,25 +373,100 @@ class StoredLog(TrimmableLog):
 
     def offset_for_timestamp(self, timestamp: int) -> Search[TimestampAndOffset | None]:
         """The first record whose timestamp is at least `timestamp`."""
-        return lookups.of_log(self, lambda: lookups.offset_for_timestamp(self._segments, self._state, timestamp))
+        return lookups.of_log(self, lambda: lookups.offset_for_timestamp(self.segments, self._state, timestamp))
 
     def max_timestamp(self) -> Search[TimestampAndOffset | None]:
         """The first record with the highest timestamp."""
-        return lookups.of_log(self, lambda: lookups.max_timestamp(self._segments, self._state))
+        return lookups.of_log(self, lambda: lookups.max_timestamp(self.segments, self._state))
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> Sequence[AbortedTransaction]:
         """Aborted transactions that overlap [start, upper)."""
-        return lookups.aborted_transactions(self._segments, start_offset, upper_offset)
+        return lookups.aborted_transactions(self.segments, start_offset, upper_offset)
+
+    # --- cutting and retention ---
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut so that the log ends at or before `offset`, durably; producer state and epochs follow (K13, K35)."""
+        state = self._state
+        if offset >= state.log_end_offset:
+            state.epochs.truncate_from_end(offset)
+            return False
+        if offset <= self._segments.bases[0]:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        self._limits = None
+        self._trimmer.cut(offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
+        """Drop everything, durably; the next record gets `offset`."""
+        self._limits = None
+        self._trimmer.start_over(offset, log_start_offset=offset if log_start_offset is None else log_start_offset)
+
+    def advance_log_start(self, offset: int) -> bool:
+        """DeleteRecords: nothing below `offset` may be read any more."""
+        if offset > self._state.high_watermark:
+            raise ValueError(f"offset {offset} is above the high watermark {self._state.high_watermark}")
+        if offset <= self._state.log_start_offset:
+            return False
+        self._state.raise_log_start(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Apply retention by time, size and log start offset; the number of segments removed."""
+        return self._trimmer.delete_old(now_ms)
+
+    def delete_segments_below(self, offset: int) -> int:
+        """Raise the log start to `offset` and drop whole segments below, durably; the number of segments removed."""
+        return self._trimmer.delete_below(offset)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Compaction: `new` takes the place of `old`, which follow each other and begin at the same base offset."""
+        self._segments.replace(old, new)
+
+    # --- flushing and rest ---
+
+    def write_topic_id(self) -> None:
+        """Write `partition.metadata` to the page cache; the first flush, which is due at once, makes it durable."""
+        name = f"{self.path}/{PARTITION_METADATA}"
+        file = self._files.open(name, create=True, truncate=True)
+        try:
+            file.pwrite(topic_id_text(self.topic_id), 0)
+        finally:
+            file.close()
+        self.distrust_names()
+
+    def distrust_names(self) -> None:
+        """The process before may have died ahead of the first flush: the next one makes the directory and the topic id durable again (D2)."""
+        self._flush.name_written(f"{self.path}/{PARTITION_METADATA}")
+        self._segments.active.names_changed = self._flush.is_new = True
+        self.owner.wake()
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log's end, unless the active one is empty and begins there."""
+        self._segments.roll(now_ms)
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
+        return self._flush.is_due(now_ms)
+
+    def prepare_flush(self) -> SegmentFlush | None:
+        """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
+        return self._flush.prepare(self._segments.unsynced)
+
+    def flushed(self, upto: int) -> None:
+        """A flush job ended well: raise the durable end."""
+        self._flush.flushed(upto)
 
     def maintain(self, now_ms: int) -> bool:
         """Remove files whose delay is over. True if the log must be looked at again though nothing new happens to it."""
-        if self._syncs_running == 0:
+        if self._flush.running == 0:
             self.retired.remove_due(now_ms)
-        config = self._state.config
-        wants_flush = self._is_new or self._wants_flush_to > self._state.durable_end_offset
-        has_timer = min(config.flush_ms, config.flush_messages) < NO_LIMIT
-        under_way = self._syncs_running > 0 or bool(self._unsynced_indexes) or self.retired.is_waiting
-        return wants_flush or has_timer or under_way
+        return self._flush.is_expected() or self.retired.is_waiting
+
+    def forget_idle_indexes(self) -> None:
+        """Called now and then: what nobody used for a while goes out of memory."""
+        self._segments.forget_idle()
 
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
@@ -467,9 +477,9 @@ class StoredLog(TrimmableLog):
             return
         if clean:
             self.sync_all()
-        self.is_closed = True
+        self.is_closed = self._flush.is_closed = True
         self.retired.close(remove=clean)
-        for segment in self._segments:
+        for segment in self.segments:
             segment.close()
 
     def sync_all(self) -> None:
@@ -481,7 +491,8 @@ class StoredLog(TrimmableLog):
 
     def prepare_stop(self) -> SegmentFlush | None:
         """The writing part of `sync_all`; the job that syncs it, None if all is durable. Raises StorageFault."""
-        if self._active.become_inactive():
-            self._index_is_unsynced(self._active)
-        self._take_snapshot()
+        active = self._segments.active
+        if active.become_inactive():
+            self._flush.index_written(active)
+        self._segments.take_producer_snapshot()
         return self.prepare_flush()

@@ -442,7 +442,7 @@ def test_a_damaged_log_is_not_compacted() -> None:
 def test_a_refusal_on_a_full_disk_is_told_once() -> None:
     """inv:D10: what a log refused for lack of room reaches the operator by the next round of maintenance, and is then over."""
     store = memory_store(LossyFiles())
-    open_log(store).refused_for_space = "no space left"
+    open_log(store).owner.refused_for_space = "no space left"
     assert store.take_space_refusal() == ""
     maintain(store, NOW_MS)
     assert store.take_space_refusal() == "no space left"

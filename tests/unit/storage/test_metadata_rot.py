@@ -10,6 +10,7 @@ from headrace.log.ports import Origin
 from headrace.records.batch import iter_batches
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.faulty_disk import SimDisk
+from headrace.storage.metadata_log import open_metadata_log
 from headrace.storage.recovery import RottenLog
 from headrace.storage.stored_log import StoredLog
 
@@ -22,7 +23,7 @@ BASE_OFFSET, LENGTH, EPOCH, CRC, VALUE = 7, 11, 15, 20, -2
 
 
 def _open(disk: SimDisk, *, recovery_point: int = 0) -> StoredLog:
-    return StoredLog.open(disk, METADATA, directory="/d", config=SMALL, now_ms=0, recovery_point=recovery_point)
+    return open_metadata_log(StoredLog, disk, "/d", SMALL, now_ms=0, recovery_point=recovery_point)
 
 
 def _disk() -> SimDisk:

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
-from headrace.core.ids import METADATA_TOPIC_ID, TopicPartition
+from headrace.core.ids import METADATA_TOPIC_ID
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import BytesLike, DiskFull
 from headrace.log.config import LogConfig
@@ -18,6 +18,7 @@ from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
 from headrace.records.walk import finish
 from headrace.sim.disk import LossyFile, LossyFiles
+from headrace.storage.metadata_log import open_metadata_log
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import (
     NOW_MS,
@@ -140,7 +141,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(refused, AppendRefused)
     assert refused.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert values_of(records_of(log)) == before
-    assert log.refused_for_space == "no space left"
+    assert log.owner.refused_for_space == "no space left"
     monkeypatch.setattr(LossyFile, "pwrite", honest)
     append(log, batch(b"kept"))
     assert values_of(records_of(log)) == [*before, b"kept"]
@@ -317,8 +318,7 @@ def test_the_metadata_log_takes_contiguous_batches_only() -> None:
     """inv:R20: several batches with their own offsets and epochs; a gap or an old offset is refused."""
     files = LossyFiles()
     files.mkdir("/data")
-    partition = TopicPartition("__cluster_metadata", 0)
-    log = StoredLog.open(files, partition, directory="/data", config=SMALL, now_ms=NOW_MS)
+    log = open_metadata_log(StoredLog, files, "/data", SMALL, now_ms=NOW_MS)
     assert log.topic_id == METADATA_TOPIC_ID
 
     def at(base: int, epoch: int) -> bytes:

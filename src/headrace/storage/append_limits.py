@@ -1,4 +1,4 @@
-"""How far may batches simply be added to the active segment, before anything about it must be looked at again?"""
+"""Limits within which batches are simply added to the active segment, before anything about it must be looked at again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.storage.segment_file import Segment
 
 
 @dataclass(slots=True, kw_only=True)
-class Room:
+class AppendLimits:
     """What a batch must keep within to be added to `segment` without a closer look. Bounds are inclusive; sizes bytes, times ms.
 
     Behind `unsynced_offset` a batch may have to be synced before it is acknowledged.
@@ -32,8 +32,8 @@ class Room:
     leader_epoch: int
 
 
-def make_room(config: LogConfig, segment: Segment, log: PartitionLog) -> Room | None:
-    """The room in a segment that has batches; None if every batch of this topic needs a closer look, or there may be none left.
+def append_limits(config: LogConfig, segment: Segment, log: PartitionLog) -> AppendLimits | None:
+    """The limits of a segment that has batches; None if every batch of this topic needs a closer look, or there may be no room left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
     `flush.messages` counts from the log's durable end, which only moves on. A batch of another leader epoch than the log's newest
@@ -47,7 +47,7 @@ def make_room(config: LogConfig, segment: Segment, log: PartitionLog) -> Room | 
     if entries <= 0:
         return None
     apart = max(config.index_interval_bytes, HEADER_SIZE)
-    return Room(
+    return AppendLimits(
         config=config,
         segment=segment,
         batch_bytes=config.max_message_bytes,
