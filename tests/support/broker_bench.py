@@ -31,7 +31,7 @@ from headrace.metadata.image import (
     TopicsImage,
 )
 from headrace.rpc.apis import ApiRow
-from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.connection import Connection, ListenerService
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import LongWork
 from headrace.rpc.reply import Deferred, Reply
@@ -267,7 +267,7 @@ class Client:
         rows: tuple[ApiRow, ...] = BROKER_APIS,
         turns: Turns | None = None,
     ) -> None:
-        surface = Surface(
+        service = ListenerService(
             listener="PLAINTEXT",
             rows={row.key: row for row in rows},
             target=bench.broker,
@@ -277,7 +277,7 @@ class Client:
             long_work=LongWork(soon=None, clock=lambda: 0.0) if turns is None else turns.work,
         )
         self.outbox = Outbox()
-        self.connection = Connection(surface, self.outbox, client_host="10.0.0.9", connection_id=1)
+        self.connection = Connection(service, self.outbox, client_host="10.0.0.9", connection_id=1)
         self._asked: list[tuple[Any, int, int]] = []
 
     def send(self, request: Any, version: int) -> None:

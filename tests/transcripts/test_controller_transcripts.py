@@ -2,7 +2,7 @@
 
 Commands: `gain [epoch=N]`, `lose`, `commit`, `register ID [incarnation=N]`, `heartbeat ID [offset=N] [fence] [stop]`, `create NAME [partitions=N]
 [replicas=1,2;2,1]`, `delete NAME`, `ids ID`, `isr NAME ISR epoch=N from=ID`, `time +MS`, `state`,
-`slice N`, `refuse ID`, `strike-off ID`, `reassign NAME TARGET|cancel`, `elect NAME preferred|unclean`.
+`slice N`, `refuse ID`, `unregister ID`, `reassign NAME TARGET|cancel`, `elect NAME preferred|unclean`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ControllerTranscript:
         )
         return self.bench.take(self.bench.machine.step(event))
 
-    def do_strike_off(self, broker_id: str) -> list[ControllerEffect]:
+    def do_unregister(self, broker_id: str) -> list[ControllerEffect]:
         return self.bench.send(UnregisterBrokerRequest(broker_id=int(broker_id)))
 
     def do_reassign(self, name: str, target: str) -> list[ControllerEffect]:

@@ -1,6 +1,6 @@
 """How do the records of neighbouring batches become Arrow columns, without a Python step a record?
 
-The way: find where each record begins (`hops`), read the fields of all records at once (`varints`), then gather keys and values. All record
+The way: find where each record begins (`record_ends`), read the fields of all records at once (`varints`), then gather keys and values. All record
 bytes are accounted for: fields that do not end where the record's length says are a `DecodeError` (B49), and so are offsets out of order.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headrace.arrow.corrupt import CorruptRecords
 from headrace.arrow.frames import Frames
 from headrace.arrow.gather import gather_binary
-from headrace.arrow.hops import record_ends
+from headrace.arrow.record_ends import record_ends
 from headrace.arrow.schema import TIMESTAMP_TYPE
 from headrace.arrow.varints import Bytes, Ints, read_ints, read_longs
 

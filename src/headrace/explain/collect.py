@@ -43,7 +43,7 @@ def collect(session: Session, *, timeout_ms: int = 3_000) -> Conversation[list[S
 
 def _ask_round(session: Session, places: list[_Place], timeout_ms: int) -> Conversation[dict[Address, Seen]]:
     found: dict[Address, Seen] = {}
-    strangers: list[_Place] = []
+    without_view: list[_Place] = []
     for place in places:  # one after the other, for the clocks
         before_ms = session.now_ms
         request = DescribeQuorumRequest(wants_node_view=True)
@@ -51,13 +51,13 @@ def _ask_round(session: Session, places: list[_Place], timeout_ms: int) -> Conve
         seen = _seen(place, outcome, (before_ms + session.now_ms) / 2)
         found[place.address] = seen
         if seen.is_reached and seen.view is None:
-            strangers.append(place)
-    if strangers:
+            without_view.append(place)
+    if without_view:
         plain = DescribeQuorumRequest(topics=METADATA_QUORUM)
-        asks = tuple(Ask(address=place.address, request=plain, timeout_ms=timeout_ms) for place in strangers)
+        asks = tuple(Ask(address=place.address, request=plain, timeout_ms=timeout_ms) for place in without_view)
         outcomes: list[Outcome] = yield AskAll(asks=asks)
-        for place, outcome in zip(strangers, outcomes, strict=True):
-            found[place.address] = _of_a_stranger(found[place.address], outcome)
+        for place, outcome in zip(without_view, outcomes, strict=True):
+            found[place.address] = _of_plain_response(found[place.address], outcome)
     return found
 
 
@@ -71,7 +71,7 @@ def _seen(place: _Place, outcome: Outcome, asked_ms: float) -> Seen:
     return replace(seen, view=views[0], clock_ms=round(views[0].wall_clock_ms - asked_ms))
 
 
-def _of_a_stranger(seen: Seen, outcome: Outcome) -> Seen:
+def _of_plain_response(seen: Seen, outcome: Outcome) -> Seen:
     """A node that gives no view: what it says of the quorum, if it leads."""
     if not isinstance(outcome, Answered):
         return seen

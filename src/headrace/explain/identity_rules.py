@@ -27,7 +27,7 @@ def wrong_cluster_id(facts: Facts) -> Iterator[Cause]:
             ids[cluster_id],
         ),
     )
-    strangers = [view for view in facts.views.values() if view.cluster_id != right]
+    others = [view for view in facts.views.values() if view.cluster_id != right]
     evidence = [
         f"node {view.node_id} says cluster id {view.cluster_id} ({view.log_directory or 'its directory'})"
         for view in facts.views.values()
@@ -40,17 +40,17 @@ def wrong_cluster_id(facts: Facts) -> Iterator[Cause]:
                 )
     yield Cause(
         kind=CauseKind.WRONG_CLUSTER_ID,
-        nodes=tuple(sorted(view.node_id for view in strangers)),
-        headline=f"{names(view.node_id for view in strangers)} belongs to another cluster than the rest ({right})"
-        if len(strangers) == 1
-        else f"{names(view.node_id for view in strangers)} belong to another cluster than the rest ({right})",
+        nodes=tuple(sorted(view.node_id for view in others)),
+        headline=f"{names(view.node_id for view in others)} belongs to another cluster than the rest ({right})"
+        if len(others) == 1
+        else f"{names(view.node_id for view in others)} belong to another cluster than the rest ({right})",
         evidence=tuple(evidence),
-        advice=_advice_on_strangers(facts, [view.node_id for view in strangers], right),
-        is_blocking=_are_needed(facts, {view.node_id for view in strangers}),
+        advice=_advice_on_others(facts, [view.node_id for view in others], right),
+        is_blocking=_are_needed(facts, {view.node_id for view in others}),
     )
 
 
-def _advice_on_strangers(facts: Facts, node_ids: list[int], right: str) -> tuple[str, ...]:
+def _advice_on_others(facts: Facts, node_ids: list[int], right: str) -> tuple[str, ...]:
     """A node that never was of this cluster may be formatted anew; one that was a voter of it must be replaced as such."""
     voters = [node_id for node_id in sorted(node_ids) if node_id in facts.voter_ids]
     lines = [

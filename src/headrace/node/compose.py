@@ -98,7 +98,7 @@ def compose_node(
             node_id=config.node_id,
             incarnation_id=random_uuid(environment.rng),
             end_points=_controller_end_points(config, bound, environment.host_name),
-            controller=machine.controller,
+            controller=machine.controller_channel,
             rng=environment.rng,
         )
         machine.add_registrar(registrar)
@@ -197,14 +197,14 @@ def _add_broker(
         config=config,
         cluster_id=disk.cluster_id,
         logs=disk.logs,
-        controller=machine.controller,
+        controller=machine.controller_channel,
         clock=environment.clock,
         rng=environment.rng,
     )
     lifecycle = BrokerLifecycle(
         config=config,
         identity=identity,
-        controller=machine.controller,
+        controller=machine.controller_channel,
         rng=environment.rng,
         metadata_offset=lambda: machine.image.provenance.last_contained_offset,
         emit=machine.do,

@@ -9,7 +9,7 @@ from headrace.broker.config_changes import LogLevels
 from headrace.config.node_config import NodeConfig
 from headrace.core.listener import Listener
 from headrace.metadata.image import MetadataImage
-from headrace.node.controller_channel import LocalController
+from headrace.node.local_controller import LocalController
 from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import NodeView
 

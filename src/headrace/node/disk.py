@@ -38,7 +38,7 @@ class NodeDisk:
     ) -> None:
         """What a thread writes piece by piece goes through `pace`, which may let it rest in between.
 
-        The simulation looks on at the metadata log through a `metadata_log_class` of its own.
+        The simulation observes the metadata log through a `metadata_log_class` of its own.
         """
         self.pace = pace
         self._config = config

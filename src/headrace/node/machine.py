@@ -20,10 +20,8 @@ from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.loader import MetadataFault
-from headrace.node.active_controller import ActiveController
 from headrace.node.alarm import Alarm
 from headrace.node.broker_watch import BrokerWatch, Probe
-from headrace.node.controller_channel import LocalController
 from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.jobs import LogWork
 from headrace.node.lifecycle import (
@@ -33,6 +31,7 @@ from headrace.node.lifecycle import (
     StartFailed,
     StateChanged,
 )
+from headrace.node.local_controller import LocalController
 from headrace.node.metadata_plane import (
     MetadataPlane,
     PlaneEffect,
@@ -42,7 +41,8 @@ from headrace.node.metadata_plane import (
     sooner,
 )
 from headrace.node.metadata_progress import MetadataProgress
-from headrace.node.outbound import Outbound, Purpose, SendRequest
+from headrace.node.node_to_controller import NodeToControllerChannel
+from headrace.node.outbound import Channel, Outbound, SendRequest
 from headrace.node.quorum_requests import QuorumRequests
 from headrace.node.self_fencing import SelfFencing
 from headrace.node.upkeep import LogUpkeep
@@ -110,12 +110,7 @@ class NodeMachine:
     """
 
     def __init__(
-        self,
-        *,
-        config: NodeConfig,
-        plane: MetadataPlane,
-        clock: Clock,
-        do: Callable[[NodeEffect], None],
+        self, *, config: NodeConfig, plane: MetadataPlane, clock: Clock, do: Callable[[NodeEffect], None]
     ) -> None:
         self._config = config
         self._plane = plane
@@ -144,7 +139,7 @@ class NodeMachine:
         self.metadata_load_errors = self.metadata_apply_errors = 0
         """Faults of the metadata log and records that make no sense; errors of ours, or broken invariants. The process stops then."""
         self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
-        self.controller = ActiveController(
+        self.controller_channel = NodeToControllerChannel(
             node_id=config.node_id,
             local=self.local,
             outbound=self._outbound,
@@ -163,9 +158,12 @@ class NodeMachine:
             take=self._take,
             metadata_fetched=self._metadata_fetched,
         )
-        self._timed: list[Callable[[], int | None]] = [self.controller.next_deadline_ms, self._watch.next_deadline_ms]
+        self._timed: list[Callable[[], int | None]] = [
+            self.controller_channel.next_deadline_ms,
+            self._watch.next_deadline_ms,
+        ]
         self.alarm = Alarm(now_ms=clock.now_ms, next_deadline_ms=self.next_deadline_ms)
-        self.controller.on_waiting = self.alarm.changed
+        self.controller_channel.on_waiting = self.alarm.changed
         self.upkeep: LogUpkeep | None = None
 
     @property
@@ -267,7 +265,7 @@ class NodeMachine:
         node_id = self._config.node_id
         for to in self._plane.raft.other_voters:
             words = DescribeQuorumRequest(last_words_of=node_id, last_words=reason)
-            self._outbound.send(to, Purpose.VOTING, words, timeout_ms=LAST_WORDS_MS, then=lambda _: None)
+            self._outbound.send(to, Channel.VOTING, words, timeout_ms=LAST_WORDS_MS, then=lambda _: None)
 
     def heard_last_words(self, node_id: int, words: str) -> None:
         """Another node stops for a fault of its own."""
@@ -295,7 +293,7 @@ class NodeMachine:
         """Time has passed: do what is due in every part."""
         now_ms = self._clock.now_ms()
         self._plane.witness.looked_at_clocks(wall_ms=self._clock.wall_ms(), now_ms=now_ms)
-        self.controller.tick(now_ms)
+        self.controller_channel.tick(now_ms)
         self._watch.tick(now_ms)
         due = self._plane.next_deadline_ms()
         if due is not None and due <= now_ms:
@@ -374,11 +372,11 @@ class NodeMachine:
                     self._requests.ask(effect)
                 case _:
                     self.do(effect)
-        self.controller.activity_changed()
+        self.controller_channel.activity_changed()
 
     def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
         self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
-        self.controller.leader_changed(effect.leader_id, effect.epoch, effect.to)
+        self.controller_channel.leader_changed(effect.leader_id, effect.epoch, effect.to)
         if self.lifecycle is not None and effect.leader_id >= 0:
             self.lifecycle.controller_changed(self._clock.now_ms())
 

@@ -170,9 +170,9 @@ class MetadataPlane:
         self._is_writing_snapshot = False
         self._now_ms = 0
         self.witness = QuorumWitness()
-        """Looks on, for `headrace quorum explain`."""
+        """Observes, for `headrace quorum explain`."""
         self.statistics: QuorumStatistics | None = None
-        """Looks on where metrics are wanted; set before `start`."""
+        """Observes where metrics are wanted; set before `start`."""
         self.on_resigned: Callable[[str], None] | None = None
         """Told why the controller gave up leadership because of a fault of ours; for the driver's log."""
         self.on_machine_step: Callable[[str, object, Sequence[object]], None] | None = None

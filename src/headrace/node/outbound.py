@@ -1,4 +1,4 @@
-"""What does a node ask of other nodes, and which question does an answer belong to?"""
+"""Requests of a node to other nodes: on which channel each goes, and whom its response or failure is brought to."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headrace.core.values import quick_value
 from headrace.wire.schema import Message
 
 
-class Purpose(Enum):
-    """What a connection to another node is for. Each purpose has one of its own, so that a vote never waits behind a fetch (B-R28)."""
+class Channel(Enum):
+    """What a connection to another node is for. Each channel has a connection of its own, so that a vote never waits behind a fetch (B-R28)."""
 
     VOTING = "voting"
     """Vote, BeginQuorumEpoch, EndQuorumEpoch, voter changes, ApiVersions of the quorum."""
@@ -22,15 +22,15 @@ class Purpose(Enum):
     """Registration and heartbeats of a broker or a controller."""
     FORWARDING = "forwarding"
     """Clients' requests on their way to the active controller."""
-    REPLICATION = "replication"
+    ALTER_PARTITION = "alter-partition"
     """What a broker itself asks of the active controller: ISR changes, blocks of producer ids."""
-    ASKING_ROUND = "asking round"
-    """Questions of the quorum to an address that may stand for several nodes: the connection ends with the answer (S4-01, S4-17)."""
+    BOOTSTRAP = "bootstrap"
+    """Requests of the quorum to an address that may stand for several nodes: the connection ends with the response (S4-01, S4-17)."""
 
 
 @quick_value
 class SendRequest:
-    """Send a request on this node's connection to `to` for `purpose`, connecting first when there is none.
+    """Send a request on this node's connection to `to` for that channel, connecting first when there is none.
 
     The driver chooses the highest version that both sides know, and calls `NodeMachine.answered` or `NodeMachine.failed` with the
     `correlation`, once. Without an answer after `timeout_ms` (connecting included) it drops the connection and says TIMED_OUT.
@@ -38,7 +38,7 @@ class SendRequest:
 
     correlation: int
     to: Destination
-    purpose: Purpose
+    channel: Channel
     request: Message
     timeout_ms: int
 
@@ -53,7 +53,7 @@ Outcome = Message | SendFailure
 
 
 class Outbound:
-    """Numbers the questions of one node's parts and brings each outcome to who asked. Used by `node.machine` only."""
+    """Numbers the requests of one node's parts and brings each outcome to who sent it. Used by `node.machine` only."""
 
     def __init__(self, do: Callable[[SendRequest], None]) -> None:
         self._do = do
@@ -61,15 +61,15 @@ class Outbound:
         self._waiting: dict[int, Callable[[Outcome], None]] = {}
 
     def send(
-        self, to: Destination, purpose: Purpose, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]
+        self, to: Destination, channel: Channel, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]
     ) -> None:
-        """Ask; `then` is called with the outcome, once."""
+        """Send; `then` is called with the outcome, once."""
         correlation = next(self._numbers)
         self._waiting[correlation] = then
-        self._do(SendRequest(correlation=correlation, to=to, purpose=purpose, request=request, timeout_ms=timeout_ms))
+        self._do(SendRequest(correlation=correlation, to=to, channel=channel, request=request, timeout_ms=timeout_ms))
 
     def arrived(self, correlation: int, outcome: Outcome) -> None:
-        """The outcome of a question; one that nobody waits for is dropped."""
+        """The outcome of a request; one that nobody waits for is dropped."""
         then = self._waiting.pop(correlation, None)
         if then is not None:
             then(outcome)

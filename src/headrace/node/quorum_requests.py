@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.peers import Destination, SendFailure
-from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.node.outbound import Channel, Outbound, Outcome
 from headrace.raft import events as raft_events
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
@@ -47,9 +47,9 @@ class QuorumRequests:
     def ask(self, effect: raft_events.SendRaftRequest) -> None:
         """Send a request of the quorum node; fetches, which wait for news, have a connection of their own."""
         is_fetch = isinstance(effect.request, FetchRequest | FetchSnapshotRequest)
-        purpose = Purpose.FETCHING if is_fetch else Purpose.VOTING
+        channel = Channel.FETCHING if is_fetch else Channel.VOTING
         if self._may_stand_for_several(effect.to):
-            purpose = Purpose.ASKING_ROUND
+            channel = Channel.BOOTSTRAP
         sent_ms = self._now_ms()
 
         def came_back(outcome: Outcome) -> None:
@@ -68,7 +68,7 @@ class QuorumRequests:
             if self._holds_all_committed(outcome):
                 self._metadata_fetched(sent_ms)
 
-        self._outbound.send(effect.to, purpose, effect.request, timeout_ms=effect.timeout_ms, then=came_back)
+        self._outbound.send(effect.to, channel, effect.request, timeout_ms=effect.timeout_ms, then=came_back)
 
     def _holds_all_committed(self, outcome: Outcome) -> bool:
         """A fetch counts when its answer is good and nothing that it calls committed is missing here (S4-57)."""

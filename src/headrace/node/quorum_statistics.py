@@ -1,6 +1,6 @@
 """What did the quorum node and the metadata loader of this node do, how much of it and how fast? For metrics.
 
-`QuorumStatistics` looks on, as `node.witness` does, while somebody wants metrics; without it nothing here is counted. Everything is
+`QuorumStatistics` observes, as `node.witness` does, while somebody wants metrics; without it nothing here is counted. Everything is
 counted at the cost of an event: nothing grows with the log or the cluster.
 """
 

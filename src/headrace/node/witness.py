@@ -1,6 +1,6 @@
 """What has this node seen of the others, of its own disk and of its clock? For `headrace quorum explain`.
 
-`QuorumWitness` looks on while the quorum node works: it is shown each raft event with its effects, and keeps a few facts about each peer.
+`QuorumWitness` observes the quorum node: it is shown each raft event with its effects, and keeps a few facts about each peer.
 It changes nothing and decides nothing.
 """
 
@@ -102,7 +102,7 @@ class Flushes:
 
 
 class QuorumWitness:
-    """Looks on; read by `node.self_view`. Driven by the metadata plane (`saw`) and the node's tick (`looked_at_clocks`)."""
+    """Observes; read by `node.self_view`. Driven by the metadata plane (`saw`) and the node's tick (`looked_at_clocks`)."""
 
     def __init__(self) -> None:
         self.links: dict[tuple[int, str, int], Link] = {}

@@ -74,8 +74,8 @@ class Output(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Surface:
-    """What one listener serves: its APIs, what their handlers are given, and the clock.
+class ListenerService:
+    """The service of one listener: its APIs, what their handlers are given, and the clock.
 
     `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04). `on_closed` is told the
     number of each connection that is gone. While `is_shut`
@@ -132,9 +132,9 @@ class Connection:
     a client's request that waits for its commit, does not hold back the next request. Replies always leave in the order of the requests (B-W07).
     """
 
-    def __init__(self, surface: Surface, out: Output, *, client_host: str, connection_id: int) -> None:
-        self._surface = surface
-        self._rows = surface.rows
+    def __init__(self, service: ListenerService, out: Output, *, client_host: str, connection_id: int) -> None:
+        self._service = service
+        self._rows = service.rows
         self._out = out
         self._host = client_host
         self._id = connection_id
@@ -157,11 +157,11 @@ class Connection:
         hot = self._hot.get(api)
         if hot is None or view[8 : hot.end] != hot.header:
             return self._unknown_frame(view, api, correlation_id, id_length)
-        surface = self._surface
-        if surface.is_shut is not None and self._turns_away(hot.row):
+        service = self._service
+        if service.is_shut is not None and self._turns_away(hot.row):
             return False
         try:
-            result = hot.handle(view[hot.end :], hot.context, surface.target)
+            result = hot.handle(view[hot.end :], hot.context, service.target)
         except DecodeError as refused:
             self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
             return False
@@ -204,10 +204,10 @@ class Connection:
 
     def _row(self, api_key: int, version: int, correlation_id: int) -> ApiRow | None:
         """The API asked for; None when it was answered or refused here."""
-        row = self._rows.get(api_key) or self._surface.refuses.get(api_key)
+        row = self._rows.get(api_key) or self._service.refuses.get(api_key)
         if row is None:
             asked = f" ({ApiKey(api_key).name})" if api_key in ApiKey.__members__.values() else ""
-            self._out.close(f"api key {api_key}{asked} is not served on listener {self._surface.listener}{self._who()}")
+            self._out.close(f"api key {api_key}{asked} is not served on listener {self._service.listener}{self._who()}")
             return None
         if row.min_version <= version <= row.max_version:
             return row
@@ -220,7 +220,7 @@ class Connection:
 
     def _begin_request(self, row: ApiRow, view: memoryview, version: int, correlation_id: int, id_length: int) -> None:
         """Read header and body, ask the handler. Raises DecodeError."""
-        if self._surface.is_shut is not None and self._turns_away(row):
+        if self._service.is_shut is not None and self._turns_away(row):
             return
         flexible = version >= row.flexible_from
         client_id, at = self._client_id(view, id_length)
@@ -229,7 +229,7 @@ class Connection:
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
             self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
-            result = handler_of(row)(view[at:], context, self._surface.target)
+            result = handler_of(row)(view[at:], context, self._service.target)
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
@@ -238,11 +238,11 @@ class Connection:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
                 self._note_software(request)
-            result = handler_of(row)(request, context, self._surface.target)
+            result = handler_of(row)(request, context, self._service.target)
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)
 
     def _context(self, row: ApiRow, version: int, correlation_id: int, client_id: str | None) -> RequestContext:
-        surface = self._surface
+        service = self._service
         return RequestContext(
             api_key=row.key,
             api_version=version,
@@ -250,17 +250,17 @@ class Connection:
             client_id=client_id,
             principal=self.principal,
             client_host=self._host,
-            listener=surface.listener,
+            listener=service.listener,
             connection_id=self._id,
-            now_ms=surface.now_ms(),
-            is_controller_listener=surface.is_controller_listener,
+            now_ms=service.now_ms(),
+            is_controller_listener=service.is_controller_listener,
             client_software_name=self.software_name,
             client_software_version=self.software_version,
         )
 
     def _turns_away(self, row: ApiRow) -> bool:
         """Close the connection when clients are not served at present."""
-        is_shut = self._surface.is_shut
+        is_shut = self._service.is_shut
         if is_shut is None or row.api.is_replicas or not is_shut():
             return False
         self._out.close("this broker has no contact with the controller (headrace.self.fencing=always)")
@@ -273,8 +273,8 @@ class Connection:
         for slot in slots:
             if slot.deferred is not None:
                 slot.deferred.abandon()
-        if self._surface.on_closed is not None:
-            self._surface.on_closed(self._id)
+        if self._service.on_closed is not None:
+            self._service.on_closed(self._id)
 
     # --- replies ---
 
@@ -293,7 +293,7 @@ class Connection:
             return
         slot = _Slot(row, version, correlation_id, flexible=flexible)
         self._slots.append(slot)
-        if not row.is_pipelined or len(self._slots) >= self._surface.max_in_flight:
+        if not row.is_pipelined or len(self._slots) >= self._service.max_in_flight:
             self._out.hold(Hold.REPLY)
         if not isinstance(result, Deferred):
             slot.reply = result
@@ -356,14 +356,14 @@ class Connection:
         del body
         if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:
             self._note_software(request)
-        result = yield from answer_in_parts(row.key, request, context, handler_of(row), self._surface.target)
+        result = yield from answer_in_parts(row.key, request, context, handler_of(row), self._service.target)
         if not isinstance(result, Deferred):  # else its handler may need the request still
-            self._surface.long_work.begin(released(request), _nothing_more)
+            self._service.long_work.begin(released(request), _nothing_more)
         return result
 
     def _in_turns(self, work: InSteps) -> Deferred | CloseConnection:
         """The answer that the steps make, while others have their turns. What is refused on the way closes the connection."""
-        if not self._surface.long_work.has_room(work.size):
+        if not self._service.long_work.has_room(work.size):
             work.steps.close()
             return CloseConnection(f"{work.size} bytes, while as large requests of others wait for their turn")
         if work.keeps_frame:
@@ -382,7 +382,7 @@ class Connection:
             else:
                 answer.complete(result)
 
-        jobs.append(self._surface.long_work.begin(self._guarded(work.steps), done, size=work.size))
+        jobs.append(self._service.long_work.begin(self._guarded(work.steps), done, size=work.size))
         return answer
 
     def _guarded(self, steps: Steps[HandlerResult]) -> Steps[HandlerResult]:
@@ -405,7 +405,7 @@ class Connection:
             return EncodedReply((bytes(out),))
         except EncodeError as error:
             return _unwritable(row, version, error)
-        return self._in_turns(InSteps(_rest_encoded(row, version, reply, steps, out, self._surface.long_work)))
+        return self._in_turns(InSteps(_rest_encoded(row, version, reply, steps, out, self._service.long_work)))
 
     # --- headers ---
 
@@ -433,7 +433,7 @@ class Connection:
         """KIP-511: an ApiVersions version that we do not know is answered in version 0, code 35, with the versions of ApiVersions itself."""
         row = self._rows[_API_VERSIONS]
         context = self._context(row, -1, correlation_id, None)
-        return handler_of(row)(request_class_of(row)(), context, self._surface.target)
+        return handler_of(row)(request_class_of(row)(), context, self._service.target)
 
     def _who(self) -> str:
         """Which client asks for what is not there, for the log."""

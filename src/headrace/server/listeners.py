@@ -24,7 +24,7 @@ from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.rpc.apis import ApiRow
-from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.connection import Connection, ListenerService
 from headrace.rpc.long_work import LongWork
 from headrace.server.descriptors import descriptors_for
 
@@ -53,7 +53,7 @@ class NodeListeners:
             for is_quorums in (True, False)
         }
         self._counters = {True: ConnectionCounter(), False: ConnectionCounter()}
-        self._surfaces: dict[str, Surface] = {}
+        self._services: dict[str, ListenerService] = {}
         self._listeners: dict[str, Listener] = {}
         self._limits = connection_limits(config)
         self._overrides_text = ""
@@ -97,7 +97,7 @@ class NodeListeners:
         """Accept connections on a bound listener and answer `rows` with `target`; `on_closed` is told the number of each that is gone."""
         is_quorums = name in self._config.controller_listener_names
         memory = self._shared[is_quorums].memory
-        self._surfaces[name] = Surface(
+        self._services[name] = ListenerService(
             listener=name,
             rows={row.key: row for row in rows},
             target=target,
@@ -170,7 +170,7 @@ class NodeListeners:
         return self._config.headrace_self_fencing == "always" and name not in self._config.controller_listener_names
 
     def _connection(self, name: str, connection: ServerConnection, number: int) -> FrameHandler:
-        return Connection(self._surfaces[name], connection, client_host=connection.host, connection_id=number)
+        return Connection(self._services[name], connection, client_host=connection.host, connection_id=number)
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:

@@ -24,7 +24,7 @@ from headrace.node.disk_jobs import DiskEffect
 from headrace.node.jobs import DiskJob
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect, NodeMachine
-from headrace.node.outbound import Purpose, SendRequest
+from headrace.node.outbound import Channel, SendRequest
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.server.clock import ProcessClock
 from headrace.server.disk_work import DiskWork
@@ -225,7 +225,7 @@ class NodeServer:
                 self._guarded(lambda: self.machine.answered(effect.correlation, outcome))
             self._after_event()
 
-        target = (effect.to.host, effect.to.port, effect.purpose)
+        target = (effect.to.host, effect.to.port, effect.channel)
         if self._links is None:
             from headrace.net import links  # a node alone has nobody to ask; a tenth of the start-up time
 
@@ -235,7 +235,7 @@ class NodeServer:
                 max_frame_bytes=self.config.socket_request_max_bytes,
             )
             self._links = links.OutboundLinks(settings)
-        ask = self._links.send_once if effect.purpose is Purpose.ASKING_ROUND else self._links.send
+        ask = self._links.send_once if effect.channel is Channel.BOOTSTRAP else self._links.send
         ask(target, effect.request, timeout_ms=effect.timeout_ms, done=done)
 
     def _close_links(self) -> None:

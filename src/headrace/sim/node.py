@@ -176,14 +176,11 @@ class SimNode:
     def _begin(self) -> None:
         world = self.world
         disk = NodeDisk(self.config, files=self.disk, clock=self.clock, metadata_log_class=ObservedLog)
+        environment = NodeEnvironment(clock=self.clock, rng=world.chance(f"node {self.node_id} run {self.run}"))
         try:
             disk.open()
             composed = compose_node(
-                self.config,
-                disk=disk,
-                bound=self.config.listeners,
-                environment=NodeEnvironment(clock=self.clock, rng=world.chance(f"node {self.node_id} run {self.run}")),
-                do=self._do,
+                self.config, disk=disk, bound=self.config.listeners, environment=environment, do=self._do
             )
         except (OperatorError, StorageFault) as refused:
             self.start_refused = str(refused)
@@ -336,7 +333,7 @@ class SimNode:
         self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
         timeout_us = effect.timeout_ms * 1_000
         self.world.network.send(
-            self, effect.to, effect.purpose, effect.correlation, effect.request, timeout_us=timeout_us
+            self, effect.to, effect.channel, effect.correlation, effect.request, timeout_us=timeout_us
         )
 
     def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:

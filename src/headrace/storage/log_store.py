@@ -11,9 +11,9 @@ from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, DirectoryInfo
-from headrace.storage.cleaning import LogCleaner
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import partition_directory
+from headrace.storage.log_cleaner import LogCleaner
 from headrace.storage.log_directory import Found, LogDirectory, remove_paths
 from headrace.storage.stored_log import StoredLog
 from headrace.storage.sweeping import (

@@ -307,7 +307,7 @@ def tell_of_reassignments(story: Story) -> None:
 
 
 def tell_of_the_rest(story: Story) -> None:
-    """KIP-631: a clean stop, a broker that is struck off, too many partitions, topics that are named twice."""
+    """KIP-631: a clean stop, a broker that is unregistered, too many partitions, topics that are named twice."""
     story.beat(6)
     story.topic("s", (6, 5), (5, 6))
     story.beat(6, want_shut_down=True)

@@ -165,7 +165,7 @@ def test_fencing_on_refusal_can_be_turned_off() -> None:
     assert ControllerBench().machine.step(BrokerUnreachable(broker_id=1, broker_epoch=1, now_ms=0)) == []
 
 
-def test_a_broker_is_struck_off() -> None:
+def test_a_broker_is_unregistered() -> None:
     """S2-04, B-C02: out of every ISR, then the record; its session does not hold others back (inv:C15)."""
     bench, epochs = cluster(3)
     topic(bench, (1, 2))

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.core.holds import Hold
 from headrace.rpc.apis import API_TABLE, ApiRow, row_of
-from headrace.rpc.connection import Connection, Surface
+from headrace.rpc.connection import Connection, ListenerService
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import MOST_HELD_BYTES, Steps
 from headrace.rpc.reply import (
@@ -81,7 +81,7 @@ class Setting:
         self.out = Out()
         self.late: list[Deferred] = []
         self.now: HotResult = Reply(MetadataResponse(brokers=(), topics=()))
-        surface = Surface(
+        service = ListenerService(
             listener="L",
             rows={0: PRODUCE, 1: FETCH, 3: METADATA},
             target=self._answer,
@@ -90,7 +90,7 @@ class Setting:
             max_in_flight=max_in_flight,
             is_shut=is_shut,
         )
-        self.connection = Connection(surface, self.out, client_host="h", connection_id=1)
+        self.connection = Connection(service, self.out, client_host="h", connection_id=1)
 
     def _answer(self, request: object, context: RequestContext) -> HotResult:
         if context.api_key == PRODUCE.key:

@@ -82,7 +82,7 @@ class MetricsService:
         if broker is not None:
             counts = BrokerCounts(self._config.node_id, lambda topic: broker.topic_config(topic).min_insync_replicas)
             self._broker, machine.on_broker_metadata = counts, counts.follow
-        machine.controller.on_answered = self._answered
+        machine.controller_channel.on_answered = self._answered
         self._node = node
 
     async def close(self) -> None:

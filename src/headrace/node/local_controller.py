@@ -1,4 +1,4 @@
-"""How do requests reach the controller and the quorum node of this process, and how do answers find back?"""
+"""The controller and the quorum node of this process, for whoever asks them: requests go in, responses find back."""
 
 from __future__ import annotations
 

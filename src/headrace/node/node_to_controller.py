@@ -1,4 +1,4 @@
-"""How does a request of this node reach the active controller, wherever that is, and when is it tried again? (B-C28, B-K11)
+"""The way of a node's requests to the active controller: Kafka's NodeToControllerChannelManager, with Envelopes (KIP-590; B-C28, B-K11).
 
 waiting -> asked here                 the controller of this process is active
 waiting -> asked there                another node leads, and where it listens is known
@@ -18,8 +18,8 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
 from headrace.core.peers import Destination, SendFailure
 from headrace.node.answers import has_error
-from headrace.node.controller_channel import LocalController
-from headrace.node.outbound import Outbound, Outcome, Purpose
+from headrace.node.local_controller import LocalController
+from headrace.node.outbound import Channel, Outbound, Outcome
 from headrace.rpc.apis import OF_QUORUM
 from headrace.rpc.context import RequestContext
 from headrace.rpc.purgatory import Purgatory
@@ -31,15 +31,15 @@ from headrace.wire.messages.envelope import EnvelopeResponse
 from headrace.wire.versions import response_class
 
 RETRY_MS = 50
-"""How long a question waits after a failure, unless a leader is heard of sooner."""
+"""How long a request waits after a failure, unless a leader is heard of sooner."""
 
 _LEADER = "leader"
-"""What all questions wait for in the purgatory, beside their deadlines: another leader, or the way to it."""
+"""What all requests wait for in the purgatory, beside their deadlines: another leader, or the way to it."""
 _LIFE = (BrokerHeartbeatRequest, BrokerRegistrationRequest, ControllerRegistrationRequest)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Question:
+class _QueuedRequest:
     """One request on its way. `attempt` tells the outcome of an attempt that was given up from that of the present one."""
 
     request: Any
@@ -52,7 +52,7 @@ class _Question:
     again_at_ms: int = 0
 
 
-class ActiveController:
+class NodeToControllerChannel:
     """The active controller as the parts of this node see it. Implements `broker.ports.ControllerChannel`.
 
     What this node asks itself (`context.is_internal`) goes as it is; clients' requests travel in an Envelope. Driven by `node.machine`.
@@ -68,7 +68,7 @@ class ActiveController:
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
         self._waiting = Purgatory()
-        self._retries: deque[tuple[int, _Question]] = deque()
+        self._retries: deque[tuple[int, _QueuedRequest]] = deque()
         self._stay_asked = False
         self._leader_id = -1
         self._epoch = -1
@@ -80,17 +80,17 @@ class ActiveController:
 
     def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
         """Have the active controller answer; see `ControllerChannel.send`."""
-        question = _Question(
+        queued = _QueuedRequest(
             request=request,
             context=context,
             deadline_ms=deadline_ms,
             asked_ms=self._now_ms(),
-            answer=Deferred(deadline_ms=deadline_ms, on_timeout=lambda: self._too_late(question)),
+            answer=Deferred(deadline_ms=deadline_ms, on_timeout=lambda: self._too_late(queued)),
         )
-        self._waiting.watch(question.answer, (_LEADER,), lambda: self._leader_moved(question))
-        self._try(question)
+        self._waiting.watch(queued.answer, (_LEADER,), lambda: self._leader_moved(queued))
+        self._try(queued)
         self.on_waiting()
-        return question.answer
+        return queued.answer
 
     # --- the node's calls ---
 
@@ -117,9 +117,9 @@ class ActiveController:
         self._waiting.expire(now_ms)
         retries = self._retries
         while retries and retries[0][0] <= now_ms:
-            at_ms, question = retries.popleft()
-            if _is_due(question, at_ms):
-                self._try(question)
+            at_ms, queued = retries.popleft()
+            if _is_due(queued, at_ms):
+                self._try(queued)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
@@ -133,122 +133,122 @@ class ActiveController:
 
     # --- attempts ---
 
-    def _try(self, question: _Question) -> None:
-        question.attempt += 1
-        question.is_asked = True  # what is asked here may lead to `activity_changed` before the call returns
-        attempt = question.attempt
-        is_quorums = question.request.SCHEMA.api_key in OF_QUORUM
+    def _try(self, queued: _QueuedRequest) -> None:
+        queued.attempt += 1
+        queued.is_asked = True  # what is asked here may lead to `activity_changed` before the call returns
+        attempt = queued.attempt
+        is_quorums = queued.request.SCHEMA.api_key in OF_QUORUM
         if is_quorums and self._leader_id == self._node_id:
-            self._ask_here(question, attempt, self._local.ask_raft(question.request, question.context))
+            self._ask_here(queued, attempt, self._local.ask_raft(queued.request, queued.context))
         elif self._local.is_active and not is_quorums:
-            asked = self._local.ask(question.request, question.context, deadline_ms=question.deadline_ms)
-            self._ask_here(question, attempt, asked)
+            asked = self._local.ask(queued.request, queued.context, deadline_ms=queued.deadline_ms)
+            self._ask_here(queued, attempt, asked)
         elif self._to is not None and self._leader_id not in (-1, self._node_id):
-            self._ask_there(question, self._to)
+            self._ask_there(queued, self._to)
         else:
-            self._later(question)
+            self._later(queued)
 
-    def _leader_moved(self, question: _Question) -> bool:
+    def _leader_moved(self, queued: _QueuedRequest) -> bool:
         """Ask again what is not asked, or was asked of somebody else; whether it is answered by that."""
-        if not (self._stay_asked and question.is_asked):
-            question.is_asked = False
-            self._try(question)
-        return question.answer.is_done
+        if not (self._stay_asked and queued.is_asked):
+            queued.is_asked = False
+            self._try(queued)
+        return queued.answer.is_done
 
-    def _ask_here(self, question: _Question, attempt: int, asked: Deferred) -> None:
-        asked.when_done(lambda reply: self._answered_here(question, attempt, reply))
+    def _ask_here(self, queued: _QueuedRequest, attempt: int, asked: Deferred) -> None:
+        asked.when_done(lambda reply: self._answered_here(queued, attempt, reply))
 
-    def _answered_here(self, question: _Question, attempt: int, reply: AnyReply) -> None:
-        if question.attempt == attempt and not question.answer.is_done:
+    def _answered_here(self, queued: _QueuedRequest, attempt: int, reply: AnyReply) -> None:
+        if queued.attempt == attempt and not queued.answer.is_done:
             assert isinstance(reply, Reply), "the controller answers with a message"
-            self._answered(question, reply.message)
+            self._answered(queued, reply.message)
 
-    def _ask_there(self, question: _Question, to: Destination) -> None:
-        attempt, context = question.attempt, question.context
-        purpose, request = Purpose.FORWARDING, question.request
+    def _ask_there(self, queued: _QueuedRequest, to: Destination) -> None:
+        attempt, context = queued.attempt, queued.context
+        channel, request = Channel.FORWARDING, queued.request
         if isinstance(request, _LIFE):
-            purpose = Purpose.HEARTBEAT
+            channel = Channel.HEARTBEAT
         elif context.is_internal:
-            purpose = Purpose.REPLICATION
+            channel = Channel.ALTER_PARTITION
         else:
             from headrace.node.envelope import enclose  # a node alone forwards nothing
 
             request = enclose(request, context)
         self._outbound.send(
             to,
-            purpose,
+            channel,
             request,
-            timeout_ms=max(min(question.deadline_ms - self._now_ms(), self._timeout_ms), 1),
-            then=lambda outcome: self._came_back(question, attempt, outcome),
+            timeout_ms=max(min(queued.deadline_ms - self._now_ms(), self._timeout_ms), 1),
+            then=lambda outcome: self._came_back(queued, attempt, outcome),
         )
 
-    def _came_back(self, question: _Question, attempt: int, outcome: Outcome) -> None:
-        if question.attempt != attempt or question.answer.is_done:
+    def _came_back(self, queued: _QueuedRequest, attempt: int, outcome: Outcome) -> None:
+        if queued.attempt != attempt or queued.answer.is_done:
             return
-        if outcome is SendFailure.UNSUPPORTED_VERSION and not question.context.is_internal:
-            self._refuse(question, ErrorCode.UNSUPPORTED_VERSION, "The active controller does not support this.")
+        if outcome is SendFailure.UNSUPPORTED_VERSION and not queued.context.is_internal:
+            self._refuse(queued, ErrorCode.UNSUPPORTED_VERSION, "The active controller does not support this.")
         elif isinstance(
             outcome, SendFailure
         ):  # who does not know the requests of brokers is no controller: look again later
-            self._later(question)
+            self._later(queued)
         elif isinstance(outcome, EnvelopeResponse):
-            self._opened(question, outcome)
+            self._opened(queued, outcome)
         else:
-            self._answered(question, outcome)
+            self._answered(queued, outcome)
 
-    def _opened(self, question: _Question, outer: EnvelopeResponse) -> None:
+    def _opened(self, queued: _QueuedRequest, outer: EnvelopeResponse) -> None:
         if outer.error_code == ErrorCode.NOT_CONTROLLER:
-            self._later(question)
+            self._later(queued)
             return
         if outer.error_code or outer.response_data is None:
             error = ErrorCode.known(outer.error_code)
             told = error if error is ErrorCode.UNSUPPORTED_VERSION else ErrorCode.UNKNOWN_SERVER_ERROR
-            self._refuse(question, told, f"The active controller refused the forwarded request: {error.name}.")
+            self._refuse(queued, told, f"The active controller refused the forwarded request: {error.name}.")
             return
         from headrace.node.envelope import opened_response  # as in `_ask_there`
 
-        context = question.context
+        context = queued.context
         try:
             inner = opened_response(
                 outer.response_data,
-                response_class(question.request.SCHEMA.api_key),
+                response_class(queued.request.SCHEMA.api_key),
                 api_key=context.api_key,
                 api_version=context.api_version,
             )
         except DecodeError as error:
-            self._refuse(question, ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller's answer cannot be read: {error}")
+            self._refuse(queued, ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller's answer cannot be read: {error}")
             return
-        self._answered(question, inner)
+        self._answered(queued, inner)
 
-    def _answered(self, question: _Question, response: object) -> None:
+    def _answered(self, queued: _QueuedRequest, response: object) -> None:
         """The answer, unless its giver was no active controller (any more)."""
         if has_error(response, ErrorCode.NOT_CONTROLLER):
-            self._later(question)
+            self._later(queued)
             return
         if self.on_answered is not None:
-            self.on_answered(type(question.request).__name__, self._now_ms() - question.asked_ms)
-        question.answer.complete(Reply(response))
+            self.on_answered(type(queued.request).__name__, self._now_ms() - queued.asked_ms)
+        queued.answer.complete(Reply(response))
 
-    def _later(self, question: _Question) -> None:
-        question.is_asked = False
-        question.again_at_ms = self._now_ms() + RETRY_MS
-        self._retries.append((question.again_at_ms, question))
+    def _later(self, queued: _QueuedRequest) -> None:
+        queued.is_asked = False
+        queued.again_at_ms = self._now_ms() + RETRY_MS
+        self._retries.append((queued.again_at_ms, queued))
         self.on_waiting()
 
-    def _refuse(self, question: _Question, error: ErrorCode, message: str) -> None:
-        question.answer.complete(Reply(_refusal(question, PeerError(error, message))))
+    def _refuse(self, queued: _QueuedRequest, error: ErrorCode, message: str) -> None:
+        queued.answer.complete(Reply(_refusal(queued, PeerError(error, message))))
 
-    def _too_late(self, question: _Question) -> Reply:
-        return Reply(_refusal(question, PeerError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")))
+    def _too_late(self, queued: _QueuedRequest) -> Reply:
+        return Reply(_refusal(queued, PeerError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")))
 
 
-def _is_due(question: _Question, at_ms: int) -> bool:
+def _is_due(queued: _QueuedRequest, at_ms: int) -> bool:
     """Whether it still waits for the attempt that was set for then."""
-    return not question.is_asked and question.again_at_ms == at_ms and not question.answer.is_done
+    return not queued.is_asked and queued.again_at_ms == at_ms and not queued.answer.is_done
 
 
-def _refusal(question: _Question, error: PeerError) -> object:
-    return refused(question.request, error, api_version=question.context.api_version)
+def _refusal(queued: _QueuedRequest, error: PeerError) -> object:
+    return refused(queued.request, error, api_version=queued.context.api_version)
 
 
 def _nobody() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.peers import Destination, SendFailure
-from headrace.node.active_controller import RETRY_MS, ActiveController
-from headrace.node.controller_channel import LocalController
 from headrace.node.envelope import decode_host, decode_principal, enclosed_response
-from headrace.node.outbound import Outbound, Purpose, SendRequest
+from headrace.node.local_controller import LocalController
+from headrace.node.node_to_controller import RETRY_MS, NodeToControllerChannel
+from headrace.node.outbound import Channel, Outbound, SendRequest
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, Reply
 from headrace.wire.codec import decode
@@ -47,7 +47,7 @@ class Bench:
         self.here: list[Any] = []
         self.outbound = Outbound(self.sent.append)
         self.local = LocalController(now_ms=lambda: self.now, step=self.here.append, is_active=lambda: self.is_active)
-        self.controller = ActiveController(
+        self.controller = NodeToControllerChannel(
             node_id=1, local=self.local, outbound=self.outbound, now_ms=lambda: self.now, timeout_ms=2_000
         )
 
@@ -83,7 +83,7 @@ def test_a_clients_request_goes_to_the_leader_in_an_envelope() -> None:
     assert bench.sent == []
     bench.controller.leader_changed(10, 4, FIRST)
     [sent] = bench.sent
-    assert (sent.to, sent.purpose, sent.timeout_ms) == (FIRST, Purpose.FORWARDING, 2_000)
+    assert (sent.to, sent.channel, sent.timeout_ms) == (FIRST, Channel.FORWARDING, 2_000)
     outer = sent.request
     assert isinstance(outer, EnvelopeRequest)
     header = parse_request_header(outer.request_data)
@@ -100,7 +100,7 @@ def test_what_a_node_asks_itself_goes_as_it_is() -> None:
     bench = Bench()
     bench.controller.leader_changed(10, 4, FIRST)
     asked = bench.ask(HEARTBEAT, OWN)
-    assert (bench.sent[0].request, bench.sent[0].purpose) == (HEARTBEAT, Purpose.HEARTBEAT)
+    assert (bench.sent[0].request, bench.sent[0].channel) == (HEARTBEAT, Channel.HEARTBEAT)
     bench.answer(BrokerHeartbeatResponse(is_caught_up=True))
     assert message(asked).is_caught_up
 

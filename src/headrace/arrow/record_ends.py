@@ -1,4 +1,4 @@
-"""Where does each record of some batches end?
+"""The end of each record of some batches.
 
 A record says its length, so the way leads from one to the next. Three ways to go: one Python step a record; where neighbours are as long as
 each other, one step a run of them; and where a batch has as many records and bytes as a regular one before it, no step at all: its records

@@ -1,4 +1,4 @@
-"""Which log is compacted next, and up to where is each clean? (`cleaner-offset-checkpoint`)"""
+"""The choice of the log that is compacted next, and up to where each is clean (`cleaner-offset-checkpoint`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.ids import TopicPartition
 from headrace.core.ports import DiskFull, Files
 from headrace.log.compaction import Cleanable, SegmentView, cleanable, is_due
 from headrace.storage.checkpoints import read_offsets, write_offsets
-from headrace.storage.cleaner import CleaningJob
+from headrace.storage.cleaning_job import CleaningJob
 from headrace.storage.layout import CLEANER_OFFSETS, partition_directory
 from headrace.storage.stored_log import StoredLog
 

@@ -1,4 +1,4 @@
-"""How is a log compacted, off the loop, without a reader noticing?
+"""The compaction of one log, off the loop, unnoticed by its readers.
 
 `CleaningJob.run` reads closed segments only, which nobody changes, and writes `.cleaned` files. `finish` swaps them in, on the loop,
 unless the log was cut or trimmed meanwhile.
