@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.partition_log import PartitionLog
@@ -14,13 +14,22 @@ from headrace.log.ports import AbortedTransaction, TimestampAndOffset
 from headrace.records.walk import RecordWalk, Search, Walk
 from headrace.storage.segment_file import Segment
 
-if TYPE_CHECKING:
-    from headrace.storage.stored_log import StoredLog
-
 R = TypeVar("R")
 
 
-def of_log(log: StoredLog, begin: Callable[[], Search[R]]) -> Search[R | None]:
+class SearchedLog(Protocol):
+    """What a search must know of its log: whether what it reads may be gone."""
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever segments leave the log."""
+
+    @property
+    def is_closed(self) -> bool:
+        """The log is closed."""
+
+
+def of_log(log: SearchedLog, begin: Callable[[], Search[R]]) -> Search[R | None]:
     """The search; begun again if what it reads was removed meanwhile, None if the log was closed."""
     while True:
         generation = log.generation
