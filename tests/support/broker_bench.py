@@ -94,6 +94,10 @@ class Outbox:
     def flush_soon(self) -> None:
         """As the port's."""
 
+    def abort(self, reason: str) -> None:
+        """The same."""
+        self.close(reason)
+
     def keep_frame(self) -> None:
         """As the port's."""
         self.kept_frames += 1

@@ -6,7 +6,7 @@ This is a hot file: Produce and Fetch run through it once a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
@@ -15,7 +15,8 @@ from headrace.core.errors import DecodeError, EncodeError
 from headrace.core.holds import Hold
 from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
-from headrace.rpc.long_work import Job, LongWork, Steps, released
+from headrace.rpc.long_answers import encoded_in_steps, unwritable
+from headrace.rpc.long_work import Job, LongWork, Steps, all_released, released
 from headrace.rpc.reply import (
     AnyReply,
     CloseConnection,
@@ -28,7 +29,8 @@ from headrace.rpc.reply import (
     Pieces,
     Reply,
 )
-from headrace.rpc.splitting import answer_in_parts
+from headrace.rpc.splitting import SPLITS, answer_in_parts, has_many_things
+from headrace.rpc.unread import LongAnswer
 from headrace.wire.api_facts import ApiKey
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.varint import skip_tags
@@ -42,7 +44,6 @@ _LONG_BYTES = 16 << 10
 """Bodies above this size are decoded in steps; they may name a thousand things."""
 _MOST_BYTES = 32 << 20
 """Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
-_PIECE_BYTES = 1 << 20
 _SHOWN = 60
 _STEPS_AT_ONCE = 4
 """So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
@@ -71,6 +72,9 @@ class Output(Protocol):
 
     def close(self, reason: str) -> None:
         """Close the connection; `reason` is logged."""
+
+    def abort(self, reason: str) -> None:
+        """The same without sending what waits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,7 +242,10 @@ class Connection:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
                 self._note_software(request)
-            result = handler_of(row)(request, context, self._service.target)
+            if row.key in SPLITS and has_many_things(row.key, request):
+                result = InSteps(self._answered(row, request, context), size=len(view) - at)
+            else:
+                result = handler_of(row)(request, context, self._service.target)
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)
 
     def _context(self, row: ApiRow, version: int, correlation_id: int, client_id: str | None) -> RequestContext:
@@ -356,10 +363,24 @@ class Connection:
         del body
         if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:
             self._note_software(request)
-        result = yield from answer_in_parts(row.key, request, context, handler_of(row), self._service.target)
-        if not isinstance(result, Deferred):  # else its handler may need the request still
-            self._service.long_work.begin(released(request), _nothing_more)
-        return result
+        return (yield from self._answered(row, request, context))
+
+    def _answered(self, row: ApiRow, request: Any, context: RequestContext) -> Steps[HandlerResult]:
+        """The answer to what names much, encoded. What is given up in the middle gives its memory back in steps, too."""
+        service = self._service
+        answers: list[Any] = []
+        try:
+            result = yield from answer_in_parts(
+                row.key, request, context, handler_of(row), service.target, answers=answers
+            )
+            if not isinstance(result, Reply):
+                if not isinstance(result, Deferred):  # else its handler may need the request still
+                    service.long_work.begin(released(request), _nothing_more)
+                return result
+            answers[:] = (request, result.message)
+            return (yield from self._whole(row, context.api_version, result.message))
+        finally:
+            service.long_work.begin(all_released(answers), _nothing_more)
 
     def _in_turns(self, work: InSteps) -> Deferred | CloseConnection:
         """The answer that the steps make, while others have their turns. What is refused on the way closes the connection."""
@@ -404,8 +425,21 @@ class Connection:
         except StopIteration:
             return EncodedReply((bytes(out),))
         except EncodeError as error:
-            return _unwritable(row, version, error)
-        return self._in_turns(InSteps(_rest_encoded(row, version, reply, steps, out, self._service.long_work)))
+            return unwritable(row.name, version, error)
+        return self._in_turns(InSteps(self._whole_and_released(row, version, reply.message)))
+
+    def _whole_and_released(self, row: ApiRow, version: int, message: Any) -> Steps[AnyReply]:
+        try:
+            return (yield from self._whole(row, version, message))
+        finally:
+            self._service.long_work.begin(released(message), _nothing_more)
+
+    def _whole(self, row: ApiRow, version: int, message: Any) -> Steps[AnyReply]:
+        out = LongAnswer(self._service.long_work.unread, self._no_room)
+        return (yield from encoded_in_steps(row.name, message, version, out))
+
+    def _no_room(self) -> None:
+        self._out.abort("its long answer was not read, and as long ones of others need the memory")
 
     # --- headers ---
 
@@ -445,23 +479,6 @@ class Connection:
         """KIP-511: who the client says it is."""
         self.software_name = request.client_software_name or "unknown"
         self.software_version = request.client_software_version or "unknown"
-
-
-def _rest_encoded(
-    row: ApiRow, version: int, reply: Reply, steps: Generator[None, None, None], out: bytearray, work: LongWork
-) -> Steps[AnyReply]:
-    """The rest of an answer that is long."""
-    try:
-        yield from steps
-    except EncodeError as error:
-        return _unwritable(row, version, error)
-    work.begin(released(reply.message), _nothing_more)
-    view = memoryview(out)
-    return EncodedReply(tuple(view[at : at + _PIECE_BYTES] for at in range(0, len(out), _PIECE_BYTES)))
-
-
-def _unwritable(row: ApiRow, version: int, error: EncodeError) -> CloseConnection:
-    return CloseConnection(f"the answer to {row.name} version {version} cannot be written: {error}")
 
 
 def _nothing_more(_: None) -> None:

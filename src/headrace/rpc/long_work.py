@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 from headrace.rpc.reply import AnyReply, Deferred
+from headrace.rpc.unread import UnreadAnswers
 from headrace.wire.schema import Message, fields_of
 
 T = TypeVar("T")
@@ -22,21 +23,38 @@ HUGE_BYTES: Final = 1 << 20
 """Of works on requests above this size one is under way at a time: what they are made into takes several times the memory."""
 MOST_UNDER_WAY_BYTES: Final = 4 << 20
 """Of smaller requests so many bytes are under way at a time, others wait: together they would take as much memory as a huge one."""
+LONG_S: Final = 0.02
+"""A work that has run for so long makes much of little, whatever its request's size: of such works, too, one is under way at a time."""
 MOST_HELD_BYTES: Final = 128 << 20
 """Of requests that are under way or wait for their turn: beyond it a large one is refused, for each lies in memory whole (M1)."""
+_LIGHTEST_BYTES: Final = 64 << 10
+"""A request that is answered in steps counts at least so much among those under way, for what its answer takes."""
 _RELEASED_AT_ONCE: Final = 256
 
 
 class Job:
     """One work: `cancel` when nobody wants its result."""
 
-    __slots__ = ("_cancelled", "_go_on", "_waits_for", "answer", "done", "is_begun", "size", "steps")
+    __slots__ = (
+        "_cancelled",
+        "_go_on",
+        "_waits_for",
+        "answer",
+        "done",
+        "is_begun",
+        "is_long",
+        "size",
+        "spent_s",
+        "steps",
+    )
 
     def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, size: int) -> None:
         self.steps = steps
         self.done = done
         self.size = size
         self.is_begun = False
+        self.is_long = False
+        self.spent_s = 0.0
         self.answer: AnyReply | None = None
         self._waits_for: Deferred | None = None
         self._go_on: Callable[[Job], None] = _not_waiting
@@ -62,6 +80,11 @@ class Job:
         if waits_for is not None:
             waits_for.abandon()
             self._go_on(self)  # the reply will not come, and others may wait for this one's end
+
+    @property
+    def weight(self) -> int:
+        """What it counts among those that are under way."""
+        return max(self.size, _LIGHTEST_BYTES)
 
     @property
     def is_cancelled(self) -> bool:
@@ -99,21 +122,21 @@ class _Lane:
         if self._waiting or not self._has_room(job):
             self._waiting.append(job)
             return False
-        self._under_way_bytes += job.size
+        self._under_way_bytes += job.weight
         return True
 
     def leave(self, job: Job) -> list[Job]:
         """A job that was under way has ended: those that may begin now."""
-        self._under_way_bytes -= job.size
+        self._under_way_bytes -= job.weight
         following = []
         while self._waiting and self._has_room(self._waiting[0]):
             job = self._waiting.popleft()
-            self._under_way_bytes += job.size
+            self._under_way_bytes += job.weight
             following.append(job)
         return following
 
     def _has_room(self, job: Job) -> bool:
-        return not self._under_way_bytes or self._under_way_bytes + job.size <= self._most_bytes
+        return not self._under_way_bytes or self._under_way_bytes + job.weight <= self._most_bytes
 
 
 class LongWork:
@@ -136,6 +159,8 @@ class LongWork:
         self._under_way: deque[Job] = deque()
         self._huge = _Lane(0)
         self._large = _Lane(MOST_UNDER_WAY_BYTES)
+        self._long: deque[Job] = deque()
+        self.unread = UnreadAnswers()
         self._is_called_soon = False
         self._held_bytes = 0
 
@@ -175,10 +200,18 @@ class LongWork:
     def _turn(self) -> None:
         """A little of each work. What a work raises is raised here, when the others are seen to."""
         self._is_called_soon = False
-        give_way_at = self._clock() + TURN_S
+        now = self._clock()
+        give_way_at = now + TURN_S
+        job: Job | None = None
         try:
-            while self._under_way and self._clock() < give_way_at:
-                self._step(self._under_way.popleft())
+            while True:
+                before, now = now, self._clock()
+                if job is not None:
+                    job.spent_s += now - before
+                if not self._under_way or now >= give_way_at:
+                    break
+                job = self._under_way.popleft()
+                self._step(job)
         finally:
             if self._under_way and not self._is_called_soon and self._soon is not None:
                 self._is_called_soon = True
@@ -190,6 +223,11 @@ class LongWork:
             job.steps.close()
             self._ended(job)
             return
+        if job.spent_s > LONG_S and not job.is_long:
+            job.is_long = True
+            self._long.append(job)
+            if len(self._long) > 1:
+                return  # it goes on when those before it have ended
         job.is_begun = True
         answer, job.answer = job.answer, None
         result: list[Any] = []
@@ -210,6 +248,11 @@ class LongWork:
             job.wait(wants, self._go_on)
 
     def _ended(self, job: Job) -> None:
+        if job.is_long:
+            was_first = self._long[0] is job
+            self._long.remove(job)
+            if was_first and self._long:
+                self._go_on(self._long[0])
         if job.size:
             self._hold(-job.size)
             for following in self._lane_of(job).leave(job):
@@ -228,6 +271,12 @@ def released(message: Message) -> Steps[None]:
                         yield from _released_part(part)
                 del parts[-_RELEASED_AT_ONCE:]
                 yield None
+
+
+def all_released(messages: list[Any]) -> Steps[None]:
+    """The same for many."""
+    while messages:
+        yield from released(messages.pop())
 
 
 def _released_part(part: Any) -> Steps[None]:

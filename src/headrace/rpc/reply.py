@@ -192,4 +192,4 @@ def begun(steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> 
     except StopIteration as end:
         result: HandlerResult = end.value
         return result
-    return InSteps(steps)
+    return InSteps(steps, size=1)

@@ -19,7 +19,7 @@ from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
 from headrace.rpc.reply import AnyReply, Deferred, HotResult, InSteps, Reply
 from headrace.wire.api_facts import ApiKey
-from headrace.wire.schema import Message, fields_of
+from headrace.wire.schema import Message, Struct, fields_of
 from headrace.wire.versions import response_class
 
 Handler = Callable[[Any, RequestContext, Any], HotResult]
@@ -27,8 +27,11 @@ Handler = Callable[[Any, RequestContext, Any], HotResult]
 MOST_PARTS_AT_ONCE: Final = 10_000
 """Kafka's controllers refuse an operation of more than 10,000 records; what is handled in one turn, a topic with its settings for example, has no
 more parts than that either."""
+MOST_ANSWER_PARTS: Final = 2 << 20
+"""In memory some 400 MB: the settings of twenty thousand topics with all that they could be. To name one thing a million times would take as much a million times."""
 _REST_AFTER: Final = 256
 _REPEATED: Final = "Each resource must appear at most once."
+_ARRAYS: Final[dict[type[Any], tuple[str, ...]]] = {}
 _IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id")
 
 
@@ -63,7 +66,7 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
         Split(things=("topics", "partition_indexes"), answers=("topics", "partitions"), at_once=200),
     ),
     ApiKey.FIND_COORDINATOR: (Split(things=("coordinator_keys",), answers=("coordinators",)),),
-    ApiKey.DESCRIBE_GROUPS: (Split(things=("groups",), answers=("groups",)),),
+    ApiKey.DESCRIBE_GROUPS: (Split(things=("groups",), answers=("groups",), at_once=1),),
     ApiKey.CREATE_TOPICS: (
         Split(
             things=("topics",),
@@ -78,7 +81,7 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
     ),
     ApiKey.DELETE_RECORDS: (_PARTITIONS,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),
-    ApiKey.DESCRIBE_CONFIGS: (Split(things=("resources",), answers=("results",), at_once=5),),
+    ApiKey.DESCRIBE_CONFIGS: (Split(things=("resources",), answers=("results",), at_once=1),),
     ApiKey.ALTER_CONFIGS: (_RESOURCES,),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (_RESOURCES,),
     ApiKey.CREATE_PARTITIONS: (
@@ -102,11 +105,30 @@ _STEPS_OF_THEIR_OWN: Final = frozenset({ApiKey.METADATA, ApiKey.ENVELOPE})
 """Their handlers give steps for what is long."""
 
 
+def has_many_things(api_key: int, request: Any) -> bool:
+    """Whether a request names more than is answered at once, however few bytes it has."""
+    split = _split_of(api_key, request)
+    return split is not None and _size(request, split.things, split.at_once) > split.at_once + 1
+
+
+def _split_of(api_key: int, request: Any) -> Split | None:
+    return next((one for one in SPLITS.get(api_key, ()) if getattr(request, one.things[0])), None)
+
+
 def answer_in_parts(
-    api_key: int, request: Any, context: RequestContext, handle: Handler, target: Any
+    api_key: int,
+    request: Any,
+    context: RequestContext,
+    handle: Handler,
+    target: Any,
+    *,
+    answers: list[Any] | None = None,
 ) -> Steps[AnyReply | Deferred]:
-    """The answer to a request that may be long. Raises DecodeError for one with more parts than are handled at once."""
-    split = next((one for one in SPLITS.get(api_key, ()) if getattr(request, one.things[0])), None)
+    """The answer to a request that may be long; `answers` are those of its parts until they are one.
+
+    Raises DecodeError for a request with more parts than are handled at once, and for an answer with more than MOST_ANSWER_PARTS.
+    """
+    split = _split_of(api_key, request)
     if split is None:
         if api_key not in _STEPS_OF_THEIR_OWN:
             yield from _check_parts(request)
@@ -119,7 +141,8 @@ def answer_in_parts(
     repeated: dict[int, Any] = {}
     if split.only_once:
         request, repeated = yield from _without_repeated(api_key, request, split)
-    answers: list[Message] = []
+    answers = [] if answers is None else answers
+    room = MOST_ANSWER_PARTS
     for piece in _cut(request, split.things, split.at_once):
         yield from _check_parts(piece)
         yield None
@@ -131,6 +154,9 @@ def answer_in_parts(
         if not isinstance(reply, Reply):
             return reply
         answers.append(reply.message)
+        room -= _parts(reply.message, split.answers)
+        if room < 0:
+            raise DecodeError(f"an answer of more than {MOST_ANSWER_PARTS} parts to one request")
         if not getattr(reply.message, split.answers[0]):
             break  # refused as a whole
     joined = yield from _joined(answers, split.answers)
@@ -148,6 +174,29 @@ def settled(result: HotResult) -> Steps[AnyReply | Deferred]:
 # --- cutting ---
 
 
+def _parts(value: Any, way: tuple[str, ...]) -> int:
+    """About how many parts an answer has: the things at the end of the way, and the elements of their arrays and of the first of these."""
+    things = getattr(value, way[0]) or ()
+    if len(way) > 1:
+        return sum(_parts(thing, way[1:]) for thing in things)
+    total = len(things)
+    for thing in things:
+        for name in _arrays_of(type(thing)):
+            inner = getattr(thing, name)
+            if inner:
+                of_first = [len(getattr(inner[0], each) or ()) for each in _arrays_of(type(inner[0]))]
+                total += len(inner) * (1 + sum(of_first))
+    return total
+
+
+def _arrays_of(cls: type[Any]) -> tuple[str, ...]:
+    known = _ARRAYS.get(cls)
+    if known is None:
+        is_struct = issubclass(cls, Struct)
+        known = _ARRAYS[cls] = tuple(spec.name for spec in fields_of(cls) if spec.is_array) if is_struct else ()
+    return known
+
+
 def _cut(value: Any, way: tuple[str, ...], at_once: int) -> Iterator[Any]:
     """The value again and again, with at most so many of the things at the end of the way each time."""
     things = getattr(value, way[0]) or ()
@@ -160,7 +209,7 @@ def _cut(value: Any, way: tuple[str, ...], at_once: int) -> Iterator[Any]:
         group: list[Any] = []
         room = at_once
         for part in (part for thing in things for part in _cut(thing, way[1:], at_once)):
-            size = _size(part, way[1:])
+            size = _size(part, way[1:], at_once)
             if group and size > room:
                 yield replace(value, **{way[0]: tuple(group)})
                 group, room = [], at_once
@@ -169,10 +218,12 @@ def _cut(value: Any, way: tuple[str, ...], at_once: int) -> Iterator[Any]:
         yield replace(value, **{way[0]: tuple(group)})
 
 
-def _size(value: Any, way: tuple[str, ...]) -> int:
-    """How many things there are at the end of the way, and 1 for the value itself."""
-    things = getattr(value, way[0]) or ()
-    return 1 + (len(things) if len(way) == 1 else sum(_size(thing, way[1:]) for thing in things))
+def _size(value: Any, way: tuple[str, ...], at_once: int) -> int:
+    """How many things there are at the end of the way, and 1 for the value itself. Null stands for all that there are, and is answered alone."""
+    things = getattr(value, way[0])
+    if not things:
+        return 1 if things is not None else 1 + at_once
+    return 1 + (len(things) if len(way) == 1 else sum(_size(thing, way[1:], at_once) for thing in things))
 
 
 # --- joining ---

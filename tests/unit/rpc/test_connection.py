@@ -12,7 +12,7 @@ from headrace.core.holds import Hold
 from headrace.rpc.apis import API_TABLE, ApiRow, row_of
 from headrace.rpc.connection import Connection, ListenerService
 from headrace.rpc.context import RequestContext
-from headrace.rpc.long_work import MOST_HELD_BYTES, Steps
+from headrace.rpc.long_work import MOST_HELD_BYTES, LongWork, Steps
 from headrace.rpc.reply import (
     NO_REPLY,
     AnyReply,
@@ -24,15 +24,19 @@ from headrace.rpc.reply import (
     InSteps,
     Reply,
 )
+from headrace.rpc.unread import MOST_ANSWER_BYTES
 from headrace.wire.codec import encode
+from headrace.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.wire.versions import ApiKey
-from tests.support.raw import header
+from tests.support.broker_bench import Turns
+from tests.support.raw import header, request_frame
 
 _BY_KEY = {api.key: api for api in API_TABLE}
 PRODUCE = row_of(_BY_KEY[ApiKey.PRODUCE], "tests.support.answers", reads_raw=True)
 METADATA = row_of(_BY_KEY[ApiKey.METADATA], "tests.support.answers")
 FETCH = row_of(_BY_KEY[ApiKey.FETCH], "tests.support.answers", reads_raw=True)
+DESCRIBE_GROUPS = row_of(_BY_KEY[ApiKey.DESCRIBE_GROUPS], "tests.support.answers")
 BODY = {0: b"any", 1: b"any", 3: encode(MetadataRequest(topics=()), 12)}
 
 
@@ -68,6 +72,10 @@ class Out:
         """Remember why."""
         self.closed.append(reason)
 
+    def abort(self, reason: str) -> None:
+        """The same."""
+        self.closed.append(reason)
+
     @property
     def answered(self) -> list[int]:
         """The correlation ids of the replies so far."""
@@ -77,18 +85,21 @@ class Out:
 class Setting:
     """A connection; `late` are the produces that wait."""
 
-    def __init__(self, *, max_in_flight: int = 1_000, is_shut: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, *, max_in_flight: int = 1_000, is_shut: Callable[[], bool] | None = None, turns: Turns | None = None
+    ) -> None:
         self.out = Out()
         self.late: list[Deferred] = []
         self.now: HotResult = Reply(MetadataResponse(brokers=(), topics=()))
         service = ListenerService(
             listener="L",
-            rows={0: PRODUCE, 1: FETCH, 3: METADATA},
+            rows={0: PRODUCE, 1: FETCH, 3: METADATA, 15: DESCRIBE_GROUPS},
             target=self._answer,
             now_ms=lambda: 5,
             refuses={},
             max_in_flight=max_in_flight,
             is_shut=is_shut,
+            long_work=LongWork(soon=None, clock=lambda: 0.0) if turns is None else turns.work,
         )
         self.connection = Connection(service, self.out, client_host="h", connection_id=1)
 
@@ -245,3 +256,43 @@ def test_a_large_request_is_refused_while_as_large_ones_wait_for_their_turn() ->
     setting.now = InSteps(steps(), size=MOST_HELD_BYTES)
     setting.ask(METADATA, 2)
     assert (begun, setting.out.answered) == ([True], [2])
+
+
+def described(count: int, *, turns: Turns, of_bytes: int) -> Setting:
+    """So many groups, asked for by a request of less than a kilobyte; each answer has so many bytes."""
+    setting = Setting(turns=turns)
+    group = DescribedGroup(group_id="g", protocol_data="x" * of_bytes)
+    setting.now = Reply(DescribeGroupsResponse(groups=(group,)))
+    data = request_frame(DescribeGroupsRequest(groups=("g",) * count), 0)
+    setting.connection.frame(memoryview(data)[4:])
+    return setting
+
+
+def test_a_short_request_that_names_much_is_answered_in_steps() -> None:
+    """PR8, M6: 16 KB name thousands of things, each of which may take a millisecond."""
+    turns = Turns()
+    setting = described(100, turns=turns, of_bytes=1)
+    assert setting.out.answered == []
+    taken = 0
+    while turns.due:
+        turns.turn()
+        taken += 1
+    assert (len(setting.out.pieces), setting.out.answered[0], taken > 50) == (2, 1, True)
+
+
+def test_an_answer_that_is_much_longer_than_any_is_not_made() -> None:
+    """PR8, M2: the same group again and again, whose members said much of themselves."""
+    turns = Turns()
+    setting = described(MOST_ANSWER_BYTES // 30_000 + 2, turns=turns, of_bytes=30_000)
+    turns.run()
+    assert [reason.partition(" has")[0] for reason in setting.out.closed] == ["the answer to describe_groups"]
+    assert turns.work.unread.bytes == 0
+
+
+def test_an_answer_of_too_many_parts_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PR8, M2: parts take memory before they are bytes."""
+    monkeypatch.setattr("headrace.rpc.splitting.MOST_ANSWER_PARTS", 50)
+    turns = Turns()
+    setting = described(60, turns=turns, of_bytes=1)
+    turns.run()
+    assert setting.out.closed == ["an answer of more than 50 parts to one request"]

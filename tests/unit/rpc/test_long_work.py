@@ -8,7 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from headrace.net.buffers import RequestMemory
-from headrace.rpc.long_work import HUGE_BYTES, MOST_HELD_BYTES, MOST_UNDER_WAY_BYTES, LongWork, Steps, released
+from headrace.rpc.long_work import (
+    HUGE_BYTES,
+    MOST_HELD_BYTES,
+    MOST_UNDER_WAY_BYTES,
+    LongWork,
+    Steps,
+    all_released,
+    released,
+)
 from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import Turns
@@ -60,6 +68,34 @@ def test_of_smaller_works_some_megabytes_are_under_way_at_a_time() -> None:
     turns.run()
     assert log == ["a0", "b0", "c0", "d0", "a1", "b1", "c1", "d1", "e0", "f0", "e1", "f1"]
     assert sorted(ended) == list("abcdef")
+
+
+def test_of_works_that_have_run_for_long_one_is_under_way_at_a_time() -> None:
+    """inv:M2: a request of a few bytes may ask for much, again and again; what was made of the others waits, and short works do not."""
+    turns, log, ended = Turns(), list[str](), list[str]()
+    jobs = [turns.work.begin(counting(1_000, log, name), ended.append) for name in "ab"]
+    while not all(job.is_long for job in jobs):
+        turns.turn()
+    log.clear()
+    turns.work.begin(counting(1, log, "c"), ended.append)
+    for _ in range(10):
+        turns.turn()
+    assert {entry[0] for entry in log} == {"a", "c"}
+    assert ended == ["c"]
+    turns.run()
+    assert ended == ["c", "a", "b"]
+
+
+def test_a_long_work_that_is_given_up_leaves_its_place_to_the_next() -> None:
+    """PR8, M6: whether it was under way, or waited for its turn."""
+    for given_up, rest in ((0, ["b", "c"]), (1, ["a", "c"])):
+        turns, ended = Turns(), list[str]()
+        jobs = [turns.work.begin(counting(1_000, [], name), ended.append) for name in "abc"]
+        while not all(job.is_long for job in jobs):
+            turns.turn()
+        jobs[given_up].cancel()
+        turns.run()
+        assert ended == rest
 
 
 def test_what_is_kept_of_requests_counts_as_memory_for_requests() -> None:
@@ -181,3 +217,10 @@ def test_memory_is_given_back_in_steps() -> None:
     request = ListOffsetsRequest(topics=topics)
     assert sum(1 for _ in released(request)) > 1_000
     assert request.topics == ()
+
+
+def test_answers_that_are_given_up_give_their_memory_back_in_steps() -> None:
+    """inv:M6: a client that goes while much is answered to it."""
+    messages = [ListOffsetsRequest(topics=(ListOffsetsTopic(name="t"),) * 1_000) for _ in range(3)]
+    assert len(list(all_released(messages))) >= 3 * 3
+    assert messages == []

@@ -19,7 +19,7 @@ from headrace.rpc.apis import handler_of, request_class_of
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps, released
 from headrace.rpc.reply import AnyReply, Deferred, InSteps, Reply
-from headrace.rpc.splitting import answer_in_parts
+from headrace.rpc.splitting import answer_in_parts, has_many_things
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.headers import parse_request_header, response_header
 from headrace.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -40,6 +40,8 @@ def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSi
         inner = _decoded(who, memoryview(request.request_data)[at:])
     except PeerError as error:
         return _failed(error.code)
+    if has_many_things(who.api_key, inner):
+        return InSteps(_in_steps(request, context, side), size=len(request.request_data))
     result = handler_of(_ROWS[who.api_key])(inner, who, side)
     if isinstance(result, Deferred):
         outer = Deferred(on_abandoned=result.abandon)
