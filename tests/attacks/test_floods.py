@@ -149,6 +149,7 @@ def test_the_metrics_listener_survives_whatever_is_not_http(metrics_target: tupl
             b"GET " + b"/" * 60_000 + b" HTTP/1.1\r\n\r\n",
             b"\r\n" * 5_000,
             b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 3_000,
+            b"GET /metrics HTTP/1.1\r\nHost: x\r\nA:" + b" " * 8_000 + b"\x00\r\n\r\n",
         ]
         for data in hostile * 5:
             one = opened.enter_context(socket.create_connection(where, 10))
