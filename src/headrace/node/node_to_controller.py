@@ -67,7 +67,7 @@ class NodeToControllerChannel:
         self._outbound = outbound
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
-        self._waiting = Purgatory()
+        self._purgatory = Purgatory()
         self._retries: deque[tuple[int, _QueuedRequest]] = deque()
         self._stay_asked = False
         self._leader_id = -1
@@ -87,7 +87,7 @@ class NodeToControllerChannel:
             asked_ms=self._now_ms(),
             answer=Deferred(deadline_ms=deadline_ms, on_timeout=lambda: self._too_late(queued)),
         )
-        self._waiting.watch(queued.answer, (_LEADER,), lambda: self._leader_moved(queued))
+        self._purgatory.watch(queued.answer, (_LEADER,), lambda: self._leader_moved(queued))
         self._try(queued)
         self.on_waiting()
         return queued.answer
@@ -104,17 +104,17 @@ class NodeToControllerChannel:
             return
         self._stay_asked = (leader_id, to) == (self._leader_id, self._to)
         self._leader_id, self._epoch, self._to = leader_id, epoch, to
-        self._waiting.moved(_LEADER)
+        self._purgatory.moved(_LEADER)
 
     def activity_changed(self) -> None:
         """The controller of this process became active: what waited goes in."""
         if self._local.is_active:
             self._stay_asked = True
-            self._waiting.moved(_LEADER)
+            self._purgatory.moved(_LEADER)
 
     def tick(self, now_ms: int) -> None:
         """Try again what is due, give up what is late."""
-        self._waiting.expire(now_ms)
+        self._purgatory.expire(now_ms)
         retries = self._retries
         while retries and retries[0][0] <= now_ms:
             at_ms, queued = retries.popleft()
@@ -126,7 +126,7 @@ class NodeToControllerChannel:
         retries = self._retries
         while retries and not _is_due(retries[0][1], retries[0][0]):
             retries.popleft()
-        late_ms = self._waiting.next_deadline_ms()
+        late_ms = self._purgatory.next_deadline_ms()
         if not retries:
             return late_ms
         return retries[0][0] if late_ms is None else min(late_ms, retries[0][0])

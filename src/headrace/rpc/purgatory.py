@@ -24,7 +24,7 @@ class _Watch:
 
 
 class Purgatory:
-    """All replies of a node that wait, so that there is one count of them and one order of their deadlines.
+    """Replies that wait, in one order of their deadlines. A broker has one for all its APIs, and the way to the controller one of its own.
 
     A reply that somebody else wakes is held (`hold`) and let go when it is given (`release`); one that waits for anything to happen to a key
     is watched (`watch`) and tried when the key has `moved`. Handlers fill it, the node's events and ticks empty it. Waiters of one key are

@@ -35,7 +35,7 @@ def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Bro
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS, on_timeout=lambda: Reply(_answer(request, context, broker))
     )
-    broker.purgatory.watch(deferred, (), lambda: False)
+    broker.purgatory.hold(deferred)
     created = broker.auto_create_topic(OFFSETS_TOPIC, context)
     created.when_done(lambda _: deferred.complete(Reply(_answer(request, context, broker))))
     return deferred

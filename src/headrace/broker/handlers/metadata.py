@@ -103,7 +103,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
         on_timeout=lambda: Reply(_at_once(_answer(request, context, broker, errors))),
     )
-    broker.purgatory.watch(deferred, (), lambda: False)
+    broker.purgatory.hold(deferred)
 
     def created(name: str, reply: AnyReply) -> None:
         nonlocal seen, codes
