@@ -18,7 +18,7 @@ from headrace.log.epochs import EpochTable
 from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, CheckedBatch, Opening, Origin
 from headrace.log.producers import ProducerStates, aborted_entry
 from headrace.log.segments import MAX_RELATIVE_OFFSET
-from headrace.log.validation import begin_check
+from headrace.log.validation import begin_check, too_large
 from headrace.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -140,7 +140,8 @@ class PartitionLog:
     def plan_internal(self, batches: memoryview, *, leader_epoch: int, origin: Origin) -> WritePlan | AppendRefused:
         """Batches of our own: a coordinator's get offsets in place, the quorum leader's have theirs already.
 
-        They may be larger than `segment.bytes`: what was decided must be written, in a segment of its own.
+        They may be larger than `segment.bytes`: what was decided must be written, in a segment of its own. A coordinator's may not be larger than the
+        topic's `max.message.bytes`: what a client says of itself is in them, and they must be read again at the next start.
         """
         found = list(iter_batches(batches))
         if not found:
@@ -155,6 +156,8 @@ class PartitionLog:
                     message = f"Batch at offset {header.base_offset} does not follow the log's end {next_offset}."
                     return AppendRefused(error=ErrorCode.INVALID_RECORD, message=message)
                 epoch = header.leader_epoch
+            elif header.size > self.config.max_message_bytes:
+                return too_large(header.size, self.config)
             else:
                 epoch = leader_epoch
             if header.producer_id >= 0:

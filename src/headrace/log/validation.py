@@ -57,7 +57,7 @@ def begin_check(batches: memoryview, config: LogConfig, now_ms: int) -> CheckedB
     if not is_sound_header(header, size):
         return _refuse_header(batches, header)
     if size > config.max_message_bytes:
-        return _too_large(size, config)
+        return too_large(size, config)
     if not crc_is_right(batches, header):
         return AppendRefused(error=ErrorCode.CORRUPT_MESSAGE, message="The batch's CRC-32C does not fit its bytes.")
     if (
@@ -87,7 +87,8 @@ def is_sound_header(fields: HeaderFields, size: int) -> bool:
     )
 
 
-def _too_large(size: int, config: LogConfig) -> AppendRefused:
+def too_large(size: int, config: LogConfig) -> AppendRefused:
+    """A batch of so many bytes is refused."""
     message = f"The batch has {size} bytes, which is above max.message.bytes={config.max_message_bytes}."
     return AppendRefused(error=ErrorCode.MESSAGE_TOO_LARGE, message=message)
 
@@ -274,7 +275,7 @@ class _Records:
         packed = opened if codec == Codec.NONE else compress(codec, opened, level=levels.get(Codec(codec)))
         size = HEADER_SIZE + len(packed)
         if size > config.max_message_bytes:
-            return _too_large(size, config)
+            return too_large(size, config)
         data = bytearray(HEADER_SIZE)
         attributes = header.attributes & ~COMPRESSION_MASK | codec
         recoded = header._replace(length=size - LOG_OVERHEAD, attributes=attributes, max_timestamp=max_timestamp)

@@ -22,6 +22,10 @@ from headrace.net.writable import WritableSockets, writable_sockets
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
 _JOINED_AT_ONCE = 128
+_FEW_PIECES = 2
+_JOINED_BYTES = 256 << 10
+"""So much is copied to be sent at once: larger pieces travel alone."""
+_BYTES_A_TURN = 16 << 20
 _PIECES_A_TURN = 512
 """Of answers with very many slices, which a quick reader could take for long: others have their turns in between."""
 _SEALED_A_TURN = 16
@@ -105,6 +109,10 @@ class Output:
         if waiting or direct is None or self._seal is not None or Hold.OUTPUT in self._holds:
             waiting.extend(pieces)
             self.send_waiting()
+            return
+        if len(pieces) > _FEW_PIECES and memoryview in map(type, pieces):  # those of a long answer
+            waiting.extend(pieces)
+            self._send_directly()
             return
         try:
             data = b"".join(pieces)  # type: ignore[arg-type] # fails, cheaply, when there is a slice of a file among them
@@ -297,9 +305,10 @@ def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
     """
     is_corked = False
     give_way_at = len(waiting) - _PIECES_A_TURN
+    room = _BYTES_A_TURN
     try:
         while waiting:
-            if len(waiting) < give_way_at:
+            if len(waiting) < give_way_at or room < 0:
                 raise BlockingIOError
             piece = _join_first(waiting)
             has_more = len(waiting) > 1
@@ -312,10 +321,12 @@ def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
                 if not done:
                     raise Unreadable
                 piece.advance(done)
+                room -= done
                 if piece.size:
                     continue
             else:
                 done = direct.send(piece, socket.MSG_MORE if has_more else 0)
+                room -= done
                 if done < len(piece):
                     waiting[0] = memoryview(piece)[done:]
                     continue
@@ -328,10 +339,14 @@ def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:
 def _join_first(waiting: deque[Piece]) -> Data | SliceRest:
     """The first piece, after the bytes and small slices at the front were made one. Raises ColdSlice, Unreadable."""
     parts: list[Data] = []
-    while waiting and len(parts) < _JOINED_AT_ONCE:
+    room = _JOINED_BYTES
+    while waiting and len(parts) < _JOINED_AT_ONCE and room > 0:
         piece = waiting[0]
         if isinstance(piece, bytes | bytearray | memoryview):
+            if parts and len(piece) > room:
+                break
             parts.append(piece)
+            room -= len(piece)
         else:
             if not isinstance(piece, SliceRest):
                 piece = waiting[0] = SliceRest(piece)

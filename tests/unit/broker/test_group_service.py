@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -28,9 +29,11 @@ from headrace.records.compression import Codec
 from headrace.records.record import NewRecord, build_batch
 from headrace.rpc.context import RequestContext
 from headrace.rpc.gather import gather
+from headrace.rpc.long_work import Steps
 from headrace.rpc.purgatory import Purgatory
-from headrace.rpc.reply import Deferred, Reply
+from headrace.rpc.reply import Deferred, HandlerResult, InSteps, Reply
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headrace.wire.messages.offset_commit import OffsetCommitResponse
 from tests.unit.coordinator.group_bench import commit_request, join_request
 
@@ -498,3 +501,58 @@ def test_parts_of_an_answer_are_gathered_in_their_order() -> None:
     assert isinstance(waiting, Deferred)
     waiting.abandon()
     assert other.is_done
+
+
+def test_members_may_say_so_much_of_themselves_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PR8, inv:M1: of all groups together; sessions last for minutes after a client has gone. Who is here may come back."""
+
+    def joining(size: int, *, group: str = "g", instance: str = "one") -> JoinGroupRequest:
+        protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(size)),)
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+
+    groups = service(MemoryLogs())
+    assert groups.has_room_for(joining(50_000))
+    groups.ask("g", joining(50_000), CONTEXT, refused=lambda error: error)
+    monkeypatch.setattr("headrace.broker.coordinators.groups.MOST_MEMBER_BYTES", 80_000)
+    assert not groups.has_room_for(joining(50_000, group="h"))
+    assert not groups.has_room_for(joining(50_000, instance="two"))
+    assert not groups.has_room_for(joining(90_000))
+    assert groups.has_room_for(joining(50_000))
+    assert groups.has_room_for(joining(20_000, group="h"))
+
+
+def test_requests_about_many_members_take_turns() -> None:
+    """PR8, M6: hundreds of static members that come back at once were one turn of a second."""
+    groups = service(MemoryLogs())
+
+    def ask(instance: str) -> HandlerResult:
+        protocols = (JoinGroupRequestProtocol(name="range", metadata=b""),)
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        return groups.ask_in_turn("g", request, replace(CONTEXT, api_version=5), refused=lambda error: error)
+
+    assert all(isinstance(ask(f"i{number}"), Deferred) for number in range(31))
+    late = ask("i31")
+    assert isinstance(late, InSteps)
+    assert [next(late.steps, "done"), isinstance(ended(late.steps), Deferred)] == [None, True]
+
+
+def ended(steps: Steps[HandlerResult]) -> HandlerResult:
+    """What is left of the steps returns."""
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    found: HandlerResult = end.value.value
+    return found

@@ -6,7 +6,9 @@ import pytest
 
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.group import GroupState
-from headrace.coordinator.groups.joining import MOST_PENDING_JOINS
+from headrace.coordinator.groups.joining import MOST_PENDING_JOINS, MOST_PROTOCOLS
+from headrace.coordinator.groups.member import size_of_member
+from headrace.coordinator.groups.stored import MOST_GROUP_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponseMember
 from tests.unit.coordinator.group_bench import GROUP, REBALANCE_MS, SESSION_MS, Bench, join_request
@@ -275,3 +277,41 @@ def test_a_new_group_is_written_down_before_it_has_members() -> None:
     restarted = bench.restarted()
     assert restarted.group.is_in(GroupState.EMPTY)
     assert restarted.machine.describe(GROUP, api_version=6).group_state == "Empty"
+
+
+def test_a_member_has_a_handful_of_protocols() -> None:
+    """PR8, M6: a vote looks through those of each member."""
+    bench = Bench()
+    names = tuple((f"p{number}", b"") for number in range(MOST_PROTOCOLS + 1))
+    assert bench.ask(join_request(protocols=names)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.ask(join_request(protocols=names[1:])).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_what_members_say_of_themselves_is_counted_until_they_are_gone() -> None:
+    """PR8, inv:M1: new, changed, replaced and gone members."""
+    bench = Bench()
+    shard = bench.machine.shard
+    leader, other = bench.stable_group(instances=("one", "two"))
+    each = size_of_member((("range", b"sub"),))
+    assert shard.kept_bytes == 2 * each
+    assert bench.restarted().machine.shard.kept_bytes == 2 * each
+    bench.ask(join_request(instance="two"))
+    assert shard.kept_bytes == 2 * each
+    bench.start_join(leader.member_id, instance="one", protocols=(("range", b"sub" + bytes(100)),))
+    assert shard.kept_bytes == 2 * each + 100
+    bench.pass_time(10 * REBALANCE_MS)
+    assert (shard.kept_bytes, other.instance) == (0, "two")
+
+
+def test_a_group_whose_record_no_topic_takes_is_not_written() -> None:
+    """PR8, M6: a hundred megabytes were encoded in one turn, and stored where every later start must read them."""
+    bench = Bench()
+    much = (("range", bytes(MOST_GROUP_BYTES // 2)),)
+    _, first = bench.start_member(protocols=much)
+    _, second = bench.start_member(protocols=much)
+    bench.pass_time(10_000)
+    members = [bench.joined(first), bench.joined(second)]
+    leader = next(member for member in members if member.leads)
+    token = bench.sync(leader, {leader.member_id: b"some"})
+    assert bench.answers[token].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert bench.group.is_in(GroupState.PREPARING_REBALANCE)

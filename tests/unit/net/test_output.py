@@ -165,3 +165,21 @@ def test_what_waits_for_a_peer_that_has_gone_is_not_read_from_its_files(tmp_path
         run(conversation)
     finally:
         os.close(fd)
+
+
+def test_a_long_answer_is_not_copied_to_be_sent() -> None:
+    """M6: a hundred megabytes in pieces of one; to join them took as long as a hundred requests. What waits are the pieces themselves."""
+
+    async def conversation(sender: Sender, output: Output, theirs: socket.socket) -> None:
+        answer = bytearray(os.urandom(1 << 20) * 32)
+        expected = bytes(answer)
+        view = memoryview(answer)
+        output.send([b"head", *[view[at : at + (1 << 20)] for at in range(0, len(answer), 1 << 20)]])
+        view.release()
+        assert Hold.OUTPUT in sender.holds
+        with pytest.raises(BufferError):
+            answer.append(0)
+        assert await received(theirs, 4 + len(expected)) == b"head" + expected
+        answer.append(0)
+
+    run(conversation)

@@ -416,6 +416,18 @@ def test_what_is_decided_is_written_however_large() -> None:
     assert [record.offset for record in records_of(log)] == [0, 1, 2]
 
 
+def test_a_coordinators_batch_is_no_larger_than_its_topic_takes() -> None:
+    """PR8: what clients say of themselves is in it, and every later start must read it."""
+    own = build_batch([NewRecord(b"k", bytes(3000), 0)])
+    for most, expected in ((len(own), Appended), (len(own) - 1, AppendRefused)):
+        log = new_log(replace(SMALL, max_message_bytes=most))
+        done = log.append_as_leader(
+            memoryview(bytearray(own)), leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR
+        )
+        assert isinstance(done, expected)
+        assert log.log_end_offset == (1 if isinstance(done, Appended) else 0)
+
+
 def test_one_flush_at_a_time_is_asked_for() -> None:
     """inv:D2: while a flush runs none is due; the recovery point waits for the indexes it syncs."""
     log = new_log()

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.coordinators.service import CoordinatorService
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.ports import BrokerServices
 from headrace.config.node_config import NodeConfig
 from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.member import size_of_member
 from headrace.coordinator.groups.requests import TopicsDeleted
 from headrace.coordinator.hashing import partition_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import HandlerResult
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import HandlerResult, InSteps
+from headrace.wire.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.hosted import CoordinatorKind
     from headrace.coordinator.groups.machine import GroupCoordinator
+
+MOST_MEMBER_BYTES: Final = 512 << 20
+"""Of what the members of all groups on this broker say of themselves, those included that have gone and whose sessions last."""
+_FEW_MEMBERS: Final = 30
 
 
 class GroupService(CoordinatorService):
@@ -46,6 +53,35 @@ class GroupService(CoordinatorService):
     def all_coordinators(self) -> list[GroupCoordinator] | ErrorCode:
         """Every coordinator that serves here; COORDINATOR_LOAD_IN_PROGRESS as long as one is not ready."""
         return self.all_serving()
+
+    def has_room_for(self, request: JoinGroupRequest) -> bool:
+        """Whether what the members of all groups here say of themselves stays within MOST_MEMBER_BYTES with this one; who is here and says no more than before may stay."""
+        size = size_of_member((protocol.name, protocol.metadata) for protocol in request.protocols)
+        coordinator = self.coordinator_of(request.group_id)
+        if not isinstance(coordinator, ErrorCode):
+            size -= coordinator.size_of_member(request)
+        held = sum(each.runtime.shard.kept_bytes for each in self._hosted.values())
+        return size <= 0 or held + size <= MOST_MEMBER_BYTES
+
+    def ask_in_turn(
+        self,
+        group_id: str,
+        request: Any,
+        context: RequestContext,
+        *,
+        refused: Callable[[ErrorCode], object],
+        shape: Callable[[Any], object] | None = None,
+    ) -> HandlerResult:
+        """The same for what may look at every member: in a group of many, or of much metadata, requests of many connections take turns (M6)."""
+        coordinator = self.coordinator_of(group_id)
+        if isinstance(coordinator, ErrorCode) or coordinator.member_count(group_id) <= _FEW_MEMBERS:
+            return self.ask(group_id, request, context, refused=refused, shape=shape)
+
+        def steps() -> Steps[HandlerResult]:
+            yield None
+            return self.ask(group_id, request, context, refused=refused, shape=shape)
+
+        return InSteps(steps(), size=1)
 
     def ask(
         self,

@@ -23,6 +23,9 @@ def handle(request: JoinGroupRequest, context: RequestContext, broker: Broker) -
 
     if not request.group_id:
         return Reply(fit(JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, member_id=request.member_id)))
-    return broker.groups.ask(
+    if not broker.groups.has_room_for(request):
+        error = ErrorCode.GROUP_MAX_SIZE_REACHED
+        return Reply(fit(JoinGroupResponse(error_code=error, member_id=request.member_id)))
+    return broker.groups.ask_in_turn(
         request.group_id, request, context, refused=lambda error: fit(JoinGroupResponse(error_code=error)), shape=fit
     )

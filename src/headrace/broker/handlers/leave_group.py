@@ -26,6 +26,6 @@ def handle(request: LeaveGroupRequest, context: RequestContext, broker: Broker) 
         return Reply(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     if one_member:
         request = replace(request, members=(MemberIdentity(member_id=request.member_id),))
-    return broker.groups.ask(
+    return broker.groups.ask_in_turn(
         request.group_id, request, context, refused=lambda error: LeaveGroupResponse(error_code=error), shape=fit
     )

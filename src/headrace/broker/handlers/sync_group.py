@@ -17,6 +17,6 @@ def handle(request: SyncGroupRequest, context: RequestContext, broker: Broker) -
         return Reply(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if not request.group_id:
         return Reply(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-    return broker.groups.ask(
+    return broker.groups.ask_in_turn(
         request.group_id, request, context, refused=lambda error: SyncGroupResponse(error_code=error)
     )

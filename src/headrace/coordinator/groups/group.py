@@ -40,6 +40,15 @@ _MAY_FOLLOW: dict[GroupState, frozenset[GroupState]] = {
 """For each state the states it may follow."""
 
 
+class MemberTally:
+    """About how many bytes the members of some groups have said of themselves."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class ClassicGroup:
     """The members, leader and generation of one group, and the rules between them. Its coordinator's steps change it.
 
@@ -63,10 +72,12 @@ class ClassicGroup:
         "static_members",
         "subscribed",
         "support",
+        "tally",
     )
 
-    def __init__(self, group_id: str, *, wall_ms: int | None) -> None:
+    def __init__(self, group_id: str, *, wall_ms: int | None, tally: MemberTally | None = None) -> None:
         self.group_id = group_id
+        self.tally = MemberTally() if tally is None else tally
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = wall_ms
@@ -137,6 +148,7 @@ class ClassicGroup:
         member.rebalance_timeout_ms, member.session_timeout_ms = timeouts_ms
 
     def _count(self, member: Member, *, by: int) -> None:
+        self.tally.bytes += by * member.size
         for name in member.protocols:
             count = self.support.get(name, 0) + by
             if count:
@@ -185,6 +197,12 @@ class ClassicGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether somebody reads the topic; a consumer group whose members cannot be read reads everything."""
         return self.is_consumer_group if self.subscribed is None else topic in self.subscribed
+
+    def known_member(self, member_id: str, group_instance_id: str | None) -> Member | None:
+        """The member with this id, or the static one that comes back without it."""
+        if not member_id and group_instance_id is not None:
+            member_id = self.static_members.get(group_instance_id, "")
+        return self.members.get(member_id)
 
     def member_error(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """NONE, or why a request with this identity is not a current member's (G3)."""

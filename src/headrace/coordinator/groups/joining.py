@@ -14,7 +14,7 @@ from headrace.coordinator.groups.rebalance import (
     rebalance_or_complete,
 )
 from headrace.coordinator.groups.shard import GroupShard, StaticMemberReplaced
-from headrace.coordinator.groups.stored import group_record, new_group_record
+from headrace.coordinator.groups.stored import group_record, is_too_large, new_group_record
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -22,6 +22,9 @@ from headrace.wire.messages.sync_group import SyncGroupResponse
 
 MOST_PENDING_JOINS = 10_000
 """How many ids a group keeps that nobody came back with (M5); the oldest is forgotten first."""
+
+MOST_PROTOCOLS = 250
+"""Of one member: a vote looks through those of each (M6). Clients have a handful."""
 
 _LONGEST_NAME_BYTES = 32_000
 _LARGEST_UTF8 = 4
@@ -46,7 +49,9 @@ def join(shard: GroupShard, event: RequestReceived) -> None:
         if group.remove(request.member_id) is not None or request.member_id:
             shard.end_session(group.group_id, request.member_id)
         _refuse(shard, event, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+    elif len(request.protocols) > MOST_PROTOCOLS or not group.supports(
+        request.protocol_type, [protocol.name for protocol in request.protocols]
+    ):
         _refuse(shard, event, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif request.member_id:
         _join_known(shard, group, event)
@@ -207,7 +212,10 @@ def _replace_static(shard: GroupShard, group: ClassicGroup, event: RequestReceiv
             leader_before=leader_before,
             request=event,
         )
-        shard.append([group_record(group, assignment)], now_ms=now_ms, then=replaced)
+        if is_too_large(group, assignment):
+            finish_static_rejoin(shard, replaced, error=ErrorCode.UNKNOWN_SERVER_ERROR, now_ms=now_ms)
+        else:
+            shard.append([group_record(group, assignment)], now_ms=now_ms, then=replaced)
 
 
 def _short(name: str) -> str:

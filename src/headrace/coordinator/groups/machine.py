@@ -64,6 +64,17 @@ class GroupCoordinator:
         """The groups whose state and type are among these, in any letter case; an empty set lets all through."""
         return queries.list_groups(self.shard, states=states, types=types)
 
+    def member_count(self, group_id: str) -> int:
+        """How many members a group has."""
+        group = self.shard.groups.get(group_id)
+        return 0 if group is None else len(group.members)
+
+    def size_of_member(self, request: JoinGroupRequest) -> int:
+        """About how much memory the member takes already that asks to join; 0 for a new one."""
+        group = self.shard.groups.get(request.group_id)
+        member = None if group is None else group.known_member(request.member_id, request.group_instance_id)
+        return 0 if member is None else member.size
+
     # ---- what the runtime asks
 
     def serve(self, event: RequestReceived) -> None:
@@ -145,7 +156,7 @@ class GroupCoordinator:
                 shard.group_or_new(group_id, now_ms=now_ms)
                 room -= 1
                 continue
-            group = shard.groups[group_id] = restored_group(group_id, value)
+            group = shard.groups[group_id] = restored_group(group_id, value, tally=shard.tally)
             for member in group.members.values():
                 shard.expect_heartbeat(group, member, now_ms=now_ms)
             if len(group.members) > shard.config.max_size:
@@ -169,6 +180,7 @@ class GroupCoordinator:
                 rebalance.answer_sync(shard, member, SyncGroupResponse(error_code=gone))
             group.state = GroupState.DEAD
         shard.groups.clear()
+        shard.tally.bytes = 0
 
 
 def group_runtime(config: GroupConfig) -> Runtime:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_MEMBER_BYTES = 1_500
+_PROTOCOL_BYTES = 200
+
 
 class Member:
     """One member of a classic group, and the requests of it that wait for an answer. Changed by its group's steps only.
@@ -50,6 +53,11 @@ class Member:
         self.is_new = False
 
     @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return size_of_member(self.protocols.items())
+
+    @property
     def is_static(self) -> bool:
         """Whether the member keeps its place over restarts (KIP-345)."""
         return self.group_instance_id is not None
@@ -75,6 +83,11 @@ class Member:
     def metadata(self, protocol_name: str | None) -> bytes:
         """What it sent for this protocol; empty when it has none."""
         return self.protocols.get(protocol_name, b"") if protocol_name is not None else b""
+
+
+def size_of_member(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """About how many bytes a member takes that supports these protocols."""
+    return _MEMBER_BYTES + sum(_PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 def unique_protocols(protocols: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:

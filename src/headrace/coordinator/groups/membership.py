@@ -14,7 +14,7 @@ from headrace.coordinator.groups.rebalance import (
     remove_pending,
 )
 from headrace.coordinator.groups.shard import GroupShard, HeartbeatMissed, SyncStored
-from headrace.coordinator.groups.stored import group_record
+from headrace.coordinator.groups.stored import group_record, is_too_large
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -47,11 +47,11 @@ def sync(shard: GroupShard, event: RequestReceived) -> None:
     if group.leader_id == member.member_id:
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
-        shard.append(
-            [group_record(group, assignment)],
-            now_ms=event.now_ms,
-            then=SyncStored(group.group_id, group.generation_id, assignment),
-        )
+        then = SyncStored(group.group_id, group.generation_id, assignment)
+        if is_too_large(group, assignment):
+            finish_sync(shard, then, error=ErrorCode.UNKNOWN_SERVER_ERROR, now_ms=event.now_ms)
+        else:
+            shard.append([group_record(group, assignment)], now_ms=event.now_ms, then=then)
 
 
 def finish_sync(shard: GroupShard, stored: SyncStored, *, error: ErrorCode, now_ms: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headrace.coordinator.groups.config import GroupConfig
-from headrace.coordinator.groups.group import ClassicGroup
+from headrace.coordinator.groups.group import ClassicGroup, MemberTally
 from headrace.coordinator.groups.image import GroupsImage, StoredRecord
 from headrace.coordinator.groups.member import Member
 from headrace.coordinator.groups.stored import GroupRules
@@ -85,12 +85,18 @@ class GroupShard(Shard[GroupsImage, StoredRecord]):
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.sweep: list[str] = []
+        self.tally = MemberTally()
+
+    @property
+    def kept_bytes(self) -> int:
+        """What members say of themselves."""
+        return self.tally.bytes
 
     def group_or_new(self, group_id: str, *, now_ms: int) -> ClassicGroup:
         """The group, made Empty when there is none."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, wall_ms=self.wall(now_ms))
+            group = self.groups[group_id] = ClassicGroup(group_id, wall_ms=self.wall(now_ms), tally=self.tally)
         return group
 
     # ---- deadlines of members and groups

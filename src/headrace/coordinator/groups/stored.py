@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.group import ClassicGroup, GroupState, MemberTally
 from headrace.coordinator.groups.image import (
     EMPTY_IMAGE,
     NO_PRODUCER,
@@ -38,6 +38,7 @@ GROUP_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION = 4
 EXPIRING_OFFSET_VALUE_VERSION = 1
 _HIGHEST_VALUE_VERSION = 4
+MOST_GROUP_BYTES = 16 << 20
 _SHORT = 2
 _PARTITION = 4
 
@@ -69,6 +70,12 @@ class GroupRules:
     def end_transaction(self, state: GroupsImage, producer_id: int, *, is_committed: bool) -> GroupsImage:
         """The image after a transaction ended."""
         return end_transaction(state, producer_id, is_committed=is_committed)
+
+
+def is_too_large(group: ClassicGroup, assignment: dict[str, bytes]) -> bool:
+    """Whether the record of a group is larger than any topic of offsets takes: it is not even made (M6)."""
+    said = sum(len(member.metadata(group.protocol_name)) for member in group.members.values())
+    return said + sum(map(len, assignment.values())) > MOST_GROUP_BYTES
 
 
 def group_record(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupStored:
@@ -134,10 +141,10 @@ def read_group_value(value: bytes) -> GroupMetadataValue:
     return decode(GroupMetadataValue, value[_SHORT:], _value_version(value))
 
 
-def restored_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+def restored_group(group_id: str, value: GroupMetadataValue, *, tally: MemberTally | None = None) -> ClassicGroup:
     """The group that a record describes: Stable with members, Empty without."""
     stamp = value.current_state_timestamp
-    group = ClassicGroup(group_id, wall_ms=None if stamp == -1 else stamp)
+    group = ClassicGroup(group_id, wall_ms=None if stamp == -1 else stamp, tally=tally)
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol

@@ -98,6 +98,11 @@ class Shard(Generic[S, R]):
         """The wall clock's milliseconds since 1970 at `now_ms`."""
         return now_ms + self.wall_ahead_ms
 
+    @property
+    def kept_bytes(self) -> int:
+        """About how many bytes of what clients say it keeps beside its state."""
+        return 0
+
     # ---- for decisions
 
     def answer(self, token: int | None, response: Any) -> None:
