@@ -11,7 +11,14 @@ from headrace.sim.checkers import all_checkers
 from headrace.sim.cluster import SimCluster
 from headrace.sim.observation import InvariantBroken
 from headrace.sim.plan import Plan, draw_plan
-from tools.mutants import controller_defects, disk_defects, metadata_defects, partition_defects, raft_defects
+from tools.mutants import (
+    controller_defects,
+    disk_defects,
+    metadata_defects,
+    partition_defects,
+    raft_defects,
+    record_defects,
+)
 from tools.mutants.planting import Defect, planted
 
 DEFECTS: tuple[Defect, ...] = (
@@ -20,6 +27,7 @@ DEFECTS: tuple[Defect, ...] = (
     *disk_defects.DEFECTS,
     *partition_defects.DEFECTS,
     *metadata_defects.DEFECTS,
+    *record_defects.DEFECTS,
 )
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import random
 
     from headrace.metadata.image import MetadataImage
-    from headrace.sim.network import Server
+    from headrace.sim.links import Server
     from headrace.sim.node import SimNode
     from headrace.sim.stage import Stage
     from headrace.wire.schema import Message
@@ -88,22 +88,19 @@ class Client:
             leader = self.chance.choice(cluster.controllers)
         self.ask(leader, request, CONTROLLER_PORT, timeout_ms=timeout_ms)
 
-    def ask(self, node: SimNode, request: Message, port: int, *, timeout_ms: int) -> None:
-        """Call one node."""
+    def ask(self, node: SimNode, request: Message, port: int, *, timeout_ms: int, version: int = -1) -> None:
+        """Call one node; with a `version` in bytes."""
         world = self.cluster.world
         self._call += 1
         self._request, self._asked = request, node
         call_id = -self.node_id * 1_000_000 + self._call
-        started = CallStarted(call_id=call_id, client_id=-self.node_id, request=request, api_version=-1)
+        started = CallStarted(call_id=call_id, client_id=-self.node_id, request=request, api_version=version)
         node.note(StepKind.CALL, started)
-        world.network.send(
-            self,
-            Destination(node.node_id, node.host, port),
-            "client",
-            self._call,
-            request,
-            timeout_us=timeout_ms * 1_000,
-        )
+        to, timeout_us = Destination(node.node_id, node.host, port), timeout_ms * 1_000
+        if version < 0:
+            world.network.send(self, to, "client", self._call, request, timeout_us=timeout_us)
+        else:
+            world.network.send_bytes(self, to, self._call, request, version, timeout_us=timeout_us)
 
     def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
         """See `network.Caller`."""

@@ -26,6 +26,7 @@ from headrace.sim.hostile_peer import HostilePeer
 from headrace.sim.node import SimNode
 from headrace.sim.node_observer import DATA
 from headrace.sim.observation import Checker, Crash, InvariantBroken
+from headrace.sim.record_clients import RecordConsumer, RecordProducer
 from headrace.sim.scripted_broker import FIRST_SCRIPTED_BROKER_ID, LeadingBroker, ScriptedBroker
 from headrace.sim.serving import BROKER_PORT, CONTROLLER_PORT, NEWEST_VERSIONS
 from headrace.sim.trace import Trace
@@ -215,6 +216,8 @@ class SimCluster:
             clients.append(
                 make_broker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
             )
+        clients += [RecordProducer(self, -400 - number, number=number) for number in range(plan.producers)]
+        clients += [RecordConsumer(self, -500 - number, topics=plan.producers) for number in range(plan.consumers)]
         return clients + [HostilePeer(self, -300 - number) for number in range(plan.hostile_peers)]
 
     # --- running ---

@@ -12,6 +12,7 @@ from headrace.wire.headers import (
     parse_request_header,
     parse_response_header,
 )
+from headrace.wire.versions import response_class
 
 if TYPE_CHECKING:
     import random
@@ -39,6 +40,19 @@ def response_over_wire(response: Message, version: int, *, correlation_id: int, 
     found, body = parse_response_header(frame, api_key=response.SCHEMA.api_key, api_version=version)
     assert found == number, "the answer is to this question"
     return decode(type(response), frame[body:], version)
+
+
+def request_frame(request: Message, version: int, *, correlation_id: int) -> bytes:
+    """What a client sends, without its length. Raises EncodeError when `version` cannot say it."""
+    framed = framed_request(request, version, correlation_id=correlation_id & 0x7FFFFFFF, client_id="sim")
+    return bytes(memoryview(framed)[4:])
+
+
+def read_response(frame: memoryview, request: type[Message], version: int) -> Message:
+    """A response as its client reads it, from a frame without its length."""
+    api_key = request.SCHEMA.api_key
+    _, body = parse_response_header(frame, api_key=api_key, api_version=version)
+    return decode(response_class(api_key), frame[body:], version)
 
 
 def _in_two_pieces(data: bytes, reader: FrameReader, chance: random.Random) -> memoryview:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.peers import SendFailure
-    from headrace.sim.network import Server
+    from headrace.sim.links import Server
     from headrace.sim.node import SimNode
     from headrace.sim.observation import Outcome
     from headrace.sim.stage import Stage

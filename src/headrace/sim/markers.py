@@ -67,6 +67,12 @@ REQUIRED: Final[dict[str, int]] = {
     "read of a broker": 100,
     "read of a controller": 200,
     "read after an acknowledged change": 200,
+    # Records of clients
+    "records acknowledged": 50_000,
+    "record read": 50_000,
+    "acknowledged records outlive a power cut": 20,
+    "unsynced records at stake in a power cut": 5,
+    "copy compared with what clients know": 300,
 }
 """Marker -> how often a CI run (`make sim`) must reach it."""
 

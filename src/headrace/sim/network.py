@@ -12,65 +12,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.errors import EncodeError
 from headrace.core.peers import Destination, SendFailure
-from headrace.sim.codec_path import request_over_wire, response_over_wire
+from headrace.sim.codec_path import read_response, request_frame, request_over_wire, response_over_wire
+from headrace.sim.links import Caller, Link, Question, Server
 
 if TYPE_CHECKING:
     from headrace.sim.clock import Schedule
     from headrace.wire.schema import Message
 
 _AGAIN_US = 50_000
-
-
-class Caller(Protocol):
-    """Who sends requests: a node or a client. Its answers wait while it is paused."""
-
-    @property
-    def node_id(self) -> int:
-        """A node's id; a client's is below zero."""
-
-    @property
-    def run(self) -> int:
-        """Answers to an earlier run of a node go nowhere."""
-
-    @property
-    def is_up(self) -> bool:
-        """The process runs."""
-
-    def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
-        """The outcome of a request."""
-
-
-class Server(Protocol):
-    """Who takes requests: a node."""
-
-    @property
-    def node_id(self) -> int:
-        """Its id."""
-
-    @property
-    def run(self) -> int:
-        """Counts its starts."""
-
-    @property
-    def is_up(self) -> bool:
-        """The process runs."""
-
-    @property
-    def is_dark(self) -> bool:
-        """Its host has no power: it does not even refuse."""
-
-    def is_listening(self, port: int) -> bool:
-        """Somebody takes connections on this port."""
-
-    def asked(self, request: Question) -> None:
-        """A request arrived."""
-
-    def link_closed(self, port: int, number: int, run: int) -> None:
-        """A connection to this port of that run is gone, and the server noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,74 +38,6 @@ class NetworkQuality:
     repeat_chance: float = 0.0
     repeat_max_us: int = 5_000_000
     codec_chance: float = 0.05
-
-
-class Link:
-    """One connection from a caller to a server's port."""
-
-    __slots__ = (
-        "caller",
-        "caller_run",
-        "down_us",
-        "is_connected",
-        "is_open",
-        "is_stuck",
-        "number",
-        "pending",
-        "port",
-        "serving",
-        "target",
-        "target_run",
-        "up_us",
-        "waiting",
-    )
-
-    def __init__(self, caller: Caller, target: Server, port: int, number: int) -> None:
-        self.caller = caller
-        self.number = number
-        self.caller_run = caller.run
-        self.target = target
-        self.target_run = target.run
-        self.port = port
-        self.is_open = True
-        self.is_connected = False
-        self.is_stuck = False
-        self.up_us = 0
-        self.down_us = 0
-        self.pending: dict[int, Question] = {}
-        self.waiting: list[Question] = []
-        self.serving: Question | None = None
-
-
-class Question:
-    """A request on its way, being served, or answered. `link` is None for a repeated one, whose answer nobody waits for."""
-
-    __slots__ = (
-        "api_version",
-        "correlation",
-        "is_dead",
-        "link",
-        "message",
-        "number",
-        "port",
-        "source",
-        "source_run",
-        "target",
-        "through_codec",
-    )
-
-    def __init__(self, link: Link, correlation: int, message: Message) -> None:
-        self.link: Link | None = link
-        self.correlation = correlation
-        self.message = message
-        self.api_version = -1
-        self.port = link.port
-        self.number = link.number
-        self.source = link.caller.node_id
-        self.source_run = link.caller_run
-        self.target = link.target
-        self.through_codec = False
-        self.is_dead = False
 
 
 class Network:
@@ -215,12 +100,39 @@ class Network:
         self, caller: Caller, to: Destination, purpose: object, correlation: int, message: Message, *, timeout_us: int
     ) -> None:
         """A request leaves; the caller hears one outcome, at the latest after `timeout_us`."""
+        question = self._question(caller, to, purpose, correlation, message)
+        if question is None:
+            return
+        self._schedule.after(timeout_us, self._timed_out, question)
+        if self._encode(question):
+            self._send_up(question)
+        else:
+            assert question.link is not None, "it is on its way"
+            question.link.pending.pop(correlation)
+            who = (caller, caller.run, correlation)
+            self._schedule.after(self._delay_us(), self._hear_failure, who, SendFailure.UNSUPPORTED_VERSION)
+
+    def send_bytes(
+        self, caller: Caller, to: Destination, correlation: int, message: Message, version: int, *, timeout_us: int
+    ) -> None:
+        """The same on a connection of its own where requests and responses travel as bytes, at a version that the caller chose."""
+        question = self._question(caller, to, "bytes", correlation, message)
+        if question is not None:
+            self._schedule.after(timeout_us, self._timed_out, question)
+            question.api_version = version
+            question.frame = request_frame(message, version, correlation_id=correlation)
+            self._send_up(question)
+
+    def _question(
+        self, caller: Caller, to: Destination, purpose: object, correlation: int, message: Message
+    ) -> Question | None:
+        """A request on the connection that it takes; None where nobody has the address, which the caller will hear."""
         server = self._servers.get((to.host, to.port))
         if server is None:
             self._schedule.after(
                 self._delay_us(), self._hear_failure, (caller, caller.run, correlation), SendFailure.DISCONNECTED
             )
-            return
+            return None
         key = (caller.node_id, to.host, to.port, purpose)
         link = self._links.get(key)
         if link is None or not link.is_open or link.caller_run != caller.run:
@@ -230,13 +142,7 @@ class Network:
             self._schedule.after(wait, self._connect, link)
         question = Question(link, correlation, message)
         link.pending[correlation] = question
-        self._schedule.after(timeout_us, self._timed_out, question)
-        if self._encode(question):
-            self._send_up(question)
-        else:
-            link.pending.pop(correlation)
-            who = (caller, caller.run, correlation)
-            self._schedule.after(self._delay_us(), self._hear_failure, who, SendFailure.UNSUPPORTED_VERSION)
+        return question
 
     def _encode(self, question: Question) -> bool:
         """Choose the version; some requests then really become bytes. False when the version cannot say it."""
@@ -306,6 +212,9 @@ class Network:
         if not target.is_up or target.run != link.target_run:
             self.drop(link, SendFailure.DISCONNECTED)  # the new process knows no such connection
             return
+        if question.frame is not None:
+            target.asked(question)
+            return
         if self.quality.repeat_chance and self._chance.random() < self.quality.repeat_chance:
             self._schedule.after(self._chance.randrange(0, self.quality.repeat_max_us), self._arrive_again, question)
         if link.serving is not None:
@@ -349,6 +258,10 @@ class Network:
         link.serving = None
         if link.waiting:
             self._schedule.after(0, self._next_waiting, link)
+
+    def answer_bytes(self, question: Question, frame: memoryview) -> None:
+        """The same for a response that is bytes: a frame without its length."""
+        self.answer(question, read_response(frame, type(question.message), question.api_version))
 
     def _next_waiting(self, link: Link, _: object) -> None:
         target = link.target

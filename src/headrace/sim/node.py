@@ -23,9 +23,11 @@ from headrace.node.outbound import SendRequest
 from headrace.raft import events as raft_events
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
+from headrace.sim.connections import ClientConnections, broker_service
+from headrace.sim.disk_lanes import DiskLanes
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
 from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
-from headrace.sim.node_observer import note_found, note_snapshot, observe_node
+from headrace.sim.node_observer import SnapshotNames, note_found, observe_node
 from headrace.sim.observation import (
     Crash,
     ImagePublished,
@@ -34,12 +36,10 @@ from headrace.sim.observation import (
     Received,
     RequestSent,
     ResponseSent,
-    SnapshotRemoved,
     StepKind,
 )
 from headrace.sim.observed_log import ObservedLog
 from headrace.sim.serving import CONTROLLER_PORT, is_refused_pre_vote, served
-from headrace.storage.snapshot_files import parse_snapshot_name
 from headrace.wire.messages.vote import VoteResponse
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from headrace.node.machine import NodeMachine
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.raft.machine import RaftNode
-    from headrace.sim.network import Question, Server
+    from headrace.sim.links import Question, Server
     from headrace.sim.world import World
     from headrace.wire.schema import Message
 
@@ -67,11 +67,11 @@ class SimNode:
         self.node_id, self.host = config.node_id, config.listeners[0].host
         self.directory_id = directory_id
         self.disk = SimDisk()
-        self.disk.on_name = self._name_changed
+        self._snapshots = SnapshotNames(self.disk)
+        self.disk.on_name = lambda *change: self._snapshots.changed(world.step, *change)
         self.clock = NodeClock(world.schedule)
         self.run = 0
-        self.is_up = False
-        self.is_paused = self.is_dark = self.is_stopping = False
+        self.is_up = self.is_paused = self.is_dark = self.is_stopping = False
         self.quorum_state: raft_events.QuorumState | None = None
         self.history: deque[tuple[int, int, StepKind, object, tuple[object, ...]]] = deque(maxlen=200)
         self.effects: list[object] = []
@@ -88,12 +88,12 @@ class SimNode:
         self.dies_lossy = False
         self.disk_wait_us = (20, 400)
         self.states: list[BrokerState] = []
-        self._lanes: dict[Lane, deque[tuple[NodeEffect, DiskJob, int]]] = {}
+        self._connections: ClientConnections | None = None
+        self._lanes = DiskLanes(self._begin_job)
         self._inbox: list[tuple[Callable[[Any, Any], None], Any, Any]] = []
         self._wakes_at_us = -1
         self._woke_at_us = -TICK_US
         self._published: MetadataImage | None = None
-        self._renamed: list[str] = []
 
     # --- what a checker reads ---
 
@@ -167,8 +167,8 @@ class SimNode:
         self.start_refused = ""
         self.refusals_at_start = self.disk.refusals
         self._inbox.clear()
-        self._renamed.clear()  # what the process before named and did not live to sync may be gone
-        self._lanes = {lane: deque() for lane in Lane}
+        self._snapshots.forget()  # what the process before named and did not live to sync may be gone
+        self._lanes = DiskLanes(self._begin_job)
         self._wakes_at_us = -1
         self.die_after_effects = None
         self._step(StepKind.STARTED, None, self._begin)
@@ -196,6 +196,9 @@ class SimNode:
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)
+        if self.config.is_broker:
+            service = broker_service(composed.machine, self.clock.now_ms, self._soon)
+            self._connections = ClientConnections(service, world.network, self._note_response)
         observe_node(world.step, composed.machine, composed.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
 
@@ -219,6 +222,7 @@ class SimNode:
 
     def _forget_process(self) -> None:
         self.composed = self.machine = self.plane = self.raft = self.controller = self.log = None
+        self._connections = None
         self._published = None
 
     def _note_cut_short(self) -> None:
@@ -321,7 +325,8 @@ class SimNode:
                 )
             case _:
                 assert self.composed is not None, "only a composed node has effects"
-                self._enqueue(effect, self.composed.disk_jobs.job(effect))
+                end = -1 if self.log is None else self.log.log_end_offset
+                self._lanes.enqueue(effect, self.composed.disk_jobs.job(effect), end)
 
     def _die_if_due(self) -> None:
         """A fault may have set after how many effects and answers the process ends."""
@@ -358,12 +363,6 @@ class SimNode:
 
     # --- the disk's work ---
 
-    def _enqueue(self, effect: NodeEffect, job: DiskJob) -> None:
-        lane = self._lanes[job.lane]
-        lane.append((effect, job, -1 if self.log is None else self.log.log_end_offset))
-        if len(lane) == 1:
-            self._begin_job(job.lane)
-
     def _begin_job(self, lane: Lane) -> None:
         wait = self.world.disk_chance.randrange(*self.disk_wait_us)
         self.world.schedule.after(wait, self._job_ends, self.run, lane)
@@ -373,14 +372,12 @@ class SimNode:
             self._later(self._finish_job, run, lane)
 
     def _finish_job(self, run: int, lane: Lane) -> None:
-        if run != self.run:
-            return
-        queue = self._lanes[lane]
-        effect, job, log_end = queue[0]
-        self._step(StepKind.EVENT, DiskDone(effect=effect), lambda: self._run_job(effect, job, log_end))
-        queue.popleft()
-        if self.is_up and self.run == run and queue:
-            self._begin_job(lane)
+        """The work at the head of a lane is done, unless the process is another one by now."""
+        if run == self.run:
+            effect, job, log_end = self._lanes.head(lane)
+            self._step(StepKind.EVENT, DiskDone(effect=effect), lambda: self._run_job(effect, job, log_end))
+            if self.is_up and self.run == run:
+                self._lanes.done(lane)
 
     def _run_job(self, effect: NodeEffect, job: DiskJob, log_end: int) -> None:
         """Do the work, note what it made durable, and report. `log_end` is that of the time when it was ordered: what a flush covers."""
@@ -391,33 +388,19 @@ class SimNode:
                 raise
             job.failed(fault)
             return
-        changes = self.world.step.changes
-        match effect:
-            case raft_events.StoreQuorumState():
-                self.quorum_state = effect.state
-                changes.append(QuorumStateDurable(effect.state))
-                if self.dies_after_vote and effect.state.voted_id not in (-1, self.node_id):
-                    self.dies_after_vote = False
-                    self.world.markers.hit("vote on disk, answer lost in a crash")
-                    raise ProcessDied
-            case raft_events.FlushLog():
-                assert self.log is not None, "a running node has its log"
-                changes.append(LogDurable(min(log_end, self.log.log_end_offset)))
-            case raft_events.FinishSnapshot() | WriteSnapshot():
-                for name in self._renamed:
-                    note_snapshot(self.world.step, self.disk, name)
-                self._renamed.clear()
-            case _:
-                pass
+        if isinstance(effect, raft_events.StoreQuorumState):
+            self.quorum_state = effect.state
+            self.world.step.changes.append(QuorumStateDurable(effect.state))
+            if self.dies_after_vote and effect.state.voted_id not in (-1, self.node_id):
+                self.dies_after_vote = False
+                self.world.markers.hit("vote on disk, answer lost in a crash")
+                raise ProcessDied
+        elif isinstance(effect, raft_events.FlushLog):
+            assert self.log is not None, "a running node has its log"
+            self.world.step.changes.append(LogDurable(min(log_end, self.log.log_end_offset)))
+        elif isinstance(effect, raft_events.FinishSnapshot | WriteSnapshot):
+            self._snapshots.named(self.world.step)
         job.finish()
-
-    def _name_changed(self, kind: str, name: str, target: str) -> None:
-        if kind == "rename" and target.endswith(".checkpoint"):
-            self._renamed.append(target)
-        elif name.endswith(".checkpoint"):
-            parsed = parse_snapshot_name(name)
-            if parsed is not None:
-                self.world.step.changes.append(SnapshotRemoved(parsed[0]))
 
     # --- requests of others ---
 
@@ -441,6 +424,8 @@ class SimNode:
         if machine is not None and port == CONTROLLER_PORT:
             gone = LinkClosed(number=number)
             self._step(StepKind.EVENT, gone, lambda: machine.connection_closed("CONTROLLER", number))
+        elif self._connections is not None and (lose := self._connections.lose(number)) is not None:
+            self._step(StepKind.EVENT, LinkClosed(number=number), lose)
 
     def _probe(self, effect: Probe) -> None:
         def done(failure: SendFailure | None) -> None:
@@ -471,7 +456,23 @@ class SimNode:
         )
         self._step(StepKind.EVENT, received, lambda: self._handle(question, composed), received)
 
+    def _note_response(self) -> None:
+        self._die_if_due()
+        self.effects.append("response")
+
+    def _soon(self, do: Callable[[], None]) -> None:
+        """In a step of its own, as soon as others had their turn."""
+        self.world.schedule.after(1, lambda run, _: self._later(self._turn, run, do), self.run)
+
+    def _turn(self, run: int, do: Callable[[], None]) -> None:
+        if self.is_up and run == self.run:
+            self._step(StepKind.EVENT, "turn", do)
+
     def _handle(self, question: Question, composed: ComposedNode) -> None:
+        if question.frame is not None:
+            assert self._connections is not None, "only brokers are sent bytes"
+            self._connections.take(question)
+            return
         result = served(question, composed, now_ms=self.clock.now_ms())
         if isinstance(result, Deferred):
             run = self.run

@@ -19,6 +19,7 @@ from headrace.sim.observation import (
     QuorumStateDurable,
     SnapshotAppeared,
     SnapshotApplied,
+    SnapshotRemoved,
     Step,
 )
 from headrace.sim.observed_log import ObservedLog
@@ -57,6 +58,33 @@ def note_snapshot(step: Step, disk: SimDisk, name: str) -> None:
         return
     path = f"{METADATA_DIRECTORY}/{name}"
     step.changes.append(SnapshotAppeared(parsed[0], disk.is_durable(path), disk.read_file(path) or b""))
+
+
+class SnapshotNames:
+    """Snapshots that get their names, and lose them, on a disk: told once the names are durable, as far as the process can know."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self._disk = disk
+        self._renamed: list[str] = []
+
+    def changed(self, step: Step, kind: str, name: str, target: str) -> None:
+        """A rename or a removal of a file."""
+        if kind == "rename" and target.endswith(".checkpoint"):
+            self._renamed.append(target)
+        elif name.endswith(".checkpoint"):
+            parsed = parse_snapshot_name(name)
+            if parsed is not None:
+                step.changes.append(SnapshotRemoved(parsed[0]))
+
+    def named(self, step: Step) -> None:
+        """The work that gave names is done."""
+        for name in self._renamed:
+            note_snapshot(step, self._disk, name)
+        self._renamed.clear()
+
+    def forget(self) -> None:
+        """Another process begins."""
+        self._renamed.clear()
 
 
 def observe_node(

@@ -23,6 +23,7 @@ class Plan:
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
     (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
+    `producers` write records to whole brokers, each to a topic of its own, and `consumers` read them.
     """
 
     seed: int
@@ -52,6 +53,8 @@ class Plan:
     auto_joins: bool = False
     combined_nodes: int = 0
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
+    producers: int = 0
+    consumers: int = 0
 
     @property
     def has_leaders(self) -> bool:
@@ -269,10 +272,21 @@ def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
     return replace(plan, faults=tuple(faults))
 
 
-LEVELS: Final = ("quorum", "cluster", "partitions")
-"""`quorum`: controllers and scripted clients only; `cluster`: whole brokers too; `partitions`: either, with more asked of partitions."""
+LEVELS: Final = ("quorum", "cluster", "partitions", "records")
+"""`quorum`: controllers and scripted clients only; `cluster`: whole brokers too; `partitions`: either, with more asked of partitions; `records`:
+whole brokers, producers and consumers."""
 
-_SIZES: Final = ("controllers", "voters", "brokers", "scripted_brokers", "admins", "hostile_peers", "racks")
+_SIZES: Final = (
+    "controllers",
+    "voters",
+    "brokers",
+    "scripted_brokers",
+    "admins",
+    "hostile_peers",
+    "racks",
+    "producers",
+    "consumers",
+)
 
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
@@ -368,8 +382,27 @@ def draw_partitions_plan(seed: int) -> Plan:
     )
 
 
+def draw_records_plan(seed: int) -> Plan:
+    """A run in which records are written to whole brokers and read while these are broken: each partition has one copy."""
+    chance = random.Random(f"records plan {seed}")
+    plan = draw_cluster_plan(seed, length_ms=6_000)
+    controllers = chance.choice((1, 1, 3))
+    return replace(
+        plan,
+        controllers=controllers,
+        voters=controllers,
+        changes_voters=False,
+        brokers=chance.choice((1, 2, 3)),
+        admins=0,
+        producers=chance.choice((1, 2, 3)),
+        consumers=chance.choice((1, 2)),
+        think_ms=chance.choice((5, 20, 60)),
+    )
+
+
 _DRAWN: Final[dict[str, Callable[[int], Plan]]] = {
     "quorum": draw_quorum_plan,
     "cluster": draw_cluster_plan,
     "partitions": draw_partitions_plan,
+    "records": draw_records_plan,
 }

@@ -13,7 +13,7 @@ from headrace.rpc.context import RequestContext
 if TYPE_CHECKING:
     from headrace.node.compose import ComposedNode
     from headrace.rpc.reply import AnyReply, Deferred
-    from headrace.sim.network import Question
+    from headrace.sim.links import Question
     from headrace.wire.messages.vote import VoteResponse
 
 CONTROLLER_PORT: Final = 9093

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.sim.markers import Markers
 from headrace.sim.outcome import Failure, RunKey, RunResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class Part(NamedTuple):
-    """`seeds` runs of one level, with consecutive seeds, and with faults for so many simulated seconds (0: as long as the seed says)."""
+    """`seeds` runs of one level, with consecutive seeds; `options` as of `RunKey`, where not the seed decides."""
 
     level: str
     seeds: int
-    seconds: int = 0
+    options: Mapping[str, int | str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,27 +33,39 @@ class Suite:
         """All runs: the seeds of a level from `first_seed` on, each once."""
         begun: dict[str, int] = {}
         for part in self.parts:
-            options = {"seconds": part.seconds} if part.seconds else {}
             first = first_seed + begun.get(part.level, 0)
             begun[part.level] = begun.get(part.level, 0) + part.seeds
             for seed in range(first, first + part.seeds):
-                yield RunKey(level=part.level, seed=seed, options=options)
+                yield RunKey(level=part.level, seed=seed, options=dict(part.options))
 
+
+SUDDEN_ENDS: Final = "crash-step,crash-vote,crash-disk,kill"
+"""Processes that die in the middle of a step, and next to nothing else: what these alone show is rare where faults of all kinds are mixed."""
 
 SUITES: Final = {
     "ci": Suite(
-        parts=(Part("quorum", 200), Part("quorum", 200, seconds=3), Part("cluster", 60), Part("partitions", 40)),
+        parts=(
+            Part("quorum", 180),
+            Part("quorum", 100, {"seconds": 3}),
+            Part("quorum", 100, {"seconds": 3, "faults": SUDDEN_ENDS, "every_ms": 1_000}),
+            Part("cluster", 35),
+            Part("partitions", 45),
+            Part("records", 60),
+        ),
         least_steps=2_000_000,
     ),
     "deep": Suite(
         parts=(
-            Part("quorum", 10_000, seconds=2),
-            Part("cluster", 300, seconds=3),
-            Part("partitions", 300, seconds=3),
+            Part("quorum", 10_000, {"seconds": 2}),
+            Part("cluster", 300, {"seconds": 3}),
+            Part("partitions", 300, {"seconds": 3}),
+            Part("records", 1_000),
         ),
         least_steps=20_000_000,
     ),
-    "quick": Suite(parts=(Part("quorum", 40), Part("cluster", 6), Part("partitions", 4)), needs_markers=False),
+    "quick": Suite(
+        parts=(Part("quorum", 40), Part("cluster", 6), Part("partitions", 4), Part("records", 8)), needs_markers=False
+    ),
 }
 """`ci` is `make sim`, `deep` is `make sim-deep`."""
 

@@ -9,7 +9,8 @@ import pytest
 
 from headrace.core.peers import Destination, SendFailure
 from headrace.sim.clock import Schedule
-from headrace.sim.network import Network, NetworkQuality, Question
+from headrace.sim.links import Question
+from headrace.sim.network import Network, NetworkQuality
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 THERE = Destination(2, "there", 9093)

@@ -1,4 +1,4 @@
-"""Is every line of the contract about raft (R, RL) and the controller (C, CL) true after each step?"""
+"""The contract as checks: raft (R, RL), the controller (C, CL) and the records of clients (PR, P), after each step."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from headrace.sim.checkers.misaddressed_requests import MisaddressedRequests
 from headrace.sim.checkers.partitions import CommittedState
 from headrace.sim.checkers.reads import Reads
 from headrace.sim.checkers.reassignments import Reassignments
+from headrace.sim.checkers.records import ClientRecords
 from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
@@ -65,6 +66,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     History,
     Reads,
     Reassignments,
+    ClientRecords,
     Liveness,
 )
 """In the order in which they hear of a step."""

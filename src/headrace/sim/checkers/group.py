@@ -92,9 +92,9 @@ class Group:
         """What to raise."""
         return InvariantBroken(invariant, message, nodes=tuple(life.node_id for life in lives))
 
-    def hit(self, marker: str) -> None:
+    def hit(self, marker: str, times: int = 1) -> None:
         """A rare state was reached."""
-        self.scene.markers.hit(marker)
+        self.scene.markers.hit(marker, times)
 
     def machine_step_of(self, kind: type) -> MachineStep | None:
         """The first event of this class that a machine took in this step."""

@@ -1,0 +1,246 @@
+"""Producers and consumers of a simulated cluster: what they send travels as bytes, and what became of it is judged by `checkers.records`.
+
+Each topic has one producer. Its records say who wrote them and when in the row of all that it wrote, so that each is known again wherever it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from headrace.core.error_code import ErrorCode
+from headrace.records.record import NO_PRODUCER, NewRecord, ProducerStamp, build_batch
+from headrace.sim.clients import Client
+from headrace.sim.clock import WALL_START_MS
+from headrace.sim.serving import BROKER_PORT
+from headrace.wire.messages import create_topics, fetch, produce
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from headrace.metadata.image import MetadataImage, TopicImage
+    from headrace.sim.node import SimNode
+    from headrace.sim.observation import Outcome
+    from headrace.sim.stage import Stage
+    from headrace.wire.schema import Message
+
+PARTITIONS: Final = 3
+_PRODUCE_VERSIONS: Final = (7, 9, 12, 13)
+"""Plain, flexible, with leader hints, by topic id."""
+_FETCH_VERSIONS: Final = (7, 11, 12, 16, 17)
+_BY_ID: Final = 13
+_CODECS: Final = (0, 0, 0, 1, 4)
+_PARTITION_BYTES: Final = (1, 300, 4_096)
+"""Less than a batch, a few of them, many."""
+
+
+def topic_name(number: int) -> str:
+    """The topic of the producer with this number."""
+    return f"records-{number}"
+
+
+def is_synced(topic: str) -> bool:
+    """Whether each append to the topic is on disk before it is acknowledged (`flush.messages=1`): every other topic."""
+    return int(topic.rpartition("-")[2]) % 2 == 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch until it is known what became of it."""
+
+    partition: int
+    data: bytes
+    count: int
+
+
+class RecordClient(Client):
+    """Finds the leader of a partition in any controller's metadata, as a client finds it in any broker's."""
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The topic as some controller knows it."""
+        images: list[MetadataImage] = self.images()
+        return self.chance.choice(images).topics.by_name.get(name) if images else None
+
+    def leader_of(self, topic: TopicImage, partition: int) -> SimNode | None:
+        """The broker that leads it, if it is one that runs on this stage; now and then another one is asked."""
+        registered = topic.partitions.get(partition)
+        nodes = self.cluster.nodes
+        brokers = [node for node in nodes.values() if node.config.is_broker]
+        if self.chance.random() < 0.03:
+            return self.chance.choice(brokers)
+        return None if registered is None else nodes.get(registered.leader)
+
+
+class RecordProducer(RecordClient):
+    """Makes its topic, asks for a producer id, and writes batch after batch. What was not acknowledged is sent again as it was, as an idempotent producer does."""
+
+    def __init__(self, cluster: Stage, client_id: int, *, number: int) -> None:
+        super().__init__(cluster, client_id)
+        self.name = topic_name(number)
+        self._stamp: ProducerStamp | None = None
+        self._next_sequence: dict[int, int] = {}
+        self._written = 0
+        self._batch: _Batch | None = None
+
+    def act(self) -> None:
+        """The topic first, then the producer id, then records."""
+        topic = self.topic(self.name)
+        if topic is None:
+            self.ask_controller(self._creation())
+        elif self._stamp is None:
+            brokers = [node for node in self.cluster.nodes.values() if node.config.is_broker]
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+            self.ask(self.chance.choice(brokers), request, BROKER_PORT, timeout_ms=3_000, version=4)
+        else:
+            self._produce(topic)
+
+    def _creation(self) -> Message:
+        """One copy of each partition, at a broker of its own."""
+        brokers = sorted(node.node_id for node in self.cluster.nodes.values() if node.config.is_broker)
+        first = self.chance.randrange(0, len(brokers))
+        assignments = tuple(
+            create_topics.CreatableReplicaAssignment(
+                partition_index=partition, broker_ids=(brokers[(first + partition) % len(brokers)],)
+            )
+            for partition in range(PARTITIONS)
+        )
+        settings = {"retention.ms": "-1", "internal.segment.bytes": str(self.chance.choice((300, 1_000, 1 << 30)))}
+        if is_synced(self.name):
+            settings["flush.messages"] = "1"
+        configs = tuple(create_topics.CreatableTopicConfig(name=key, value=value) for key, value in settings.items())
+        topic = create_topics.CreatableTopic(
+            name=self.name, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=configs
+        )
+        return create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=2_000)
+
+    def _produce(self, topic: TopicImage) -> None:
+        if self._batch is None:
+            self._batch = self._new_batch()
+        batch = self._batch
+        leader = self.leader_of(topic, batch.partition)
+        if leader is None:
+            self.begin(self.chance.randrange(50, 200))
+            return
+        data = produce.PartitionProduceData(index=batch.partition, records=batch.data)
+        version = self.chance.choice(_PRODUCE_VERSIONS)
+        name = {"topic_id": topic.id} if version >= _BY_ID else {"name": self.name}
+        request = produce.ProduceRequest(
+            acks=self.chance.choice((-1, -1, 1)),
+            timeout_ms=1_500,
+            topic_data=(produce.TopicProduceData(partition_data=(data,), **name),),
+        )
+        self.ask(leader, request, BROKER_PORT, timeout_ms=2_000, version=version)
+
+    def _new_batch(self) -> _Batch:
+        chance = self.chance
+        partition = chance.randrange(0, PARTITIONS)
+        count = chance.choice((1, 1, 2, 5, 40))
+        now_ms = WALL_START_MS + self.cluster.world.schedule.now_us // 1_000
+        records = [
+            NewRecord(None, b"%s %d %d" % (self.name.encode(), partition, self._written + number), timestamp=now_ms)
+            for number in range(count)
+        ]
+        self._written += count
+        stamp = self._stamp or NO_PRODUCER
+        first = self._next_sequence.get(partition, 0)
+        producer = stamp._replace(base_sequence=first)
+        self._next_sequence[partition] = first + count
+        return _Batch(partition, bytes(build_batch(records, codec=chance.choice(_CODECS), producer=producer)), count)
+
+    def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
+        """The next batch, or the same again; a producer that the broker knows too little of begins anew with another id."""
+        if isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
+            self._stamp = ProducerStamp(response.producer_id, response.producer_epoch)
+            self._next_sequence.clear()
+        elif isinstance(response, produce.ProduceResponse):
+            told = response.responses[0].partition_responses[0]
+            if told.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._batch = None
+            elif told.error_code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
+                self._batch = self._stamp = None  # what came before it is lost: a power cut took it
+                self.cluster.markers.hit("producer begins anew")
+        self.begin(self.chance.randrange(0, self.cluster.think_ms))
+
+
+class RecordConsumer(RecordClient):
+    """Reads one partition after the other from its first record on, with a fetch session or without."""
+
+    def __init__(self, cluster: Stage, client_id: int, *, topics: int) -> None:
+        super().__init__(cluster, client_id)
+        self._topics = topics
+        self._name = topic_name(0)
+        self._partition = 0
+        self._offset = 0
+        self._version = _FETCH_VERSIONS[0]
+        self._session: tuple[int, int, int] | None = None
+        """Broker, session id, epoch of the next request."""
+
+    def act(self) -> None:
+        """The next fetch; now and then of another partition, from its start."""
+        if self.chance.random() < 0.1:
+            self._name, self._partition = (
+                topic_name(self.chance.randrange(0, self._topics)),
+                self.chance.randrange(0, 3),
+            )
+            self._offset = 0
+            self._session = None
+            self._version = self.chance.choice(_FETCH_VERSIONS)
+        topic = self.topic(self._name)
+        leader = None if topic is None else self.leader_of(topic, self._partition)
+        if topic is None or leader is None:
+            self.begin(self.chance.randrange(50, 200))
+            return
+        self.ask(leader, self._fetch(topic, leader), BROKER_PORT, timeout_ms=2_500, version=self._version)
+
+    def _fetch(self, topic: TopicImage, leader: SimNode) -> Message:
+        asked = fetch.FetchPartition(
+            partition=self._partition,
+            fetch_offset=self._offset,
+            partition_max_bytes=self.chance.choice(_PARTITION_BYTES),
+        )
+        name = {"topic_id": topic.id} if self._version >= _BY_ID else {"topic": self._name}
+        session = self._session
+        if session is None or session[0] != leader.node_id:
+            wants_session = self.chance.random() < 0.5
+            session_id, epoch = 0, 0 if wants_session else -1
+        else:
+            _, session_id, epoch = session
+        return fetch.FetchRequest(
+            max_wait_ms=self.chance.choice((0, 50, 1_000)),
+            min_bytes=self.chance.choice((0, 1, 500)),
+            max_bytes=1 << 20,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=(fetch.FetchTopic(partitions=(asked,), **name),),
+        )
+
+    def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
+        """Go on behind what was read."""
+        if isinstance(response, fetch.FetchResponse) and isinstance(request, fetch.FetchRequest):
+            self._take(request, response)
+        else:
+            self._session = None
+        self.begin(self.chance.randrange(0, self.cluster.think_ms))
+
+    def _take(self, request: fetch.FetchRequest, response: fetch.FetchResponse) -> None:
+        assert self._asked is not None, "it was asked"
+        if response.error_code:
+            self._session = None
+            return
+        if response.session_id:
+            self._session = self._asked.node_id, response.session_id, request.session_epoch + 1
+        for topic in response.responses:
+            for told in topic.partitions:
+                if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._offset = 0
+                if told.error_code == ErrorCode.NONE and told.records:
+                    self._offset = max(self._offset, next_offset(told.records, self._offset))
+
+
+def next_offset(records: bytes | memoryview, fetched: int) -> int:
+    """Where a consumer goes on behind whole batches; a batch that was cut off counts for nothing."""
+    from headrace.records.batch import iter_batches
+
+    end = fetched
+    for _, header in iter_batches(records):
+        end = header.next_offset
+    return end
