@@ -20,6 +20,7 @@ from headrace.config.topic_config import TopicConfig, topic_config, topic_defaul
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
+from headrace.core.notice import Notice, unheard
 from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, LogStorePort, OutOfRange
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -78,6 +79,7 @@ class Broker:
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
         self.on_settings: Callable[[NodeConfig], None] = _not_needed
         self.on_warning: Callable[[str], None] = _unheard
+        self.on_notice: Callable[[Notice], None] = unheard
         self.deadline_changed: Callable[[], None] = _nobody_sleeps
         self.absolute_path: Callable[[str], str] = str
         self._clock = clock

@@ -10,6 +10,7 @@ from headrace.broker.walks import Walks
 from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
+from headrace.core.notice import Notice
 from headrace.metadata.image import MetadataImage
 from headrace.rpc.context import RequestContext
 from headrace.rpc.purgatory import Purgatory
@@ -68,6 +69,10 @@ class BrokerServices(Protocol):
     @property
     def on_warning(self) -> Callable[[str], None]:
         """Takes one line for the operator."""
+
+    @property
+    def on_notice(self) -> Callable[[Notice], None]:
+        """Takes one line of what happened, of which few are written."""
 
     @property
     def deadline_changed(self) -> Callable[[], None]:

@@ -39,7 +39,7 @@ formatted with `headrace storage format`.
   --data DIR               keep the data there: short for --override log.dirs=DIR
   --override key=value     a setting that wins over the file; may stand several times
   --metrics HOST:PORT      answer Prometheus there, on /metrics: short for --override headrace.metrics.listener=HOST:PORT
-  --log-level LEVEL        debug, info, warning or error; default warning
+  --log-level LEVEL        debug, info, warning or error; default info with a file, else warning
   --version                print the version and exit
   -h, --help               print this text and exit
 """
@@ -70,7 +70,7 @@ class StartOptions:
     metrics: str | None = None
     is_daemon: bool = False
     is_bootstrap: bool = False
-    log_level: str = "warning"
+    log_level: str | None = None
     answer: str | None = None
     """What to print in place of starting (help, version)."""
 
@@ -193,8 +193,9 @@ def run_node(config: NodeConfig, options: StartOptions, on_ready: Callable[[Read
     from headrace.cli.clock import process_started_at
     from headrace.server.run import run
 
+    level = options.log_level or ("warning" if options.file is None else "info")
     logging.basicConfig(
-        level=options.log_level.upper(), format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", stream=sys.stderr
+        level=level.upper(), format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", stream=sys.stderr
     )
     for line in remarks(config):
         print(f"headrace: {line}", file=sys.stderr, flush=True)
@@ -214,10 +215,12 @@ def remarks(config: NodeConfig) -> list[str]:
 
 
 def _format_if_new(config: NodeConfig) -> None:
-    from headrace.node.directories import are_unformatted
+    from headrace.node.directories import all_directories, are_unformatted
+    from headrace.storage.meta_properties import FILE_NAME
     from headrace.storage.os_files import OsFiles
 
     files = OsFiles()
+    directories = all_directories(config)
     if are_unformatted(config, files):
         from headrace.cli.clock import RANDOM, date_line
         from headrace.server.formatting import FormatOrder, format_directories, random_cluster_id
@@ -226,6 +229,10 @@ def _format_if_new(config: NodeConfig) -> None:
             cluster_id=random_cluster_id(RANDOM), is_standalone=config.is_controller and not config.has_static_voters
         )
         format_directories(config, order, files=files, rng=RANDOM, date=date_line())
+    elif not any(files.exists(f"{directory}/{FILE_NAME}") for directory in directories):
+        raise OperatorError(
+            f"{', '.join(directories)} holds files, but none of a node: give --data a new or an empty directory"
+        )
 
 
 def _bootstrap(config: NodeConfig) -> None:

@@ -1,9 +1,4 @@
-"""What does `headrace stop` do? It asks the node on a data directory to stop cleanly, and waits until it has.
-
-    headrace stop [server.properties] [--override key=value]...
-
-Without a file it is the quick-start node on ./headrace-data. The node is found by who holds the lock of its directory.
-"""
+"""The command `headrace stop`: it asks the node on a data directory to stop cleanly, and waits until it has."""
 
 from __future__ import annotations
 
@@ -18,6 +13,11 @@ from headrace.cli.start import HELP, load_config, parse_arguments
 from headrace.core.errors import OperatorError
 from headrace.node.directories import all_directories
 
+STOP_HELP = """usage: headrace stop [server.properties] [--data dir] [--override key=value]...
+
+Asks the node on a data directory to stop cleanly, and waits until it has. Without a file it is the quick-start node on
+./headrace-data (or --data). The node is found by who holds the lock of its directory.
+"""
 STOP_TIMEOUT_S = 300.0
 POLL_S = 0.02
 
@@ -26,12 +26,12 @@ def main(arguments: list[str]) -> int:
     """SIGTERM to the node, then wait; the exit code: 0 stopped, 1 nothing to stop or it does not stop."""
     options = parse_arguments(arguments)
     if options.answer is not None:
-        sys.stdout.write(__doc__ + "\n" if options.answer == HELP else options.answer)
+        sys.stdout.write(STOP_HELP if options.answer == HELP else options.answer)
         return 0
     config = load_config(options)
     holders = {pid for directory in all_directories(config) if (pid := lock_holder(directory)) is not None}
     if not holders:
-        raise OperatorError(f"No headrace server to stop: nobody holds {', '.join(all_directories(config))}")
+        raise OperatorError(f"no node to stop: nobody holds the lock of {', '.join(all_directories(config))}")
     for pid in holders:
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S

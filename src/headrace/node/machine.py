@@ -42,6 +42,7 @@ from headrace.node.metadata_plane import (
 )
 from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.node_to_controller import NodeToControllerChannel
+from headrace.node.notices import Notices
 from headrace.node.outbound import Channel, Outbound, SendRequest
 from headrace.node.quorum_requests import QuorumRequests
 from headrace.node.self_fencing import SelfFencing
@@ -118,7 +119,7 @@ class NodeMachine:
         self.do = do
         self._outbound = Outbound(do)
         self._events: deque[PlaneEvent] = deque()
-        self._is_running = False
+        self._is_running = self._is_publishing = False
         self.image: MetadataImage = EMPTY_IMAGE
         self.metadata_progress = MetadataProgress(image=lambda: self.image, clock=clock)
         self.log_levels: LogLevels = NoLogLevels()
@@ -128,10 +129,10 @@ class NodeMachine:
         self.lifecycle: BrokerLifecycle | None = None
         self.self_fencing: SelfFencing | None = None
         self._publisher: PartitionPublisher | None = None
-        self._is_publishing = False
         self._shrink_at_ms = 0
         self.on_metadata: Callable[[MetadataDelta], None] | None = None
         """Told each delta of committed metadata, for counts that are kept from changes; set before `start`."""
+        self.notices = Notices(config.node_id)
         self.on_broker_metadata: Callable[[MetadataDelta], None] | None = None
         """The same, of what the broker is told: all metadata when it has recovered, then each delta."""
         self.offline_replicas: set[tuple[str, int]] = set()
@@ -198,6 +199,7 @@ class NodeMachine:
         """Begin: the quorum node first, then the broker's registration."""
         now_ms = self._clock.now_ms()
         self._run(self._plane.start(now_ms))
+        self.notices.news_from = self._plane.raft.log_end
         self._drain()
         if self.lifecycle is not None:
             self.lifecycle.start(now_ms)
@@ -375,6 +377,7 @@ class NodeMachine:
         self.controller_channel.activity_changed()
 
     def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
+        self.notices.leader_changed(effect.leader_id, effect.epoch)
         self.leader_id, self.leader_epoch = effect.leader_id, effect.epoch
         self.controller_channel.leader_changed(effect.leader_id, effect.epoch, effect.to)
         if self.lifecycle is not None and effect.leader_id >= 0:
@@ -407,6 +410,8 @@ class NodeMachine:
         self.image = delta.image
         if self.on_metadata is not None:
             self.on_metadata(delta)
+        if self._is_publishing or self.is_controller_active:
+            self.notices.committed(delta, is_active=self.is_controller_active)
         if self._is_publishing:
             self._publish_to_broker(delta)
         elif self.broker is not None:

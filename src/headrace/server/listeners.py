@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from errno import EADDRINUSE
 from ipaddress import ip_address
 from typing import Any
 
@@ -79,7 +80,9 @@ class NodeListeners:
         try:
             await listener.bind(configured.host or None, configured.port)
         except OSError as error:
-            raise OperatorError(f"listener {configured} cannot be opened: {error.strerror or error}") from error
+            advice = "stop what listens there, or give listeners another port" if error.errno == EADDRINUSE else ""
+            reason = f"{error.strerror or error}: {advice}" if advice else error.strerror or error
+            raise OperatorError(f"listener {configured} cannot be opened: {reason}") from error
         except ValueError as error:
             raise OperatorError(f"listener {configured} cannot be opened: {configured.host} is no host name") from error
         self._listeners[configured.name] = listener

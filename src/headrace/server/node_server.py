@@ -30,7 +30,7 @@ from headrace.server.clock import ProcessClock
 from headrace.server.disk_work import DiskWork
 from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
-from headrace.server.notices import QuorumWatch, Warnings, recovery_lines
+from headrace.server.notices import QuorumWatch, Story, Warnings, recovery_lines
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
 from headrace.server.timers import NodeTimer
 from headrace.storage.os_files import OsFiles
@@ -66,6 +66,7 @@ class NodeServer:
         self._rng = random.SystemRandom()
         self._files = OsFiles()
         self._warnings = Warnings()
+        self._story = Story()
         self._work = DiskWork(failed=self._went_wrong, warn=self._warnings.say)
         self._disk = NodeDisk(config, files=self._files, clock=self._clock, pace=self._work.pace)
         self._host_name = socket.gethostname()
@@ -161,6 +162,7 @@ class NodeServer:
             self._journal.watch(node.plane)
         node.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
+        node.machine.notices.on_notice = self._story.tell
         if self._metrics is not None:
             self._metrics.watch(node)
             self._work.timed = self._metrics.timed
@@ -169,6 +171,7 @@ class NodeServer:
             broker.log_levels = node.machine.log_levels
             broker.on_settings = self._listeners.follow
             broker.on_warning = self._warnings.say
+            broker.on_notice = self._story.tell
             broker.absolute_path = os.path.abspath
 
     async def _open_metrics(self) -> None:
@@ -400,7 +403,8 @@ class NodeServer:
             self._close_links()
             await self._work.done()
             await self._work.in_thread(lambda: self._disk.close_metadata(is_clean=is_clean))
-            _LOG.info("the quorum node is closed")
+            if self._has_begun:
+                _LOG.info("the quorum node is closed")
         except StorageFault as fault:
             self.failure = self.failure or f"the disk failed while the node stopped: {fault}"
         except Exception as fault:  # noqa: BLE001 - the process's edge: it ends, and not with success

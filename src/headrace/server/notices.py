@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
+from headrace.core.notice import Notice
+from headrace.net.closed_log import printable
 from headrace.storage.log_store import LogStore
 
 _LOG = logging.getLogger("headrace.server")
@@ -14,6 +17,7 @@ WARN_AGAIN_S: Final = 60.0
 LEADERLESS_S: Final = 5.0
 """An election takes less."""
 NOTES_SHOWN: Final = 3
+SUBJECTS_KEPT: Final = 1_000
 
 
 class Warnings:
@@ -29,6 +33,62 @@ class Warnings:
             self._again_at = {said: at for said, at in self._again_at.items() if now < at}
             self._again_at[text] = now + WARN_AGAIN_S
             _LOG.warning("%s", text)
+
+
+class Story:
+    """What happens to the cluster and its groups, one line each, few enough that no client can fill the log with them.
+
+    Of each subject, a group say, six lines at once and one every ten seconds; of all subjects of a kind sixty, and one a second. What was left out is counted in
+    the next line of its kind.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kinds: dict[str, _Allowance] = {}
+        self._subjects: dict[tuple[str, str], _Allowance] = {}
+        self._left_out: dict[str, int] = {}
+
+    def tell(self, notice: Notice) -> None:
+        """Write the line, or count it."""
+        now, about = self._clock(), notice.about
+        if not (self._of_subject(notice, now).take(now) and self._of_kind(about, now).take(now)):
+            self._left_out[about] = self._left_out.get(about, 0) + 1
+            return
+        left_out = self._left_out.pop(about, 0)
+        more = f" ({left_out} lines like this were left out)" if left_out else ""
+        _LOG.log(logging.WARNING if notice.is_warning else logging.INFO, "%s%s", printable(notice.text), more)
+
+    def _of_kind(self, about: str, now: float) -> _Allowance:
+        return self._kinds.setdefault(about, _Allowance(60.0, 1.0, now))
+
+    def _of_subject(self, notice: Notice, now: float) -> _Allowance:
+        key = (notice.about, notice.subject)
+        known = self._subjects.get(key)
+        if known is None:
+            if len(self._subjects) >= SUBJECTS_KEPT:
+                del self._subjects[next(iter(self._subjects))]
+            known = self._subjects[key] = _Allowance(6.0, 0.1, now)
+        return known
+
+
+class _Allowance:
+    """Lines that may be written: `most` at once, and so many a second."""
+
+    __slots__ = ("_at", "_left", "_most", "_per_s")
+
+    def __init__(self, most: float, per_s: float, now: float) -> None:
+        self._most = self._left = most
+        self._per_s = per_s
+        self._at = now
+
+    def take(self, now: float) -> bool:
+        """Whether one more may be written."""
+        self._left = min(self._most, self._left + (now - self._at) * self._per_s)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class QuorumWatch:

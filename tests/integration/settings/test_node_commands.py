@@ -122,6 +122,18 @@ def test_a_port_in_use_is_said_in_one_line(server_properties: Path) -> None:
     assert refused.returncode == 1
     assert len(refused.stderr.splitlines()) == 1, refused.stderr
     assert f"127.0.0.1:{port}" in refused.stderr
+    assert "stop what listens there, or give listeners another port" in refused.stderr
+
+
+def test_files_of_somebody_else_are_left_alone(tmp_path: Path, ports: list[str]) -> None:
+    """B75, B-T01: without a file there is nothing to run `storage format` with: the advice is another directory."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_bytes(b"meow")
+    refused = headrace("start", "--data", "photos", *ports, cwd=tmp_path)
+    assert refused.returncode == 1
+    (line,) = refused.stderr.splitlines()
+    assert line == "headrace: photos holds files, but none of a node: give --data a new or an empty directory"
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.png"]
 
 
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(tmp_path: Path, ports: list[str]) -> None:
@@ -148,7 +160,7 @@ def test_in_the_background_and_stopped_by_command(tmp_path: Path, ports: list[st
     assert (tmp_path / "headrace-data/.kafka_cleanshutdown").exists()
     again = headrace("stop", *ports, cwd=tmp_path)
     assert again.returncode == 1
-    assert "No headrace server to stop" in again.stderr
+    assert "no node to stop" in again.stderr
 
 
 def test_a_daemon_that_fails_says_where_to_look(tmp_path: Path, ports: list[str]) -> None:

@@ -22,6 +22,7 @@ from headrace.coordinator.runtime.events import LogRecord
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.notice import Notice
 from headrace.core.values import changed
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration, TopicImage, TopicsImage
 from headrace.records.batch import HEADER_SIZE, iter_batches, set_crc, set_offset_and_epoch
@@ -76,6 +77,8 @@ class MemoryLogs:
         self.walks = Walks()
         self.warnings: list[str] = []
         self.on_warning = self.warnings.append
+        self.notices: list[Notice] = []
+        self.on_notice = self.notices.append
         self._ids = 0
         self.deadline_changes = 0
 

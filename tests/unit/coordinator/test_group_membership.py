@@ -306,3 +306,27 @@ def test_a_group_that_everybody_left_is_empty_though_somebody_was_given_an_id() 
     assert bench.leave(member) == [ErrorCode.NONE]
     assert (bench.group.state, bench.group.generation_id) == (GroupState.EMPTY, member.generation_id + 1)
     assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
+
+
+def test_rebalances_and_lost_members_are_told() -> None:
+    """G1: a line for each generation, and one for each member that is out against its will; one that leaves is told of by the next generation."""
+    bench = Bench()
+    one, first = bench.start_member()
+    two, second = bench.start_member()
+    bench.pass_time(6_000)
+    leader, other = bench.joined(first), bench.joined(second)
+    bench.sync(leader, {one: b"p0", two: b"p1"})
+    bench.sync(other)
+    told = bench.machine.shard.told
+    assert [text for _, text in told] == ["group g rebalances: generation 1 with 2 members"]
+    told.clear()
+    bench.pass_time(SESSION_MS - 1)
+    bench.heartbeat(leader)
+    bench.pass_time(1)
+    assert [text for _, text in told] == [f"group g lost member {two}: it sent no heartbeat for 10000 ms"]
+    told.clear()
+    bench.pass_time(REBALANCE_MS)
+    assert [text for _, text in told] == [
+        f"group g lost member {one}: it sent no heartbeat for 10000 ms",
+        "group g is empty",
+    ]

@@ -24,6 +24,7 @@ from headrace.coordinator.runtime.events import (
 from headrace.coordinator.runtime.machine import Runtime
 from headrace.coordinator.runtime.shard import Status
 from headrace.core.error_code import ErrorCode
+from headrace.core.notice import Notice
 from headrace.records.record import NewRecord, build_batch
 
 _CLOCK_TOLERANCE_MS = 500
@@ -144,9 +145,15 @@ class HostedCoordinator:
                         self._answer(effect.token, effect.response)
                     else:
                         self._reload(effect)
+                if runtime.shard.told:
+                    self._tell(runtime.shard.told)
         finally:
             self._is_running = False
             self._changed()
+
+    def _tell(self, told: deque[tuple[str, str]]) -> None:
+        while told:
+            self._services.on_notice(Notice(self._topic, *told.popleft()))
 
     def resign(self) -> None:
         """Send everybody who waits to the next coordinator; nothing counts after this."""

@@ -12,6 +12,7 @@ from headrace.coordinator.groups.rebalance import (
     rebalance_or_complete,
     remove_member,
     remove_pending,
+    tell_lost,
 )
 from headrace.coordinator.groups.shard import GroupShard, HeartbeatMissed, SyncStored
 from headrace.coordinator.groups.stored import group_record, is_too_large
@@ -109,6 +110,8 @@ def on_heartbeat_missed(shard: GroupShard, timer: HeartbeatMissed, *, now_ms: in
         return
     member = group.members.get(timer.member_id)
     if member is not None and not member.is_excused:
+        why = f"sent no heartbeat for {member.session_timeout_ms} ms"
+        tell_lost(shard, group, [member.member_id], "was not heard of again" if member.is_new else why)
         remove_member(shard, group, member, now_ms=now_ms)
 
 

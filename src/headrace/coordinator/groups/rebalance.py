@@ -84,13 +84,20 @@ def complete_join(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> Non
     for member_id in missing:
         group.remove(member_id)
         shard.end_session(group.group_id, member_id)
+    if missing:
+        tell_lost(shard, group, missing, "did not join again in time")
     if not group.elect_joined_leader() and group.members:
         _wait_for_joins(shard, group, now_ms=now_ms)
         return
     group.begin_generation(wall_ms=shard.wall(now_ms))
     if group.is_in(GroupState.EMPTY):
+        shard.tell(group.group_id, f"group {group.group_id} is empty")
         shard.append([group_record(group, {})], now_ms=now_ms)
         return
+    count = len(group.members)
+    shard.tell(
+        group.group_id, f"group {group.group_id} rebalances: generation {group.generation_id} with {count} members"
+    )
     for member in list(group.members.values()):
         answer_join(shard, member, joined_response(group, member))
         shard.expect_heartbeat(group, member, now_ms=now_ms)
@@ -105,10 +112,17 @@ def on_syncs_overdue(shard: GroupShard, timer: SyncsOverdue, *, now_ms: int) -> 
     if group is None or group.generation_id != timer.generation_id or not group.pending_syncs:
         return
     if group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        tell_lost(shard, group, list(group.pending_syncs), "did not ask for its assignment in time")
         for member_id in list(group.pending_syncs):
             group.remove(member_id)
             shard.end_session(group.group_id, member_id)
         prepare(shard, group, now_ms=now_ms)
+
+
+def tell_lost(shard: GroupShard, group: ClassicGroup, member_ids: list[str], why: str) -> None:
+    """A line for the operator about members that are out against their will."""
+    more = f" (so did {len(member_ids) - 1} more)" if len(member_ids) > 1 else ""
+    shard.tell(group.group_id, f"group {group.group_id} lost member {member_ids[0]}: it {why}{more}")
 
 
 def remove_member(shard: GroupShard, group: ClassicGroup, member: Member, *, now_ms: int) -> None:

@@ -10,19 +10,28 @@ RESIGNED | any                   |
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from headrace.coordinator.runtime.contract import RecordRules
-from headrace.coordinator.runtime.events import Answer, AppendRecords, CoordinatorEffect, LogRecord, RequestReceived
+from headrace.coordinator.runtime.events import (
+    Answer,
+    AppendRecords,
+    CoordinatorEffect,
+    LogRecord,
+    RequestReceived,
+)
 from headrace.coordinator.runtime.timers import Timers
 from headrace.core.error_code import ErrorCode
 
 BATCH_BYTES: Final = 512 * 1024
 """Of the records in one batch, where they may go in several: half of what a topic's `max.message.bytes` allows unless told otherwise."""
 _RECORD_OVERHEAD: Final = 40
+TOLD: Final = 100
+"""Lines for the operator that are kept until the driver takes them; few of them are written."""
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -76,7 +85,8 @@ class Shard(Generic[S, R]):
     """State and waiting room of one partition. A coordinator appends and answers; the runtime moves what is committed.
 
     `state` counts every append that did not fail, and decisions are made on it; `committed` is what readers may see: a failover cannot take it back.
-    `commit_timeout_ms` bounds how long a request waits for its append. `effects` is what the current step has ordered so far.
+    `commit_timeout_ms` bounds how long a request waits for its append. `effects` is what the current step has ordered so far, `told` what an operator should know
+    (subject and text), for the driver to take.
     """
 
     def __init__(self, rules: RecordRules[S, R], *, commit_timeout_ms: int) -> None:
@@ -91,6 +101,7 @@ class Shard(Generic[S, R]):
         self.timers: Timers[Any] = Timers()
         self.pending: dict[int, Pending[S, R]] = {}
         self.effects: list[CoordinatorEffect] = []
+        self.told: deque[tuple[str, str]] = deque(maxlen=TOLD)
         self.wall_ahead_ms = 0
         self._next_append_id = 0
 
@@ -109,6 +120,10 @@ class Shard(Generic[S, R]):
         """Answer now; nothing happens without a token."""
         if token is not None:
             self.effects.append(Answer(token=token, response=response))
+
+    def tell(self, subject: str, text: str) -> None:
+        """A line for the operator about a group, say."""
+        self.told.append((subject, text))
 
     def answer_in_order(self, event: RequestReceived, response: Any) -> None:
         """Answer when all that was appended so far is committed: what the answer says may rest on it."""
