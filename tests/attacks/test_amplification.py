@@ -9,11 +9,6 @@ from headrace.wire.messages.describe_configs import DescribeConfigsRequest, Desc
 from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from headrace.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from headrace.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -22,6 +17,7 @@ from headrace.wire.messages.offset_fetch import (
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from headrace.wire.schema import Message
 from tests.support.attacks import MIB, POLITE_TOPIC, Target, wait_until
+from tests.support.positions import commit
 from tests.support.raw import RawConnection, request_frame
 
 _BROKER = 4
@@ -35,22 +31,6 @@ def ask_for_much(target: Target, request: Message, version: int) -> bytes:
         with suppress(ConnectionError):
             return peer.socket.recv(4)
     return b""
-
-
-def commit(target: Target, group: str, topic: str, *, partitions: int, metadata: str = "") -> None:
-    """Positions of one group in the first partitions of a topic."""
-    with RawConnection(target.node.port) as peer:
-        peer.socket.settimeout(60)
-        wait_until(lambda: not peer.ask(FindCoordinatorRequest(key=group), 2).error_code, "the coordinator is known")
-        parts = tuple(
-            OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=metadata)
-            for index in range(partitions)
-        )
-        request = OffsetCommitRequest(group_id=group, topics=(OffsetCommitRequestTopic(name=topic, partitions=parts),))
-        wait_until(
-            lambda: not any(part.error_code for part in peer.ask(request, 7).topics[0].partitions),
-            "positions are stored",
-        )
 
 
 def test_settings_of_one_broker_asked_for_again_and_again(target: Target) -> None:

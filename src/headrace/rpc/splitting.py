@@ -92,7 +92,7 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
             weight=lambda topic: len(topic.assignments or ()) or 1,
         ),
     ),
-    ApiKey.DELETE_GROUPS: (Split(things=("groups_names",), answers=("results",)),),
+    ApiKey.DELETE_GROUPS: (Split(things=("groups_names",), answers=("results",), at_once=10),),
     ApiKey.ALTER_PARTITION: (_MANY_PARTITIONS,),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
         Split(things=("topics", "partitions"), answers=("responses", "partitions"), at_once=200),

@@ -322,6 +322,24 @@ def test_deadlines_ring_through_the_service() -> None:
     assert isinstance(result.reply, Reply)
 
 
+def test_deadlines_of_many_coordinators_ring_in_turns() -> None:
+    """M6: those of all come together when each looks for what is expired, ten minutes after the start."""
+    logs = MemoryLogs()
+    groups = GroupService(logs)
+    for partition in range(5):
+        groups.elected(partition, 0)
+    for _ in range(20):
+        groups.tick(logs.now_ms())
+    interval_ms = logs.config.offsets_retention_check_interval_ms
+    logs.clock_ms += interval_ms
+    due = []
+    while (deadline := groups.next_deadline_ms()) is not None and deadline <= logs.clock_ms:
+        due.append(deadline)
+        groups.tick(logs.clock_ms)
+    assert len(due) == 3
+    assert groups.next_deadline_ms() == logs.clock_ms + interval_ms
+
+
 def test_a_stopped_service_answers_that_it_is_not_available() -> None:
     """B28: COORDINATOR_NOT_AVAILABLE while stopping."""
     logs = MemoryLogs()

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.coordinator.groups.committing import fetch_committed
 from headrace.coordinator.groups.config import GroupConfig
+from headrace.coordinator.groups.expiry import POSITIONS_A_TURN
 from headrace.coordinator.groups.group import GroupState
 from headrace.coordinator.groups.image import CommittedOffset, OffsetKey, OffsetStored
 from headrace.coordinator.groups.requests import DeleteGroups, TopicsDeleted
@@ -14,6 +15,7 @@ from headrace.coordinator.runtime.events import (
     ImageChanged,
     LoadedRecord,
     RecordsLoaded,
+    Resigned,
     TransactionEnded,
     WallClockMoved,
 )
@@ -25,7 +27,15 @@ from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from tests.unit.coordinator.group_bench import GROUP, REBALANCE_MS, SESSION_MS, START_MS, Bench, commit_request
+from tests.unit.coordinator.group_bench import (
+    GROUP,
+    REBALANCE_MS,
+    SESSION_MS,
+    START_MS,
+    Bench,
+    commit_request,
+    join_request,
+)
 
 DAY_MS = 86_400_000
 ID_A, ID_B = Uuid(b"a" * 16), Uuid(b"b" * 16)
@@ -412,3 +422,65 @@ def test_commits_in_flight_count_for_decisions() -> None:
     bench.commit_next()
     assert (bench.answers[token][0].error_code, bench.fetch()) == (ErrorCode.NONE, -1)
     bench.pass_time(REBALANCE_MS)
+
+
+def with_many_positions(count: int = 3 * POSITIONS_A_TURN) -> Bench:
+    """A group with so many positions in one topic, and one in another."""
+    bench = Bench()
+    for partition in range(count):
+        bench.commit(7, partition=partition, topic_id=ID_A)
+    bench.commit(8, topic="kept", topic_id=ID_B)
+    return bench
+
+
+def test_positions_in_a_topic_that_is_gone_are_deleted_some_a_turn() -> None:
+    """M6: every group is looked at, and each position is a record. A newer topic of the same name keeps its own."""
+    bench = with_many_positions()
+    records = len(bench.log)
+    bench.step(ImageChanged(change=TopicsDeleted(topics=(("t", ID_A),)), now_ms=bench.now_ms))
+    assert 0 < len(bench.log) - records < POSITIONS_A_TURN
+    last = 3 * POSITIONS_A_TURN - 1
+    assert bench.commit(9, partition=last, topic_id=ID_B) == ErrorCode.NONE
+    bench.pass_time(100)
+    assert [bench.fetch(partition=each) for each in (0, 1, last - 1, last)] == [-1, -1, -1, 9]
+    assert bench.fetch(topic="kept") == 8
+    assert bench.restarted().fetch(partition=last) == 9
+
+
+def test_a_group_of_very_many_positions_is_deleted_some_a_turn() -> None:
+    """M6: meanwhile nobody joins it or commits to it, so that nothing of theirs goes with it."""
+    bench = with_many_positions()
+    records = len(bench.log)
+    token = bench.send(DeleteGroups(group_ids=(GROUP, "none")))
+    assert 0 < len(bench.log) - records < POSITIONS_A_TURN
+    assert bench.commit(9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert bench.ask(join_request()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert token not in bench.answers
+    bench.pass_time(100)
+    codes = [result.error_code for result in bench.answers[token]]
+    assert codes == [ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND]
+    assert (bench.fetch(topic="kept"), GROUP in bench.machine.shard.groups) == (-1, False)
+    assert not bench.restarted().machine.shard.state.knows(GROUP)
+    assert bench.commit(9) == ErrorCode.NONE
+
+
+def test_a_deletion_in_turns_is_refused_where_the_log_takes_nothing() -> None:
+    """It is not tried for ever."""
+    bench = with_many_positions()
+    bench.holds_log = True
+    token = bench.send(DeleteGroups(group_ids=(GROUP,)))
+    while token not in bench.answers or bench.appends:
+        while bench.appends:
+            bench.fail_next(ErrorCode.NOT_ENOUGH_REPLICAS)
+        bench.pass_time(1)
+    assert [result.error_code for result in bench.answers[token]] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    bench.holds_log = False
+    assert (bench.fetch(partition=0), bench.commit(9)) == (7, ErrorCode.NONE)
+
+
+def test_who_waits_for_a_deletion_in_turns_is_sent_to_the_next_coordinator() -> None:
+    """The leadership went in the middle of it."""
+    bench = with_many_positions()
+    token = bench.send(DeleteGroups(group_ids=(GROUP,)))
+    bench.step(Resigned())
+    assert [result.error_code for result in bench.answers[token]] == [ErrorCode.NOT_COORDINATOR]

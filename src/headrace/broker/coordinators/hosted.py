@@ -121,11 +121,13 @@ class HostedCoordinator:
         """When `tick` is due, or None; what `has_turn` is due at once."""
         return self.runtime.next_deadline_ms if self.status is Status.ACTIVE else None
 
-    def tick(self, now_ms: int) -> None:
-        """Ring what is due."""
+    def tick(self, now_ms: int) -> bool:
+        """Ring what is due; whether something was."""
         due = self.next_deadline_ms
-        if due is not None and due <= now_ms:
-            self.run(TimePassed(now_ms=now_ms))
+        if due is None or due > now_ms:
+            return False
+        self.run(TimePassed(now_ms=now_ms))
+        return True
 
     def run(self, event: CoordinatorEvent) -> None:
         """Step the runtime, do its effects in order, and go on with what they caused."""

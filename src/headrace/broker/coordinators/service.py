@@ -20,6 +20,8 @@ from headrace.rpc.reply import Deferred, HandlerResult, Reply
 if TYPE_CHECKING:
     from headrace.broker.coordinators.hosted import CoordinatorKind, HostedCoordinator
 
+_RUNG_AT_ONCE = 2
+
 
 class CoordinatorService:
     """The coordinators of one kind on this broker. Driven by the broker: elections, image changes and ticks come in, handlers ask.
@@ -36,6 +38,7 @@ class CoordinatorService:
         self._tokens = count()
         self._is_active = True
         self._loaded_last = -1
+        self._rung_last = -1
         self._deadline_known = False
         self._deadline_ms: int | None = None
 
@@ -65,18 +68,28 @@ class CoordinatorService:
             hosted.run(event)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: starts, deadlines, and one turn of one coordinator that loads, each in its turn, so that nobody waits for all of them."""
+        """Do what is due: starts, deadlines of some coordinators, and one turn of one that loads, each in its turn, so that nobody waits for all of them."""
         due = self.next_deadline_ms()
         if due is None or due > now_ms:
             return
         self._deadline_known = False
         self._start_all()
-        for hosted in list(self._hosted.values()):
-            hosted.tick(now_ms)
+        self._ring_some(now_ms)
         loading = [partition for partition, hosted in self._hosted.items() if hosted.has_turn]
         if loading:
             self._loaded_last = min(loading, key=lambda partition: (partition <= self._loaded_last, partition))
             self._hosted[self._loaded_last].load(now_ms)
+
+    def _ring_some(self, now_ms: int) -> None:
+        """The deadlines of a few coordinators, each in its turn: those of all often come together, of a look at all positions for example (M6)."""
+        rung = 0
+        for partition in sorted(self._hosted, key=lambda each: (each <= self._rung_last, each)):
+            hosted = self._hosted.get(partition)
+            if hosted is not None and hosted.tick(now_ms):
+                self._rung_last = partition
+                rung += 1
+                if rung == _RUNG_AT_ONCE:
+                    return
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is due, or None."""

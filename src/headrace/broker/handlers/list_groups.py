@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.broker.broker import Broker
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import Reply
-from headrace.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import HandlerResult, Reply, begun
+from headrace.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from headrace.coordinator.groups.machine import GroupCoordinator
+
+_REST_AFTER = 500
 
 
-def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) -> Reply:
-    """Answer at once; filters came with version 4 (states) and 5 (types)."""
+def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) -> HandlerResult:
+    """Answer at once, or in steps where there are many coordinators; filters came with version 4 (states) and 5 (types)."""
     coordinators = broker.groups.all_coordinators()
     if isinstance(coordinators, ErrorCode):
         return Reply(ListGroupsResponse(error_code=coordinators))
+    return begun(_steps(request, coordinators))
+
+
+def _steps(request: ListGroupsRequest, coordinators: list[GroupCoordinator]) -> Steps[HandlerResult]:
+    """A rest after each coordinator with many groups."""
     states, types = frozenset(request.states_filter), frozenset(request.types_filter)
-    groups = [group for each in coordinators for group in each.list_groups(states=states, types=types)]
+    groups: list[ListedGroup] = []
+    rest_at = _REST_AFTER
+    for each in coordinators:
+        groups.extend(each.list_groups(states=states, types=types))
+        if len(groups) > rest_at:
+            yield None
+            rest_at = len(groups) + _REST_AFTER
     return Reply(ListGroupsResponse(groups=tuple(groups)))

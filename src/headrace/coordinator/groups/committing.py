@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
+from headrace.coordinator.groups.expiry import POSITIONS_A_TURN, begin_deletion
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
-from headrace.coordinator.groups.image import CommittedOffset, GroupStored, OffsetKey, OffsetStored, StoredRecord
+from headrace.coordinator.groups.image import (
+    CommittedOffset,
+    GroupsImage,
+    GroupStored,
+    OffsetKey,
+    OffsetStored,
+    StoredRecord,
+)
 from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
-from headrace.coordinator.groups.shard import GroupsDeleted, GroupShard
+from headrace.coordinator.groups.shard import GroupsDeleted, GroupShard, LongDeletion
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.coordinator.runtime.shard import Waiter
 from headrace.core.error_code import ErrorCode
@@ -43,6 +51,8 @@ def commit(shard: GroupShard, event: RequestReceived) -> None:
     """Store the positions of a member, or of a consumer outside group management when the group is Empty."""
     request: OffsetCommitRequest = event.request
     error = commit_error(shard.groups.get(request.group_id), request, event.api_version)
+    if shard.is_dying(request.group_id):
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error is not ErrorCode.NONE:
         shard.answer_in_order(event, commit_refused(request, error))
         return
@@ -121,7 +131,8 @@ def delete_offsets(shard: GroupShard, event: RequestReceived) -> None:
     if group is None or error is not ErrorCode.NONE:
         shard.answer_in_order(event, OffsetDeleteResponse(error_code=error))
         return
-    known = set(shard.state.keys_of(group.group_id))
+    held = shard.state.open_of(group.group_id)
+    positions = shard.state.positions_of(group.group_id)
     gone: dict[OffsetKey, None] = {}
     topics = []
     for topic in request.topics:
@@ -130,7 +141,7 @@ def delete_offsets(shard: GroupShard, event: RequestReceived) -> None:
         indexes = [partition.partition_index for partition in topic.partitions]
         for index in indexes:
             key = OffsetKey(group.group_id, topic.name, index)
-            if not is_read and key in known:
+            if not is_read and (index in positions.get(topic.name, ()) or key in held):
                 gone[key] = None
         partitions = tuple(OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes)
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
@@ -141,9 +152,25 @@ def delete_offsets(shard: GroupShard, event: RequestReceived) -> None:
         shard.answer_in_order(event, response)
 
 
-def delete_groups(shard: GroupShard, event: RequestReceived) -> None:
-    """Delete groups without members, and their positions; the answer is a tuple of results."""
+def delete_groups(shard: GroupShard, event: RequestReceived, *, now_ms: int, is_second: bool = False) -> None:
+    """Delete groups without members, and their positions; the answer is a tuple of results.
+
+    Where these are very many the positions go first, some a turn (M6); meanwhile nobody joins such a group or commits to it. `is_second`: they were to
+    be gone by now, and the log did not take it.
+    """
     request: DeleteGroups = event.request
+    if _is_long(shard, request):
+        if is_second:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            shard.answer(
+                event.token,
+                tuple(DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.group_ids),
+            )
+            return
+        keys = (key for group_id in _deletable(shard, request) for key in _keys_in_turns(shard.state, group_id))
+        deletion = LongDeletion(keys, event, frozenset(_deletable(shard, request)))
+        begin_deletion(shard, deletion, now_ms=now_ms)
+        return
     records: list[StoredRecord] = []
     results = []
     deleted: dict[str, ClassicGroup] = {}
@@ -165,7 +192,26 @@ def delete_groups(shard: GroupShard, event: RequestReceived) -> None:
     for group in deleted.values():
         shard.forget_group(group)
     waiter = Waiter(event, tuple(results))
-    shard.append(records, now_ms=event.now_ms, waiter=waiter, then=GroupsDeleted(deleted), is_atomic=False)
+    shard.append(records, now_ms=now_ms, waiter=waiter, then=GroupsDeleted(deleted), is_atomic=False)
+
+
+def _deletable(shard: GroupShard, request: DeleteGroups) -> list[str]:
+    groups = ((group_id, shard.groups.get(group_id)) for group_id in dict.fromkeys(request.group_ids))
+    return [group_id for group_id, group in groups if group is not None and group.is_in(GroupState.EMPTY)]
+
+
+def _is_long(shard: GroupShard, request: DeleteGroups) -> bool:
+    """Whether the groups have more positions than are deleted in one turn."""
+    topics = (shard.state.positions_of(group_id).values() for group_id in _deletable(shard, request))
+    return sum(len(partitions) for each in topics for partitions in each) > POSITIONS_A_TURN
+
+
+def _keys_in_turns(state: GroupsImage, group_id: str) -> Iterator[OffsetKey]:
+    """The positions that a group has, in order, but for those in open transactions."""
+    stored = state.positions_of(group_id)
+    for topic in sorted(stored):
+        for partition in sorted(stored[topic]):
+            yield OffsetKey(group_id, topic, partition)
 
 
 def fetch_stable(shard: GroupShard, event: RequestReceived) -> None:

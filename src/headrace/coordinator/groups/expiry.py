@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
 from headrace.coordinator.groups.image import CommittedOffset, GroupStored, OffsetKey, OffsetStored, StoredRecord
-from headrace.coordinator.groups.shard import ExpiryDue, GroupsDeleted, GroupShard
+from headrace.coordinator.groups.shard import DeletionDue, ExpiryDue, GroupsDeleted, GroupShard, LongDeletion
+from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.ids import ZERO_UUID, Uuid
 
 OFFSETS_A_STEP = 5_000
+POSITIONS_A_TURN = 500
+"""Of those that are deleted at once: two milliseconds."""
+_POSITIONS_AT_FIRST = 100
+"""In the turn in which all coordinators of a broker hear of the same change."""
 _KEY = "expiry"
+_DELETIONS = "deletions"
 
 
 def schedule_expiry(shard: GroupShard, *, now_ms: int) -> None:
@@ -42,17 +50,58 @@ def on_expiry_due(shard: GroupShard, *, now_ms: int) -> None:
 
 
 def on_topics_deleted(shard: GroupShard, topics: tuple[tuple[str, Uuid], ...], *, now_ms: int) -> None:
-    """Delete every position in topics that are gone, but none of a newer topic with the same name."""
-    state = shard.state
-    deleted = dict(topics)
-    gone = {key for held in state.open.values() for key in held if key.topic in deleted}
-    for group_id, stored in state.offsets.items():
-        for name, topic_id in topics:
-            for partition, position in stored.get(name, {}).items():
-                if ZERO_UUID in (position.topic_id, topic_id) or position.topic_id == topic_id:
-                    gone.add(OffsetKey(group_id, name, partition))
+    """Delete every position in topics that are gone, but none of a newer topic with the same name; some a turn, as every group is looked at (M6)."""
+    ids: dict[str, set[Uuid]] = {}
+    for name, topic_id in topics:
+        ids.setdefault(name, set()).add(topic_id)
+    begin_deletion(shard, LongDeletion(_positions_in(shard, ids, list(shard.groups))), now_ms=now_ms)
+
+
+def begin_deletion(shard: GroupShard, deletion: LongDeletion, *, now_ms: int) -> None:
+    """Take the first turn of it, unless others are before it."""
+    shard.deletions.append(deletion)
+    if len(shard.deletions) == 1:
+        go_on_deleting(shard, now_ms=now_ms, room=_POSITIONS_AT_FIRST)
+
+
+def go_on_deleting(shard: GroupShard, *, now_ms: int, room: int = POSITIONS_A_TURN) -> RequestReceived | None:
+    """Delete some positions. Returns the DeleteGroups whose groups have few left."""
+    gone: list[OffsetKey] = []
+    ended: RequestReceived | None = None
+    while shard.deletions and room > 0 and ended is None:
+        deletion = shard.deletions[0]
+        for key in deletion.keys:
+            room -= 1
+            if key is not None:
+                gone.append(key)
+            if room <= 0:
+                break
+        else:
+            shard.deletions.popleft()
+            ended = deletion.request
     if gone:
-        _append_deletions(shard, sorted(gone), {}, now_ms=now_ms)
+        _append_deletions(shard, gone, {}, now_ms=now_ms)
+    if shard.deletions:
+        shard.timers.schedule(_DELETIONS, now_ms + 1, DeletionDue())
+    return ended
+
+
+def _positions_in(shard: GroupShard, topics: dict[str, set[Uuid]], group_ids: list[str]) -> Iterator[OffsetKey | None]:
+    """The positions that groups have in these topics, as they are when it comes to them."""
+    held = {key for open_keys in shard.state.open.values() for key in open_keys if key.topic in topics}
+    yield from sorted(held)
+    for group_id in group_ids:
+        yield None
+        stored = shard.state.positions_of(group_id)
+        for name in sorted(topics.keys() & stored.keys()):
+            for partition in sorted(stored[name]):
+                positions = shard.state.positions_of(group_id).get(name)
+                position = None if positions is None else positions.get(partition)
+                if position is None or OffsetKey(group_id, name, partition) in held:
+                    continue
+                ids = topics[name]
+                if position.topic_id == ZERO_UUID or position.topic_id in ids or ZERO_UUID in ids:
+                    yield OffsetKey(group_id, name, partition)
 
 
 def _expired_offsets(shard: GroupShard, group: ClassicGroup, *, wall_ms: int) -> tuple[list[OffsetKey], int]:

@@ -40,6 +40,9 @@ def join(shard: GroupShard, event: RequestReceived) -> None:
     if not low <= request.session_timeout_ms <= high:
         _refuse(shard, event, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         return
+    if shard.is_dying(request.group_id):
+        _refuse(shard, event, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, request.member_id)
+        return
     is_new_group = request.group_id not in shard.groups
     if is_new_group and request.member_id:
         _refuse(shard, event, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)

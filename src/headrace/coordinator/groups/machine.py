@@ -10,6 +10,7 @@ from headrace.coordinator.groups.failures import failure_of, seen_by_clients
 from headrace.coordinator.groups.group import GroupState
 from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets, TopicsDeleted
 from headrace.coordinator.groups.shard import (
+    DeletionDue,
     ExpiryDue,
     GroupsDeleted,
     GroupShard,
@@ -96,7 +97,7 @@ class GroupCoordinator:
             case OffsetDeleteRequest():
                 committing.delete_offsets(shard, event)
             case DeleteGroups():
-                committing.delete_groups(shard, event)
+                committing.delete_groups(shard, event, now_ms=event.now_ms)
             case other:
                 raise AssertionError(f"no group request: {type(other).__name__}")
 
@@ -138,6 +139,10 @@ class GroupCoordinator:
                 rebalance.on_syncs_overdue(shard, timer, now_ms=now_ms)
             case ExpiryDue():
                 expiry.on_expiry_due(shard, now_ms=now_ms)
+            case DeletionDue():
+                request = expiry.go_on_deleting(shard, now_ms=now_ms)
+                if request is not None:
+                    committing.delete_groups(shard, request, now_ms=now_ms, is_second=True)
             case _:
                 assert_never(timer)
 
@@ -174,6 +179,10 @@ class GroupCoordinator:
         """Members that wait are sent to the next coordinator."""
         shard = self.shard
         gone = ErrorCode.NOT_COORDINATOR
+        for deletion in shard.deletions:
+            if deletion.request is not None:
+                shard.answer(deletion.request.token, failure_of(deletion.request.request, gone))
+        shard.deletions.clear()
         for group in shard.groups.values():
             for member in group.members.values():
                 rebalance.answer_join(shard, member, JoinGroupResponse(error_code=gone, member_id=member.member_id))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.group import ClassicGroup, MemberTally
-from headrace.coordinator.groups.image import GroupsImage, StoredRecord
+from headrace.coordinator.groups.image import GroupsImage, OffsetKey, StoredRecord
 from headrace.coordinator.groups.member import Member
 from headrace.coordinator.groups.stored import GroupRules
 from headrace.coordinator.runtime.events import RequestReceived
@@ -45,7 +47,19 @@ class ExpiryDue(NamedTuple):
     """Look for offsets past their retention."""
 
 
-TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | ExpiryDue
+class DeletionDue(NamedTuple):
+    """Go on with deletions of more positions than one turn takes."""
+
+
+TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | ExpiryDue | DeletionDue
+
+
+class LongDeletion(NamedTuple):
+    """Positions that are deleted some a turn; None stands for one that was looked at and stays. Behind the last one a DeleteGroups goes on as a short one."""
+
+    keys: Iterator[OffsetKey | None]
+    request: RequestReceived | None = None
+    group_ids: frozenset[str] = frozenset()
 
 
 class SyncStored(NamedTuple):
@@ -77,7 +91,7 @@ class GroupsDeleted(NamedTuple):
 class GroupShard(Shard[GroupsImage, StoredRecord]):
     """The groups of one partition of the offsets topic. Its fields are changed by the step functions of this package only.
 
-    `groups` holds the living ones: members, what they wait for, and their state, which changes at once, as in Kafka. `sweep` is what is left to be looked at for expiry.
+    `groups` holds the living ones: members, what they wait for, and their state, which changes at once, as in Kafka. `sweep` is what is left to be looked at for expiry, `deletions` what is under way in turns.
     """
 
     def __init__(self, config: GroupConfig) -> None:
@@ -85,12 +99,17 @@ class GroupShard(Shard[GroupsImage, StoredRecord]):
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.sweep: list[str] = []
+        self.deletions: deque[LongDeletion] = deque()
         self.tally = MemberTally()
 
     @property
     def kept_bytes(self) -> int:
         """What members say of themselves."""
         return self.tally.bytes
+
+    def is_dying(self, group_id: str) -> bool:
+        """Whether some of the group's positions are deleted, and the others, and the group, will be in a moment."""
+        return any(group_id in each.group_ids for each in self.deletions)
 
     def group_or_new(self, group_id: str, *, now_ms: int) -> ClassicGroup:
         """The group, made Empty when there is none."""
