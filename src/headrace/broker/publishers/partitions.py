@@ -11,7 +11,7 @@ from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
 from headrace.core.errors import StorageFault
-from headrace.core.ids import TopicPartition
+from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull
 from headrace.metadata.delta import LocalPartition, MetadataDelta
 from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
@@ -38,6 +38,7 @@ class PartitionPublisher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._roomless: dict[TopicPartition, LocalPartition] = {}
+        self._withdrawn: dict[tuple[Uuid, int], HostedPartition] = {}
 
     def publish(self, delta: MetadataDelta) -> None:
         """Apply one delta, or begin to. A log directory that fails goes offline and the other partitions go on."""
@@ -47,7 +48,9 @@ class PartitionPublisher:
         changes = delta.local_changes(broker.node_id)
         due = broker.due_roles
         was_behind = bool(due)
-        due.extend((self._remove, gone) for gone in changes.removed)
+        for gone in changes.removed:
+            self._withdraw(gone)
+            due.append((self._remove, gone))
         due.extend((self._lead, led) for led in changes.leaders)
         due.extend((self._follow, followed) for followed in changes.followers)
         if delta.deleted_topics and broker.has_groups:
@@ -68,6 +71,8 @@ class PartitionPublisher:
         while due and left > 0:
             take_role, change = due.popleft()
             left -= self._cost(take_role, change)
+            if self._is_overtaken(take_role, change):
+                continue
             hosted = take_role(change)
             if hosted is not None:
                 self._broker.partition_changed(hosted)
@@ -83,6 +88,23 @@ class PartitionPublisher:
             return _COST_OF_REMOVAL
         known = self._broker.partitions.get(change.topic, change.partition)
         return _COST_OF_ROLE if known is not None and known.topic_id == change.topic_id else _COST_OF_LOG
+
+    def _is_gone(self, change: LocalPartition) -> bool:
+        """Whether its topic was deleted, in this delta or a later one."""
+        return change.topic_id not in self._broker.image.topics.by_id
+
+    def _is_overtaken(self, take_role: object, change: LocalPartition | MetadataDelta) -> bool:
+        """Whether there is nothing left to lead or follow."""
+        return not isinstance(change, MetadataDelta) and take_role != self._remove and self._is_gone(change)
+
+    def _withdraw(self, change: LocalPartition) -> None:
+        """Nobody finds a partition of a deleted topic any more, though it is removed in a later turn: another topic may have its name, and what a client
+        writes to that would be acknowledged and go with this one."""
+        partitions = self._broker.partitions
+        hosted = partitions.get(change.topic, change.partition)
+        if hosted is not None and hosted.topic_id == change.topic_id and self._is_gone(change):
+            partitions.remove(change.topic, change.partition)
+            self._withdrawn[change.topic_id, change.partition] = hosted
 
     def _topics_deleted(self, delta: MetadataDelta) -> None:
         gone = sorted((topic.name, topic.id) for topic in delta.deleted_topics.values())
@@ -143,10 +165,12 @@ class PartitionPublisher:
     def _remove(self, change: LocalPartition) -> HostedPartition | None:
         """The replica's directory is renamed to `-delete` and goes after `file.delete.delay.ms` (S1-37)."""
         broker = self._broker
-        hosted = broker.partitions.get(change.topic, change.partition)
-        if hosted is None or hosted.topic_id != change.topic_id:
-            return None
-        broker.partitions.remove(change.topic, change.partition)
+        hosted = self._withdrawn.pop((change.topic_id, change.partition), None)
+        if hosted is None:
+            hosted = broker.partitions.get(change.topic, change.partition)
+            if hosted is None or hosted.topic_id != change.topic_id:
+                return None
+            broker.partitions.remove(change.topic, change.partition)
         self._roomless.pop(TopicPartition(change.topic, change.partition), None)
         was_leader = hosted.leader is not None
         hosted.leader = None
