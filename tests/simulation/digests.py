@@ -15,7 +15,7 @@ def main() -> None:
     """One line a run: level, seed, steps, digest; the first seconds of each, with its faults."""
     first, count = int(sys.argv[1]), int(sys.argv[2])
     for seed in range(first, first + count):
-        level = {0: "cluster", 3: "partitions", 4: "partitions"}.get(seed % 8, "quorum")
+        level = {0: "cluster", 1: "records", 3: "partitions", 4: "partitions"}.get(seed % 8, "quorum")
         cluster = SimCluster(RunKey(level=level, seed=seed, options={"seconds": 2}).plan())
         cluster.trace.is_full = True
         try:

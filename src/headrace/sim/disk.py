@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -20,7 +20,7 @@ from headrace.core.ports import BytesLike, DiskSpace, FileStat
 
 
 class Op(NamedTuple):
-    """One call that changed or synced something; `node` is the file or directory it was made on."""
+    """One call that changed or synced something; `node` is the file or directory it was made on, `at_ms` the wall clock of a change of bytes."""
 
     kind: str
     node: int
@@ -29,16 +29,18 @@ class Op(NamedTuple):
     target: str = ""
     offset: int = 0
     data: bytes = b""
+    at_ms: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A file (with `data`) or a directory (with `entries`)."""
+    """A file (with `data`) or a directory (with `entries`). `changed_ms` is the wall clock of the last change of its bytes."""
 
     number: int
     is_directory: bool
     data: bytearray = field(default_factory=bytearray)
     entries: dict[str, Node] = field(default_factory=dict)
+    changed_ms: int = 0
 
 
 @lru_cache(maxsize=4_096)
@@ -70,14 +72,17 @@ class LossyFile:
 
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """Write all of `data`."""
-        written = bytes(data)
-        self._files.note(Op("write", self._node.number, "", 0, "", offset, written), self.path)
+        written, now_ms = bytes(data), self._files.wall_ms()
+        self._files.note(Op("write", self._node.number, "", 0, "", offset, written, now_ms), self.path)
         write_at(self._node.data, written, offset)
+        self._node.changed_ms = now_ms
 
     def truncate(self, size: int, /) -> None:
         """Make the file `size` bytes long."""
-        self._files.note(Op("truncate", self._node.number, offset=size), self.path)
+        now_ms = self._files.wall_ms()
+        self._files.note(Op("truncate", self._node.number, offset=size, at_ms=now_ms), self.path)
         resize(self._node.data, size)
+        self._node.changed_ms = now_ms
 
     def size(self) -> int:
         """Bytes in the file."""
@@ -106,6 +111,7 @@ class LossyFiles:
         self._next = next_number
         self.ops: list[Op] = []
         self.marked = 0
+        self.wall_ms: Callable[[], int] = _no_time
         self._log_directories: set[str] = set()
 
     def within(self, directory: str, /) -> Self:
@@ -171,9 +177,9 @@ class LossyFiles:
         return self._find(path) is not None
 
     def stat(self, path: str, /) -> FileStat | None:
-        """Size and kind."""
+        """Size, time of the last change, and kind."""
         node = self._find(path)
-        return None if node is None else FileStat(len(node.data), 0, node.is_directory)
+        return None if node is None else FileStat(len(node.data), node.changed_ms, node.is_directory)
 
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""
@@ -249,6 +255,11 @@ class LossyFiles:
                     yield f"{path}/{name}", bytes(child.data)
 
 
+def _no_time() -> int:
+    """The wall clock of a disk whose times nobody asks for."""
+    return 0
+
+
 def write_at(content: bytearray, data: bytes, offset: int) -> None:
     """Write into a file's bytes; a gap before `offset` reads as zeros."""
     if offset > len(content):
@@ -302,8 +313,10 @@ class Disk:
         node = self.nodes[op.node]
         if op.kind == "write":
             write_at(node.data, op.data, op.offset)
+            node.changed_ms = op.at_ms
         elif op.kind == "truncate":
             resize(node.data, op.offset)
+            node.changed_ms = op.at_ms
         elif op.kind == "link":
             node.entries[op.name] = self.nodes[op.other]
         elif op.kind == "unlink":

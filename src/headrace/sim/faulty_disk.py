@@ -21,8 +21,10 @@ class ProcessDied(BaseException):
 class SimDisk(LossyFiles):
     """One node's disk. It outlives the node's processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_ms: Callable[[], int] | None = None) -> None:
         super().__init__()
+        if wall_ms is not None:
+            self.wall_ms = wall_ms
         self._durable = Disk()
         self.calls = 0
         """Calls that changed or synced something, so far."""
@@ -105,9 +107,9 @@ class SimDisk(LossyFiles):
             child = source.entries[name]
             number = self._next
             self._next += 1
-            kept = Node(number, child.is_directory, bytearray(child.data))
+            kept = Node(number, child.is_directory, bytearray(child.data), changed_ms=child.changed_ms)
             self._durable.nodes[number] = durable.entries[name] = kept
-            seen.entries[name] = Node(number, child.is_directory, bytearray(child.data))
+            seen.entries[name] = Node(number, child.is_directory, bytearray(child.data), changed_ms=child.changed_ms)
             self._copied(child, kept, seen.entries[name])
         return seen
 

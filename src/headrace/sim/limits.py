@@ -23,6 +23,7 @@ class Limits:
     metadata_log_max_record_bytes_between_snapshots: int = 20_971_520
     metadata_log_max_snapshot_interval_ms: int = 3_600_000
     metadata_max_retention_bytes: int = 104_857_600
+    metadata_max_retention_ms: int = 604_800_000
     metadata_max_idle_interval_ms: int = 500
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
     broker_heartbeat_interval_ms: int = 2_000

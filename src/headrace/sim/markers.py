@@ -23,6 +23,7 @@ REQUIRED: Final[dict[str, int]] = {
     "voter replaced its disk": 20,
     "snapshot installed over a longer stale log": 20,
     "snapshot fetched": 20,
+    "snapshot removed": 500,
     "torn batch cut": 20,
     "leader resigned: check quorum": 20,
     "pre-vote refused": 20,

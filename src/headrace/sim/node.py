@@ -66,10 +66,10 @@ class SimNode:
         self.config = config
         self.node_id, self.host = config.node_id, config.listeners[0].host
         self.directory_id = directory_id
-        self.disk = SimDisk()
+        self.clock = NodeClock(world.schedule)
+        self.disk = SimDisk(self.clock.wall_ms)
         self._snapshots = SnapshotNames(self.disk)
         self.disk.on_name = lambda *change: self._snapshots.changed(world.step, *change)
-        self.clock = NodeClock(world.schedule)
         self.run = 0
         self.is_up = self.is_paused = self.is_dark = self.is_stopping = False
         self.quorum_state: raft_events.QuorumState | None = None

@@ -267,6 +267,20 @@ def _with_more_requests(plan: Plan) -> Plan:
     return _with_more(wider, chance, Profile(every_ms=more)) if more and plan.faults else wider
 
 
+def _with_short_memory(plan: Plan) -> Plan:
+    """In a tenth of the runs snapshots are made often and go for their age, whatever their size: by the files' times, which follow clocks that jump."""
+    chance = random.Random(f"age {plan.seed}")
+    if chance.random() >= 0.1:
+        return plan
+    limits = replace(
+        plan.limits,
+        metadata_log_max_record_bytes_between_snapshots=chance.choice((400, 1_500)),
+        metadata_max_retention_bytes=104_857_600,
+        metadata_max_retention_ms=chance.choice((300, 2_000)),
+    )
+    return replace(plan, limits=limits)
+
+
 def with_faults(plan: Plan, faults: Sequence[Fault]) -> Plan:
     """The same run with other faults."""
     return replace(plan, faults=tuple(faults))
@@ -291,7 +305,7 @@ _SIZES: Final = (
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
-    plan = _with_more_requests(_DRAWN[level](seed))
+    plan = _with_short_memory(_with_more_requests(_DRAWN[level](seed)))
     plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
     if "controllers" in sizes:

@@ -45,10 +45,10 @@ SUDDEN_ENDS: Final = "crash-step,crash-vote,crash-disk,kill"
 SUITES: Final = {
     "ci": Suite(
         parts=(
-            Part("quorum", 180),
-            Part("quorum", 100, {"seconds": 3}),
-            Part("quorum", 100, {"seconds": 3, "faults": SUDDEN_ENDS, "every_ms": 1_000}),
-            Part("cluster", 35),
+            Part("quorum", 150),
+            Part("quorum", 110, {"seconds": 3}),
+            Part("quorum", 110, {"seconds": 3, "faults": SUDDEN_ENDS, "every_ms": 1_000}),
+            Part("cluster", 25),
             Part("partitions", 45),
             Part("records", 60),
         ),

@@ -32,7 +32,7 @@ class Snapshots(Group):
         """Snapshots that come and go, and the log's start."""
         return {
             SnapshotAppeared: self._appeared,
-            SnapshotRemoved: self._start_is_covered,
+            SnapshotRemoved: self._removed,
             LogStartMoved: self._start_is_covered,
             LogReset: self._reset,
         }
@@ -40,6 +40,10 @@ class Snapshots(Group):
     def began(self, life: Life) -> None:
         """What is found on a disk is covered too."""
         self._start_is_covered(life, None)
+
+    def _removed(self, life: Life, change: SnapshotRemoved) -> None:
+        self._start_is_covered(life, change)
+        self.hit("snapshot removed")
 
     def _appeared(self, life: Life, change: SnapshotAppeared) -> None:
         snapshot_id = change.snapshot_id
