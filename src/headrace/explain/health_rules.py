@@ -1,8 +1,8 @@
-"""Is a node down, cut off, slow, full, behind, or out of time?"""
+"""Rules about nodes that are down, cut off, slow, full, behind, or out of time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from headrace.explain.causes import Cause, CauseKind
@@ -20,6 +20,11 @@ CLOCK_OFF_MS = 5_000
 FAR_BEHIND_RECORDS = 100
 
 
+def _of(ids: Sequence[int], one: str, several: str) -> str:
+    """The words for one node, or for several."""
+    return one if len(ids) == 1 else several
+
+
 def majority_down(facts: Facts) -> Iterator[Cause]:
     """Too few voters answer for any decision; or, if enough do, some are missing."""
     gone = [voter_id for voter_id in facts.voter_ids if is_gone(facts, voter_id)]
@@ -30,16 +35,17 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
     is_refused = all("refused" in failure for voter_id in gone for failure in facts.failures_of(voter_id))
     left = len(facts.voter_ids) - len(gone)
     if left < facts.majority:
+        are = _of(ids, "is down", "are down") if is_refused else _of(ids, "does not answer", "do not answer")
+        needed = f"{facts.majority} {'is' if facts.majority == 1 else 'are'} needed"
         yield Cause(
             kind=CauseKind.MAJORITY_DOWN,
             nodes=ids,
-            headline=f"{len(gone)} of {len(facts.voter_ids)} voters {'are down' if is_refused else 'do not answer'} "
-            f"({names(ids)}); {facts.majority} are needed",
+            headline=f"{len(gone)} of {len(facts.voter_ids)} voters {are} ({names(ids)}); {needed}",
             evidence=tuple(evidence),
             advice=(
                 f"Start {names(ids)}: the quorum needs {facts.majority - left} more of them."
                 if is_refused
-                else f"Look whether {names(ids)} hang, are paused or unplugged: the quorum needs {facts.majority - left} more of them.",
+                else f"Look whether {names(ids)} {_of(ids, 'hangs, is', 'hang, are')} paused or unplugged: the quorum needs {facts.majority - left} more of them.",
                 "If disks are lost for good: copy the directory of each remaining voter before anything else, and start none of the lost ones on an "
                 "empty directory. Empty voters could elect one another, and all metadata would be gone.",
             ),
@@ -49,10 +55,10 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
         yield Cause(
             kind=CauseKind.VOTER_DOWN,
             nodes=ids,
-            headline=f"{names(ids)} {'is' if len(ids) == 1 else 'are'} down; the quorum goes on with {left} of {len(facts.voter_ids)}",
+            headline=f"{names(ids)} {_of(ids, 'is', 'are')} down; the quorum goes on with {left} of {len(facts.voter_ids)}",
             evidence=tuple(evidence),
             advice=(
-                f"Start {names(ids)}, with the directories that they had; until then {left - facts.majority} more may fail.",
+                f"Start {names(ids)}, with the {_of(ids, 'directory that it', 'directories that they')} had; until then {left - facts.majority} more may fail.",
                 *(line for voter_id in gone[:1] for line in _if_lost(facts, voter_id)),
             ),
         )

@@ -452,3 +452,14 @@ def test_a_candidate_of_a_higher_epoch_does_not_hide_the_leader() -> None:
     """B-R27: one node that raised its epoch alone; the others go on."""
     found = diagnose(seen([view(1), view(2), view(3, role="Candidate", epoch=12, leader_id=-1)]))
     assert "Node 1 leads epoch 7" in found.summary
+
+
+def test_one_voter_is_spoken_of_as_one() -> None:
+    """S4-36: the only voter hangs, or one of three is down."""
+    observer = leaderless(2, links=(failing(1),), voters=voters(1))
+    silent = diagnose([*seen([observer]), Seen(address="h1:9093", expected_id=1, failure="timed out")])
+    assert silent.causes[0].headline == "1 of 1 voters does not answer (node 1); 1 is needed"
+    assert silent.causes[0].advice[0].startswith("Look whether node 1 hangs, is paused or unplugged:")
+    found = diagnose(seen([view(1, links=(link(2), failing(3, "REFUSED"))), view(2, links=(link(1),))], down=(3,)))
+    assert found.causes[0].headline == "node 3 is down; the quorum goes on with 2 of 3"
+    assert found.causes[0].advice[0] == "Start node 3, with the directory that it had; until then 0 more may fail."
