@@ -14,7 +14,7 @@ afterwards.
         +-------- MetadataFiles -- RaftNode, ControllerMachine,       |
                                    MetadataLoader                     |
                                         |                             |
-                                   MetadataPlane ---------------- NodeMachine ---- ControllerSide
+                                   MetadataPlane ---------------- NodeMachine ---- ControllerServer
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headrace.core.ids import random_uuid
 from headrace.metadata.image import EndPoint
 from headrace.metadata.loader import MetadataLoader
 from headrace.node.controller_registration import ControllerRegistrar
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.node.disk_jobs import DiskJobs
 from headrace.node.lifecycle import BrokerIdentity, BrokerLifecycle
 from headrace.node.machine import BrokerParts, NodeEffect, NodeMachine
@@ -73,7 +73,7 @@ class ComposedNode:
     plane: MetadataPlane
     disk: NodeDisk
     disk_jobs: DiskJobs
-    side: ControllerSide
+    controller_server: ControllerServer
     clock: Clock
 
 
@@ -102,11 +102,13 @@ def compose_node(
             rng=environment.rng,
         )
         machine.add_registrar(registrar)
-    side = _controller_side(machine, plane, config, disk=disk, bound=bound, clock=environment.clock)
+    server = _controller_server(machine, plane, config, disk=disk, bound=bound, clock=environment.clock)
     if machine.broker is not None:
-        machine.broker.quorum_view = side.view
+        machine.broker.quorum_view = server.view
     jobs = DiskJobs(machine=machine, plane=plane, disk=disk, clock=environment.clock)
-    return ComposedNode(machine=machine, plane=plane, disk=disk, disk_jobs=jobs, side=side, clock=environment.clock)
+    return ComposedNode(
+        machine=machine, plane=plane, disk=disk, disk_jobs=jobs, controller_server=server, clock=environment.clock
+    )
 
 
 # --- the metadata side ---
@@ -226,7 +228,7 @@ def _add_broker(
     )
 
 
-def _controller_side(
+def _controller_server(
     machine: NodeMachine,
     plane: MetadataPlane,
     config: NodeConfig,
@@ -234,7 +236,7 @@ def _controller_side(
     disk: NodeDisk,
     bound: tuple[Listener, ...],
     clock: Clock,
-) -> ControllerSide:
+) -> ControllerServer:
     started_ms = clock.now_ms()
     files = disk.metadata
 
@@ -254,7 +256,7 @@ def _controller_side(
             progress=machine.metadata_progress,
         ).view()
 
-    return ControllerSide(
+    return ControllerServer(
         config=config,
         cluster_id=disk.cluster_id,
         local=machine.local,

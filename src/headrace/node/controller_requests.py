@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
-def handle(request: object, context: RequestContext, side: ControllerSide) -> Deferred:
+def handle(request: object, context: RequestContext, server: ControllerServer) -> Deferred:
     """Answered when the decision is committed; a standby answers NOT_CONTROLLER."""
     if isinstance(request, BrokerHeartbeatRequest):
-        side.heard_broker(request.broker_id, request.broker_epoch, context)
+        server.heard_broker(request.broker_id, request.broker_epoch, context)
     asked = getattr(request, "timeout_ms", None)
-    wait_ms = asked if isinstance(asked, int) and asked > 0 else side.config.request_timeout_ms
-    return side.local.ask(request, context, deadline_ms=context.now_ms + wait_ms)
+    wait_ms = asked if isinstance(asked, int) and asked > 0 else server.config.request_timeout_ms
+    return server.local.ask(request, context, deadline_ms=context.now_ms + wait_ms)

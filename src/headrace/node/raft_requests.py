@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred
 
 
-def handle(request: object, context: RequestContext, side: ControllerSide) -> Deferred:
+def handle(request: object, context: RequestContext, server: ControllerServer) -> Deferred:
     """Answered by the quorum node, now or when there is something to tell."""
-    return side.local.ask_raft(request, context)
+    return server.local.ask_raft(request, context)

@@ -1,4 +1,4 @@
-"""The APIs of a controller's listener, bound to the modules that answer them there. Their handlers are given the node's `ControllerSide`."""
+"""The APIs of a controller's listener, bound to the modules that answer them there. Their handlers are given the node's `ControllerServer`."""
 
 from __future__ import annotations
 

@@ -198,7 +198,9 @@ class NodeServer:
         for one in self._bound:
             if one.name in self.config.controller_listener_names:
                 on_closed = partial(self.machine.connection_closed, one.name)
-                await self._listeners.serve(one.name, CONTROLLER_APIS, self._node.side, on_closed=on_closed)
+                await self._listeners.serve(
+                    one.name, CONTROLLER_APIS, self._node.controller_server, on_closed=on_closed
+                )
 
     # --- effects ---
 

@@ -49,7 +49,7 @@ def served(question: Question, composed: ComposedNode, *, now_ms: int) -> AnyRep
         is_controller_listener=is_controller_port,
     )
     answer: AnyReply | Deferred = handle(
-        request, context, composed.side if is_controller_port else composed.machine.broker
+        request, context, composed.controller_server if is_controller_port else composed.machine.broker
     )
     return answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -188,7 +187,7 @@ class LogDirectory:
     def _adopt(self, log: StoredLog) -> None:
         log.retired.waits_for_checkpoint = True
         log.owner.persist_recovery_point = self.write_checkpoints
-        log.owner.wake = partial(self.busy.add, log)
+        log.owner.looks_after(log, self.busy)
         self.busy.add(log)
         self.logs[log.topic_partition] = log
 

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.storage.busy import BusyLogs
 
 
 def _nothing(*_: int) -> None:
-    """A log that stands alone has no checkpoints but its own, no cleaner and nobody who looks after it."""
+    """A log that stands alone has no checkpoints but its own, and no cleaner."""
 
 
 class LogOwner:
     """The calls that a log makes to the store it belongs to; the store puts its own in their place.
 
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
-    with the offset from which on records are about to go, `wake` when something is to be done later.
+    with the offset from which on records are about to go.
     `refused_for_space` says why an append was refused on a full disk (D10); the store takes it.
     """
 
-    __slots__ = ("on_cut", "persist_recovery_point", "refused_for_space", "wake")
+    __slots__ = ("_busy", "_log", "on_cut", "persist_recovery_point", "refused_for_space")
 
     def __init__(self) -> None:
         self.persist_recovery_point: Callable[[], None] = _nothing
         self.on_cut: Callable[[int], None] = _nothing
-        self.wake: Callable[[], None] = _nothing
         self.refused_for_space = ""
+        self._busy: BusyLogs[Any] | None = None
+        self._log: object = None
+
+    def looks_after(self, log: object, busy: BusyLogs[Any]) -> None:
+        """Whenever there is something to do for `log`, it is put among those that are `busy`."""
+        self._busy, self._log = busy, log
+
+    def wake(self) -> None:
+        """Something is to be done later; the store comes back to this log."""
+        if self._busy is not None:
+            self._busy.add(self._log)

@@ -46,7 +46,7 @@ def client(version: int = 7) -> RequestContext:
 
 def ask(node: MemoryNode, request: EnvelopeRequest) -> Any:
     """The outer answer of a controller."""
-    result = handler_of(ENVELOPE)(request, replace(BROKER, now_ms=node.clock.now), node.node.side)
+    result = handler_of(ENVELOPE)(request, replace(BROKER, now_ms=node.clock.now), node.node.controller_server)
     node.settle()
     reply = result.reply if isinstance(result, Deferred) else result
     assert isinstance(reply, Reply)

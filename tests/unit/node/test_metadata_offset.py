@@ -71,7 +71,7 @@ def test_a_node_that_is_not_served_falls_behind_by_the_time_that_passes(node: Me
     offset, lag = progress.last_applied_record_offset, progress.last_applied_record_lag_ms
     node.clock.now += 60_000
     assert (progress.last_applied_record_offset, progress.last_applied_record_lag_ms) == (offset, lag + 60_000)
-    view: NodeView = node.node.side.view()
+    view: NodeView = node.node.controller_server.view()
     assert (view.last_applied_offset, view.last_applied_lag_ms) == (offset, lag + 60_000)
     assert view.last_applied_timestamp == progress.last_applied_record_timestamp
 

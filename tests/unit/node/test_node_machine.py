@@ -170,7 +170,7 @@ def test_brokers_are_watched_where_that_is_wanted(is_wanted: bool, probes: int) 
     node.start()
     assert node.machine.lifecycle is not None
     context = RequestContext(api_key=63, api_version=1, listener="CONTROLLER", connection_id=4)
-    node.node.side.heard_broker(1, node.machine.lifecycle.broker_epoch, context)
+    node.node.controller_server.heard_broker(1, node.machine.lifecycle.broker_epoch, context)
     node.settle()
     asked = [effect for effect in node.done if isinstance(effect, Probe)]
     assert len(asked) == probes

@@ -49,7 +49,7 @@ def message(result: Deferred | Reply) -> DescribeQuorumResponse:
 
 def view_of(node: MemoryNode) -> NodeView:
     request = DescribeQuorumRequest(wants_node_view=True)
-    (view,) = message(on_controller.handle(request, ASKED, node.node.side)).node_views
+    (view,) = message(on_controller.handle(request, ASKED, node.node.controller_server)).node_views
     return view
 
 
@@ -90,11 +90,15 @@ def test_the_broker_listener_tells_the_view_too(node: MemoryNode) -> None:
 
 def test_a_description_carries_the_view_only_when_it_is_wanted(node: MemoryNode) -> None:
     """S4-41, S4-47: what Kafka's clients ask is answered as ever."""
-    plain = message(on_controller.handle(DescribeQuorumRequest(topics=METADATA_QUORUM), ASKED, node.node.side))
+    plain = message(
+        on_controller.handle(DescribeQuorumRequest(topics=METADATA_QUORUM), ASKED, node.node.controller_server)
+    )
     assert plain.node_views == ()
     assert plain.topics[0].partitions[0].leader_id == 1
     both = message(
-        on_controller.handle(DescribeQuorumRequest(topics=METADATA_QUORUM, wants_node_view=True), ASKED, node.node.side)
+        on_controller.handle(
+            DescribeQuorumRequest(topics=METADATA_QUORUM, wants_node_view=True), ASKED, node.node.controller_server
+        )
     )
     assert (both.topics, len(both.node_views)) == (plain.topics, 1)
 
@@ -102,11 +106,11 @@ def test_a_description_carries_the_view_only_when_it_is_wanted(node: MemoryNode)
 def test_last_words_of_a_peer_are_told(node: MemoryNode) -> None:
     """fault:S59: so that somebody knows why it is gone."""
     words = DescribeQuorumRequest(last_words_of=3, last_words="No space left on device")
-    assert message(on_controller.handle(words, ASKED, node.node.side)).error_code == 0
+    assert message(on_controller.handle(words, ASKED, node.node.controller_server)).error_code == 0
     node.clock.now += 250
     hearsay = DescribeQuorumRequest(last_words_of=4, last_words="what a client of a broker says")
     for context in (replace(ASKED, is_forwarded=True), replace(ASKED, is_internal=True)):
-        on_controller.handle(hearsay, context, node.node.side)
+        on_controller.handle(hearsay, context, node.node.controller_server)
     assert [link.peer_id for link in view_of(node).links] == [3]
     (link,) = [link for link in view_of(node).links if link.peer_id == 3]
     assert (link.last_words, link.last_words_age_ms) == ("No space left on device", 250)

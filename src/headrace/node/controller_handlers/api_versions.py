@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from headrace.broker.handlers.api_versions import api_versions
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 
-def handle(request: ApiVersionsRequest, context: RequestContext, side: ControllerSide) -> Reply:
+def handle(request: ApiVersionsRequest, context: RequestContext, server: ControllerServer) -> Reply:
     """The rows of this listener and the cluster's features."""
     answer = api_versions(
-        request, context, rows=CONTROLLER_APIS, image=side.image(), kraft_version=side.kraft_version()
+        request, context, rows=CONTROLLER_APIS, image=server.image(), kraft_version=server.kraft_version()
     )
     return Reply(answer)

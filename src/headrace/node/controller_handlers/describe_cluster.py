@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from headrace.broker.handlers.describe_cluster import CONTROLLERS, wrong_endpoint_type
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_cluster import (
@@ -14,7 +14,7 @@ from headrace.wire.messages.describe_cluster import (
 )
 
 
-def handle(request: DescribeClusterRequest, context: RequestContext, side: ControllerSide) -> Reply:
+def handle(request: DescribeClusterRequest, context: RequestContext, server: ControllerServer) -> Reply:
     """The controllers with their addresses on this listener, and which of them is active."""
     refused = wrong_endpoint_type(request, context, expected=CONTROLLERS)
     if refused is not None:
@@ -22,11 +22,11 @@ def handle(request: DescribeClusterRequest, context: RequestContext, side: Contr
     return Reply(
         DescribeClusterResponse(
             endpoint_type=CONTROLLERS,
-            cluster_id=side.cluster_id,
-            controller_id=side.leader_id(),
+            cluster_id=server.cluster_id,
+            controller_id=server.leader_id(),
             brokers=tuple(
                 DescribeClusterBroker(broker_id=node_id, host=host, port=port)
-                for node_id, host, port in side.controller_addresses(context.listener)
+                for node_id, host, port in server.controller_addresses(context.listener)
             ),
             cluster_authorized_operations=(
                 CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

@@ -9,7 +9,7 @@ from headrace.broker.handlers import describe_configs
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
@@ -26,12 +26,12 @@ class _Controller:
     log_levels: LogLevels
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext, side: ControllerSide) -> Reply:
+def handle(request: DescribeConfigsRequest, context: RequestContext, server: ControllerServer) -> Reply:
     """As a broker answers, from this node's file and metadata."""
-    image, node_id = side.image(), side.config.node_id
+    image, node_id = server.image(), server.config.node_id
     known = image.configs
-    config = effective_config(side.config, known.of_all_brokers(), known.of_broker(node_id))
+    config = effective_config(server.config, known.of_all_brokers(), known.of_broker(node_id))
     node = _Controller(
-        node_id=node_id, started_with=side.config, config=config, image=image, log_levels=side.log_levels()
+        node_id=node_id, started_with=server.config, config=config, image=image, log_levels=server.log_levels()
     )
     return describe_configs.handle(request, context, node)

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, EncodeError, PeerError
 from headrace.node.answers import has_error
-from headrace.node.controller_side import ControllerSide
+from headrace.node.controller_server import ControllerServer
 from headrace.node.envelope import decode_host, decode_principal, enclosed_response
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import handler_of, request_class_of
@@ -31,18 +31,18 @@ _ROWS = {row.key: row for row in CONTROLLER_APIS}
 _LONG_BYTES = 16 << 10
 
 
-def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSide) -> Reply | Deferred | InSteps:
+def handle(request: EnvelopeRequest, context: RequestContext, server: ControllerServer) -> Reply | Deferred | InSteps:
     """The inner answer in an EnvelopeResponse, or the error that kept the inner request from being decided."""
     if len(request.request_data) > _LONG_BYTES:
-        return InSteps(_in_steps(request, context, side))
+        return InSteps(_in_steps(request, context, server))
     try:
         who, at = _sender(request, context)
         inner = _decoded(who, memoryview(request.request_data)[at:])
     except PeerError as error:
         return _failed(error.code)
     if has_many_things(who.api_key, inner):
-        return InSteps(_in_steps(request, context, side), size=len(request.request_data))
-    result = handler_of(_ROWS[who.api_key])(inner, who, side)
+        return InSteps(_in_steps(request, context, server), size=len(request.request_data))
+    result = handler_of(_ROWS[who.api_key])(inner, who, server)
     if isinstance(result, Deferred):
         outer = Deferred(on_abandoned=result.abandon)
         result.when_done(lambda reply: outer.complete(_enclosed(reply, who)))
@@ -53,13 +53,13 @@ def handle(request: EnvelopeRequest, context: RequestContext, side: ControllerSi
     return _enclosed(result, who)
 
 
-def _in_steps(request: EnvelopeRequest, context: RequestContext, side: ControllerSide) -> Steps[Reply]:
+def _in_steps(request: EnvelopeRequest, context: RequestContext, server: ControllerServer) -> Steps[Reply]:
     """The same for an inner request that may name very much."""
     try:
         who, at = _sender(request, context)
         inner_class = request_class_of(_ROWS[who.api_key])
         inner = yield from decode_in_steps(inner_class, request.request_data[at:], who.api_version)
-        reply = yield from answer_in_parts(who.api_key, inner, who, handler_of(_ROWS[who.api_key]), side)
+        reply = yield from answer_in_parts(who.api_key, inner, who, handler_of(_ROWS[who.api_key]), server)
     except DecodeError:
         return _failed(ErrorCode.INVALID_REQUEST)
     except PeerError as error:

@@ -1,4 +1,4 @@
-"""What are the handlers of a controller listener given?"""
+"""The controller and quorum node of one process, as the handlers of its controller listeners are given them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.wire.messages.describe_quorum import NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSide:
+class ControllerServer:
     """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads; `heard_broker` is told id and epoch of each heartbeat."""
 
     config: NodeConfig
