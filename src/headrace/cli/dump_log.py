@@ -116,6 +116,8 @@ def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
     match = _NAME.fullmatch(name)
     kind = match[3] if match else "checkpoint" if name == "bootstrap.checkpoint" else ""
     if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
+        if not Path(path).exists():
+            raise OperatorError(f"{path}: No such file or directory")
         trouble.append(f"Ignoring unknown file {path}")
         return
     base_offset = int(match[1]) if match else 0

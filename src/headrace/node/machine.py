@@ -410,6 +410,7 @@ class NodeMachine:
         self.image = delta.image
         if self.on_metadata is not None:
             self.on_metadata(delta)
+        self.notices.voters_are(self._plane.raft.voters.ids)
         if self._is_publishing or self.is_controller_active:
             self.notices.committed(delta, is_active=self.is_controller_active)
         if self._is_publishing:

@@ -35,12 +35,20 @@ class Notices:
         self.news_from = 0
         self._node_id = node_id
         self._leader = (-1, 0)
+        self._voters: tuple[int, ...] = ()
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
         """The quorum has another leader, or none."""
         if (leader_id, epoch) != self._leader:
             self._leader = (leader_id, epoch)
             self.on_notice(leader_notice(self._node_id, leader_id=leader_id, epoch=epoch))
+
+    def voters_are(self, voter_ids: Iterable[int]) -> None:
+        """Who votes now: told when it is not who voted before (KIP-853)."""
+        voters = tuple(sorted(voter_ids))
+        if voters != self._voters:
+            self._voters = voters
+            self.on_notice(Notice("quorum", "", f"the voters of the metadata quorum are {_ids(voters) or 'not known'}"))
 
     def committed(self, delta: MetadataDelta, *, is_active: bool) -> None:
         """Metadata were committed; `is_active`: by the controller of this process."""
@@ -103,32 +111,32 @@ def _partition_notices(delta: MetadataDelta, concerns: int | None) -> Iterator[N
     leaders: list[str] = []
     isrs: list[str] = []
     led = synced = 0
-    for name, before, after in islice(_known_partitions(delta), LOOKED_AT):
+    for topic, number, before, after in islice(_known_partitions(delta), LOOKED_AT):
         if concerns is not None and concerns not in (before.leader, after.leader):
             continue
         if before.leader != after.leader:
             led += 1
             if led <= NAMED:
                 leaders.append(
-                    f"{name} {_leader(before.leader)} -> {_leader(after.leader)} in epoch {after.leader_epoch}"
+                    f"{topic}-{number} {_leader(before.leader)} -> {_leader(after.leader)} in epoch {after.leader_epoch}"
                 )
-        if set(before.isr) != set(after.isr):
+        if before.isr != after.isr and set(before.isr) != set(after.isr):
             synced += 1
             if synced <= NAMED:
-                isrs.append(f"{name} {_ids(before.isr)} -> {_ids(after.isr)} of {_ids(after.replicas)}")
+                isrs.append(f"{topic}-{number} {_ids(before.isr)} -> {_ids(after.isr)} of {_ids(after.replicas)}")
     if leaders:
         yield Notice("partitions", "leaders", f"leaders changed: {_some(leaders, led)}")
     if isrs:
         yield Notice("partitions", "isr", f"in-sync replicas changed: {_some(isrs, synced)}")
 
 
-def _known_partitions(delta: MetadataDelta) -> Iterator[tuple[str, PartitionRegistration, PartitionRegistration]]:
-    """Partitions that were there before and have changed: name, before, after."""
+def _known_partitions(delta: MetadataDelta) -> Iterator[tuple[str, int, PartitionRegistration, PartitionRegistration]]:
+    """Partitions that were there before and have changed: topic, number, before, after."""
     for change in delta.changed_topics.values():
         if change.before is not None:
             for number, (before, after) in change.partitions.items():
                 if before is not None:
-                    yield f"{change.after.name}-{number}", before, after
+                    yield change.after.name, number, before, after
 
 
 def _leader(broker_id: int) -> str:

@@ -6,7 +6,7 @@ from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.replay import replay_all
-from headrace.node.notices import ONE_COPY, leader_notice, metadata_notices
+from headrace.node.notices import ONE_COPY, Notices, leader_notice, metadata_notices
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
 from headrace.wire.metadata_records.remove_topic_record import RemoveTopicRecord
@@ -113,3 +113,35 @@ def test_what_a_snapshot_brings_is_no_news() -> None:
     delta = compare_images(EMPTY_IMAGE, image)
     assert delta.from_snapshot
     assert list(metadata_notices(delta, 1, is_active=True)) == []
+
+
+def test_leaders_and_voters_are_told_once() -> None:
+    """KIP-853: when they are not those of before."""
+    told: list[str] = []
+    notices = Notices(1)
+    notices.on_notice = lambda notice: told.append(notice.text)
+    for leader_id, epoch, voter_ids in ((2, 3, (2, 1)), (2, 3, (1, 2)), (-1, 4, (1, 2, 5)), (1, 4, (1, 2, 5))):
+        notices.leader_changed(leader_id, epoch)
+        notices.voters_are(voter_ids)
+    assert told == [
+        "node 2 leads the metadata quorum in epoch 3",
+        "the voters of the metadata quorum are 1,2",
+        "no leader of the metadata quorum is known in epoch 4",
+        "the voters of the metadata quorum are 1,2,5",
+        "this node leads the metadata quorum in epoch 4",
+    ]
+
+
+def test_what_a_start_reads_again_is_no_news() -> None:
+    """B-R19: what lies in the log below its end at the start was told before."""
+    told: list[str] = []
+    notices = Notices(1)
+    notices.on_notice = lambda notice: told.append(notice.text)
+    notices.news_from = 100
+    image = replay_all(EMPTY_IMAGE, usual_records())
+    known = MetadataDelta(previous=EMPTY_IMAGE, image=image, changed_brokers=(1, 2, 3))
+    notices.committed(known, is_active=True)
+    assert told == []
+    notices.news_from = 0
+    notices.committed(known, is_active=True)
+    assert len(told) == 3
