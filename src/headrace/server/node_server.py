@@ -260,7 +260,7 @@ class NodeServer:
 
     def _state_changed(self, state: BrokerState) -> None:
         self.states.append(state)
-        _LOG.info("broker state: %s", state.name)
+        _LOG.info("%s state: %s", "broker" if self.config.is_broker else "node", state.name)
         if state is BrokerState.RUNNING:
             self._is_ready.set()
         elif state is BrokerState.SHUTTING_DOWN:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.notice import Notice
+from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker_bench import BrokerBench, Client
 
@@ -58,3 +61,21 @@ def test_log_directories_are_told_by_their_absolute_names() -> None:
     bench.broker.absolute_path = lambda path: f"/srv{path}"
     answer: Any = Client(bench).ask(DescribeLogDirsRequest(topics=None), 4)
     assert [directory.log_dir for directory in answer.results] == ["/srv/data"]
+
+
+def test_clients_that_want_what_is_not_built_are_told_of() -> None:
+    """B5: transactions (FindCoordinator, InitProducerId) and the consumer protocol; an idempotent producer is no news."""
+    bench = BrokerBench()
+    told: list[Notice] = []
+    bench.broker.on_notice = told.append
+    client = Client(bench)
+    client.send(FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",)), 4)
+    client.send(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1_000), 4)
+    client.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 1)
+    client.send(InitProducerIdRequest(transactional_id=None), 4)
+    assert [notice.text.partition(" asks for ")[2] for notice in told] == [
+        "transactions, which are not supported yet: leave out transactional.id",
+        "transactions, which are not supported yet: leave out transactional.id",
+        "the consumer protocol, which is not supported yet: set group.protocol=classic",
+    ]
+    assert {notice.about for notice in told} == {"unsupported"}

@@ -6,6 +6,7 @@ The API is advertised for this: librdkafka asks for the version again and again,
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
+from headrace.broker.unsupported import NO_CONSUMER_PROTOCOL, tell_unsupported
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import HandlerResult, Reply
@@ -17,6 +18,7 @@ from headrace.wire.messages.consumer_group_heartbeat import (
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext, broker: Broker) -> HandlerResult:
     """Tell every member at once; its client says so to the user, or falls back."""
+    tell_unsupported(broker, context, NO_CONSUMER_PROTOCOL)
     return Reply(
         ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.topic_listing import alive_end_points
+from headrace.broker.unsupported import NO_TRANSACTIONS, tell_unsupported
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import EndPoint
 from headrace.rpc.context import RequestContext
@@ -30,6 +31,8 @@ _MESSAGES = {
 
 def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> HandlerResult:
     """Answer at once. The first question of all makes the offsets topic, and is answered when the controller was heard."""
+    if request.key_type == _TRANSACTION_KEY:
+        tell_unsupported(broker, context, NO_TRANSACTIONS)
     if request.key_type != GROUP_KEY or OFFSETS_TOPIC in broker.image.topics.by_name:
         return Reply(_answer(request, context, broker))
     deferred = Deferred(

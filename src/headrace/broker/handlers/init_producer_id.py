@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
+from headrace.broker.unsupported import NO_TRANSACTIONS, tell_unsupported
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, HandlerResult, Reply
@@ -18,6 +19,7 @@ def handle(request: InitProducerIdRequest, context: RequestContext, broker: Brok
     if request.transactional_id == "":
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
+        tell_unsupported(broker, context, NO_TRANSACTIONS)
         return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     deferred = Deferred()
 
