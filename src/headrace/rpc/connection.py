@@ -29,7 +29,7 @@ from headrace.rpc.reply import (
     Pieces,
     Reply,
 )
-from headrace.rpc.splitting import SPLITS, answer_in_parts, has_many_things
+from headrace.rpc.splitting import SPLITS, answer_in_parts, answer_later, has_many_things
 from headrace.rpc.unread import LongAnswer
 from headrace.wire.api_facts import ApiKey
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
@@ -200,10 +200,13 @@ class Connection:
             version -= 0x10000
         row = self._row(api_key, version, correlation_id)
         if row is not None:
+            work = self._service.long_work
+            began_s = work.clock()
             try:
                 self._begin_request(row, view, version, correlation_id, id_length)
             except DecodeError as refused:
                 self._out.close(f"{row.name} version {version}: {refused}")
+            work.spent(work.clock() - began_s)
         return row is None or not row.reads_raw
 
     def _row(self, api_key: int, version: int, correlation_id: int) -> ApiRow | None:
@@ -244,6 +247,8 @@ class Connection:
                 self._note_software(request)
             if row.key in SPLITS and has_many_things(row.key, request):
                 result = InSteps(self._answered(row, request, context), size=len(view) - at)
+            elif self._service.long_work.is_crowded:
+                result = InSteps(answer_later(handler_of(row), request, context, self._service.target))
             else:
                 result = handler_of(row)(request, context, self._service.target)
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)

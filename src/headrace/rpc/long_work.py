@@ -23,6 +23,10 @@ HUGE_BYTES: Final = 1 << 20
 """Of works on requests above this size one is under way at a time: what they are made into takes several times the memory."""
 MOST_UNDER_WAY_BYTES: Final = 4 << 20
 """Of smaller requests so many bytes are under way at a time, others wait: together they would take as much memory as a huge one."""
+CROWD_S: Final = 0.005
+"""How long requests of many connections are handled in one turn as they come; what comes then is handled in later turns, as works."""
+QUICK_S: Final = 0.001
+"""A work that has not run for so long yet is before those that have: who asks for little does not wait for all who ask for much."""
 LONG_S: Final = 0.02
 """A work that has run for so long makes much of little, whatever its request's size: of such works, too, one is under way at a time."""
 MOST_HELD_BYTES: Final = 128 << 20
@@ -154,8 +158,9 @@ class LongWork:
         held: Callable[[int], None] | None = None,
     ) -> None:
         self._soon = soon
-        self._clock = clock
+        self.clock = clock
         self._held = held
+        self._fresh: deque[Job] = deque()
         self._under_way: deque[Job] = deque()
         self._huge = _Lane(0)
         self._large = _Lane(MOST_UNDER_WAY_BYTES)
@@ -163,6 +168,24 @@ class LongWork:
         self.unread = UnreadAnswers()
         self._is_called_soon = False
         self._held_bytes = 0
+        self._spent_s = 0.0
+        self._is_turn_counted = False
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether this turn has handled as much as one turn may, of however many connections."""
+        return self._spent_s > CROWD_S
+
+    def spent(self, seconds: float) -> None:
+        """A request was handled as it came."""
+        self._spent_s += seconds
+        if not self._is_turn_counted and self._soon is not None:
+            self._is_turn_counted = True
+            self._soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_turn_counted = False
+        self._spent_s = 0.0
 
     def has_room(self, size: int) -> bool:
         """Whether a request of this size may be begun."""
@@ -186,48 +209,61 @@ class LongWork:
         return self._huge if job.size > HUGE_BYTES else self._large
 
     def _go_on(self, job: Job) -> None:
-        self._under_way.append(job)
+        self._in_row(job)
         if self._soon is None:
             if not self._is_called_soon:
                 self._is_called_soon = True
-                while self._under_way:
-                    self._step(self._under_way.popleft())
+                while self._has_work:
+                    following = (self._fresh or self._under_way).popleft()
+                    if self._step(following):
+                        self._in_row(following)
                 self._is_called_soon = False
         elif not self._is_called_soon:
             self._is_called_soon = True
             self._soon(self._turn)
 
+    def _in_row(self, job: Job) -> None:
+        (self._fresh if job.spent_s < QUICK_S else self._under_way).append(job)
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._fresh or self._under_way)
+
     def _turn(self) -> None:
-        """A little of each work. What a work raises is raised here, when the others are seen to."""
+        """A little of each work, one that has run before first and then the fresh ones. What a work raises is raised here, when the others are seen to."""
         self._is_called_soon = False
-        now = self._clock()
+        now = self.clock()
         give_way_at = now + TURN_S
         job: Job | None = None
+        goes_on = False
         try:
             while True:
-                before, now = now, self._clock()
+                before, now = now, self.clock()
                 if job is not None:
                     job.spent_s += now - before
-                if not self._under_way or now >= give_way_at:
+                    if goes_on:
+                        self._in_row(job)
+                if not self._has_work or now >= give_way_at:
                     break
-                job = self._under_way.popleft()
-                self._step(job)
+                row = self._under_way if job is None else self._fresh
+                job = (row or self._fresh or self._under_way).popleft()
+                goes_on = self._step(job)
         finally:
-            if self._under_way and not self._is_called_soon and self._soon is not None:
+            if self._has_work and not self._is_called_soon and self._soon is not None:
                 self._is_called_soon = True
                 self._soon(self._turn)
 
-    def _step(self, job: Job) -> None:
-        """One step of one work; it is in the row again afterwards unless it has ended or waits."""
+    def _step(self, job: Job) -> bool:
+        """One step of one work; whether it is to be in the row again: it has not ended and does not wait."""
         if job.is_cancelled:
             job.steps.close()
             self._ended(job)
-            return
+            return False
         if job.spent_s > LONG_S and not job.is_long:
             job.is_long = True
             self._long.append(job)
             if len(self._long) > 1:
-                return  # it goes on when those before it have ended
+                return False  # it goes on when those before it have ended
         job.is_begun = True
         answer, job.answer = job.answer, None
         result: list[Any] = []
@@ -242,10 +278,10 @@ class LongWork:
         if result:
             self._ended(job)
             job.done(result.pop())
-        elif wants is None:
-            self._under_way.append(job)
-        else:
+            return False
+        if wants is not None:
             job.wait(wants, self._go_on)
+        return wants is None
 
     def _ended(self, job: Job) -> None:
         if job.is_long:

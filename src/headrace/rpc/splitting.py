@@ -163,6 +163,12 @@ def answer_in_parts(
     return Reply((yield from _with_repeated(joined, repeated, split)) if repeated else joined)
 
 
+def answer_later(handle: Handler, request: Any, context: RequestContext, target: Any) -> Steps[AnyReply | Deferred]:
+    """The answer to an ordinary request, when others had their turn."""
+    yield None
+    return (yield from settled(handle(request, context, target)))
+
+
 def settled(result: HotResult) -> Steps[AnyReply | Deferred]:
     """What a handler gave, its steps done."""
     if isinstance(result, InSteps):

@@ -258,6 +258,24 @@ def test_a_large_request_is_refused_while_as_large_ones_wait_for_their_turn() ->
     assert (begun, setting.out.answered) == ([True], [2])
 
 
+def test_a_crowd_of_connections_is_answered_in_turns() -> None:
+    """PR8, M6: hundreds that ask at once for what takes a millisecond; who comes in the next turn does not wait for all of them."""
+    turns = Turns()
+    crowd = [Setting(turns=turns) for _ in range(20)]
+    for each in crowd:
+        each.ask(METADATA, 1)
+    answered = [each.out.answered for each in crowd]
+    assert answered == [[1]] * 5 + [[]] * 15
+    assert [each.is_held() for each in crowd] == [False] * 5 + [True] * 15
+    turns.turn()
+    late = Setting(turns=turns)
+    late.ask(METADATA, 1)
+    assert (late.out.answered, crowd[-1].out.answered) == ([1], [])
+    turns.run()
+    assert [each.out.answered for each in crowd] == [[1]] * 20
+    assert not any(each.is_held() for each in crowd)
+
+
 def described(count: int, *, turns: Turns, of_bytes: int) -> Setting:
     """So many groups, asked for by a request of less than a kilobyte; each answer has so many bytes."""
     setting = Setting(turns=turns)
