@@ -1,4 +1,4 @@
-"""Which facts do Kafka's message definitions hold? Writes them as the typed classes of `headrace.wire`.
+"""The generator of the typed classes of `headrace.wire`, from the facts of Kafka's message definitions.
 
     python tools/generate_messages.py DEFINITIONS [TARGET]
 
@@ -265,7 +265,7 @@ def _says(message: Json) -> str:
     kind, key = message["type"], message.get("apiKey")
     what = {
         "request": f"Request of api key {key}.",
-        "response": f"Answer to api key {key}.",
+        "response": f"Response of api key {key}.",
         "header": "Stands before every message of its direction.",
         "metadata": f"Metadata record of type {key}.",
         "coordinator-key": f"Key of a coordinator's record of type {key}.",
@@ -329,11 +329,11 @@ RAFT = {
 
 
 def place(message: Json) -> tuple[str, str]:
-    """The module of a message, and the question that the module answers."""
+    """The module of a message, and the first line of its docstring."""
     kind, name = message["type"], message["name"]
     if kind in ("request", "response"):
         api = name.removesuffix("Request").removesuffix("Response")
-        return f"messages/{snake(api)}.py", f"What do {api} requests and responses (api key {message['apiKey']}) hold?"
+        return f"messages/{snake(api)}.py", f"The requests and responses of {api} (api key {message['apiKey']})."
     if kind == "metadata":
         folder = "metadata_records"
     elif kind.startswith("coordinator"):
@@ -345,7 +345,7 @@ def place(message: Json) -> tuple[str, str]:
         folder = family.get(name.removesuffix("Key").removesuffix("Value"), "group_records")
     else:
         folder = "raft_records" if name in RAFT else "protocols"
-    return f"{folder}/{snake(name)}.py", f"What does a {name} hold?"
+    return f"{folder}/{snake(name)}.py", f"The schema of {name}."
 
 
 def modules(definitions: list[Json]) -> list[Module]:
@@ -365,7 +365,7 @@ def api_facts(definitions: list[Json]) -> str:
     requests.sort(key=lambda item: int(item["apiKey"]))
     names = [(item["apiKey"], item["name"].removesuffix("Request")) for item in requests]
     lines = [
-        '"""Which apis are there, in which versions, and on which listeners?', "", HEADER.format(version=KAFKA_VERSION), '"""',
+        '"""The APIs, their versions, and the listeners that serve them.', "", HEADER.format(version=KAFKA_VERSION), '"""',
         "", "from __future__ import annotations", "", "from enum import IntEnum", "from typing import Final", "", "",
         "class ApiKey(IntEnum):", '    """The number of every api, by its name."""', "",
         *(f"    {snake(name).upper()} = {key}" for key, name in names), "", "",
@@ -394,7 +394,7 @@ def record_registry(definitions: list[Json], kind: str, folder: str, names: tupl
 
 
 def registries(definitions: list[Json], folder: str) -> str:
-    head = ['"""Which class belongs to which record type?', "", HEADER.format(version=KAFKA_VERSION), '"""', "",
+    head = ['"""The class of each record type.', "", HEADER.format(version=KAFKA_VERSION), '"""', "",
             "from __future__ import annotations", "", "from typing import Final", ""]  # fmt: skip
     if folder == "metadata_records":
         parts = [record_registry(definitions, "metadata", folder, ("RECORD_TYPES", "record type: module, class"))]

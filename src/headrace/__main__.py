@@ -1,4 +1,4 @@
-"""What does ``python -m headrace`` do? The same as the command ``headrace``."""
+"""The program `python -m headrace`: the same as the command `headrace`."""
 
 from headrace.cli.main import main
 

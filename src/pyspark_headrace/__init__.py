@@ -1,4 +1,4 @@
-"""Where does Spark find the data source `headrace`? In this package: it looks for `DefaultSource` in every package named `pyspark_*`."""
+"""The package in which Spark finds the data source `headrace`: it looks for `DefaultSource` in every package named `pyspark_*`."""
 
 from headrace.spark.source import HeadraceDataSource as DefaultSource
 

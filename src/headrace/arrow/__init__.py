@@ -1,4 +1,4 @@
-"""How do record batches of a topic range become Arrow columns, and Arrow columns record batches?
+"""Record batches of a topic range as Arrow columns, and Arrow columns as record batches.
 
 Reading:  `RangeDecoder(topic=..., partition=...).decode(records, start_offset=..., end_offset=...) -> DecodedRange`
 Writing:  `encode_batches(rows, BatchSettings(...)) -> Iterator[bytearray]`; `choose_partitions(keys, count)`

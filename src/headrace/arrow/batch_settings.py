@@ -1,4 +1,4 @@
-"""How are record batches made: which codec, how large?"""
+"""Settings of the record batches that are made: codec and size."""
 
 from __future__ import annotations
 

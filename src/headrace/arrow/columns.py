@@ -1,4 +1,4 @@
-"""How do the records of neighbouring batches become Arrow columns, without a Python step a record?
+"""Records of neighbouring batches as Arrow columns, without a Python step a record.
 
 The way: find where each record begins (`record_ends`), read the fields of all records at once (`varints`), then gather keys and values. All record
 bytes are accounted for: fields that do not end where the record's length says are a `DecodeError` (B49), and so are offsets out of order.

@@ -1,4 +1,4 @@
-"""What is raised for record bytes that cannot be right?"""
+"""The error for record bytes that cannot be right."""
 
 from __future__ import annotations
 

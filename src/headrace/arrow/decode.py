@@ -1,4 +1,4 @@
-"""How do the bytes of a fetched topic range become Arrow record batches?"""
+"""The decoder of a fetched topic range into Arrow record batches."""
 
 from __future__ import annotations
 

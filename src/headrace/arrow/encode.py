@@ -1,4 +1,4 @@
-"""How do Arrow columns become record batches, without a Python step a record?
+"""The encoder of Arrow columns into record batches, without a Python step a record.
 
 Each record is a join of five short binary columns (numbers before the key, key, length of the value, value, headers); Arrow's join lays them
 behind one another in one buffer, which is then cut into batches.

@@ -1,4 +1,4 @@
-"""Which batches of a fetch answer hold rows, and where do their records lie?
+"""The batches of a fetch response that hold rows, and where their records lie.
 
 One Python step a batch, none a record. Every header field that the columns are computed from is checked here, the CRC among them; what
 cannot be right raises `DecodeError` (B40-B43, B45, B52). A batch that is cut off at the end of the answer is left for the next fetch.

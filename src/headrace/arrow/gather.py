@@ -1,4 +1,4 @@
-"""How are the bytes of many fields copied out of one buffer into a binary column?
+"""The copy of many fields out of one buffer into a binary column.
 
 Fields of one length are copied as fixed-size items; others by Arrow's `take` over an array whose every second element is a wanted field.
 """

@@ -1,4 +1,4 @@
-"""How do the header entries of many records become one Arrow list column?
+"""Header entries of many records as one Arrow list column.
 
 Round k reads the k-th header of every record that has more than k, so the number of passes is that of the record with the most headers.
 """

@@ -1,4 +1,4 @@
-"""Which partition does a keyed record go to? The one that Kafka's own producer chooses, so that keys stay together.
+"""The partition of a keyed record: the one that Kafka's own producer chooses, so that keys stay together.
 
 Kafka's default: the key's 32-bit murmur2 hash with the sign bit cleared, modulo the partition count (KIP-480). Computed here for all keys at
 once, one pass for every four bytes of the longest key.

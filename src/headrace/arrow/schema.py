@@ -1,4 +1,4 @@
-"""Which columns does a topic have as a table?
+"""The columns of a topic as a table.
 
 They are those of Spark's own `kafka` source, in its order, with its types and nullability.
 """

@@ -1,4 +1,4 @@
-"""How are zigzag varints read and written for many records at once?
+"""Zigzag varints, read and written for many records at once.
 
 Positions and values are int64 arrays. Nothing here loops over records: one pass over all of them for each byte of the longest varint.
 """

@@ -1,4 +1,4 @@
-"""Which operations may a caller perform, as the bit field of Metadata and DescribeCluster?
+"""The operations that a caller may perform, as the bit field of Metadata and DescribeCluster.
 
 Bits are `1 << operation` with Kafka's AclOperation numbers (KIP-430). Without an authorizer everything that a resource knows is allowed.
 """

@@ -1,4 +1,4 @@
-"""What does this broker host, know and wait for?"""
+"""The broker: what it hosts, knows and waits for."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Broker:
         return self.auto_create_topics([name], context)[name]
 
     def auto_create_topics(self, names: Sequence[str], context: RequestContext) -> dict[str, Deferred]:
-        """As `auto_create_topic` for many, with one question for all that nobody asked for yet. The response may be about others too."""
+        """As `auto_create_topic` for many, with one request for all that nobody asked for yet. The response may be about others too."""
         new = [name for name in names if name not in self._creating]
         wanted = {name: Deferred() for name in names}
         for name, deferred in wanted.items():

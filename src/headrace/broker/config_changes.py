@@ -1,4 +1,4 @@
-"""Which changes of settings does a broker refuse itself, and which does it send on to the controller? (KIP-133, KIP-339)
+"""Changes of settings: which a broker refuses itself, and which it sends on to the controller (KIP-133, KIP-339).
 
 The rules are those of Kafka's brokers: each resource once, each key once, no null values; a broker's own settings are tried here
 first, since only this broker knows its file; log levels are this process's own and never reach the controller.

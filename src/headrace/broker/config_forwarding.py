@@ -1,4 +1,4 @@
-"""How is a request to change settings split: what this broker refuses or does itself, and what the controller decides?
+"""Requests to change settings, split into what this broker does or refuses and what the controller decides.
 
 AlterConfigs and IncrementalAlterConfigs differ in their messages only; both come through here.
 """

@@ -1,4 +1,4 @@
-"""Where did an epoch end in the log of a leader?"""
+"""The end of an epoch in a leader's log."""
 
 from __future__ import annotations
 

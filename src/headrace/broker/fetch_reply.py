@@ -1,4 +1,4 @@
-"""How do the reads of a fetch become its answer?"""
+"""The response to a fetch, made of its reads."""
 
 from __future__ import annotations
 

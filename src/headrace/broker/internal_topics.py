@@ -1,4 +1,4 @@
-"""Which topics does the cluster keep for itself, and how are they made?"""
+"""The topics that the cluster keeps for itself, and how they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a leader's wish for another ISR reach the controller, and its answer the leader?"""
+"""A leader's proposals of another ISR on their way to the controller, and its responses."""
 
 from __future__ import annotations
 

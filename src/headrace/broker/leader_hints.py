@@ -1,4 +1,4 @@
-"""Where should a client that came to the wrong broker go? (KIP-951)"""
+"""The leader that a client should go to which came to the wrong broker (KIP-951)."""
 
 from __future__ import annotations
 

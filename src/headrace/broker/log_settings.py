@@ -1,4 +1,4 @@
-"""How do a topic's settings and the broker's become those of a log?"""
+"""The settings of a log, out of those of its topic and of the broker."""
 
 from __future__ import annotations
 

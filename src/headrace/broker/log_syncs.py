@@ -1,4 +1,4 @@
-"""Which logs must be synced before what was appended to them may be acknowledged? (`flush.messages`)"""
+"""Logs that must be synced before what was appended to them may be acknowledged (`flush.messages`)."""
 
 from __future__ import annotations
 

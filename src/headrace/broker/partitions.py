@@ -1,4 +1,4 @@
-"""Which partitions does this broker host, and in which role?"""
+"""The partitions that this broker hosts, each in its role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may a handler, or a service beside it such as the groups, ask of the broker?"""
+"""What a handler, or a service beside it such as the groups, may ask of the broker."""
 
 from __future__ import annotations
 

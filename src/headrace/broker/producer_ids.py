@@ -1,4 +1,4 @@
-"""Which producer id is handed out next?"""
+"""The producer ids that are handed out next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a client on one listener see the brokers and partitions of the image?"""
+"""Brokers and partitions of the image, as a client on one listener sees them."""
 
 from __future__ import annotations
 

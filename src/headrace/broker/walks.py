@@ -1,4 +1,4 @@
-"""Where are the records of many batches, or of very large ones, looked at, so that nobody waits for it?
+"""The place where records of many batches, or of very large ones, are looked at without holding up others.
 
 What is small is done in place. What opens to more, or takes more than a few turns, leaves the event loop: batches up to 8 MiB in one lane, larger ones, one at a time, in another,
 so that memory for one of them is all that is ever needed, and small ones do not wait for it.

@@ -1,4 +1,4 @@
-"""Which versions of which APIs does each broker speak, and which of them can we use?"""
+"""The command `headrace broker-api-versions`: versions of APIs that each broker speaks, and which of them we can use."""
 
 from __future__ import annotations
 

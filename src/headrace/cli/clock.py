@@ -1,4 +1,4 @@
-"""What do commands take from the machine: its clock, chance, and when the process began?"""
+"""What commands take from the machine: its clock, chance, and when the process began."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster is this, where are its nodes, and how does a broker leave it for good?"""
+"""The command `headrace cluster`: the cluster's id, where its nodes are, and how a broker leaves it for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the shell learn to complete our commands and their options?"""
+"""Completion of our commands and their options by the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings do topics, brokers and others have, and how are they changed?"""
+"""The command `headrace configs`: settings of topics, brokers and others, shown and changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the records of topics printed as they come?"""
+"""The command `headrace console-consumer`: records of topics, printed as they come."""
 
 from __future__ import annotations
 

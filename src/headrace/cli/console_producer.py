@@ -1,4 +1,4 @@
-"""How do lines of standard input become records of a topic?"""
+"""The command `headrace console-producer`: lines of standard input as records of a topic."""
 
 from __future__ import annotations
 

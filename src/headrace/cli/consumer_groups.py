@@ -1,4 +1,4 @@
-"""Which consumer groups are there, how far have they read, and how are they deleted or set back?"""
+"""The command `headrace consumer-groups`: groups, how far they have read, deleted or set back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast can records be consumed?"""
+"""The command `headrace consumer-perf-test`: the speed of consuming."""
 
 from __future__ import annotations
 

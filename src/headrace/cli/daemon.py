@@ -1,4 +1,4 @@
-"""How does `headrace start -daemon` leave the terminal, and how does it know that the node is ready?"""
+"""The way of `headrace start -daemon` into the background, and the news that the node is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did a node, or a simulated cluster, do when it went wrong? `headrace debug replay FILE`."""
+"""The command `headrace debug replay FILE`: what a node, or a simulated cluster, did when it went wrong."""
 
 from __future__ import annotations
 

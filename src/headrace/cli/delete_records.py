@@ -1,4 +1,4 @@
-"""How are the oldest records of partitions deleted, up to offsets in a file?"""
+"""The command `headrace delete-records`: the oldest records of partitions, deleted up to offsets in a file."""
 
 from __future__ import annotations
 

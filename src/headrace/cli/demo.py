@@ -1,4 +1,4 @@
-"""What does it look like when real data flows through a node and Spark? `headrace demo flights` shows it and checks itself."""
+"""The command `headrace demo flights`: real data through a node and Spark, shown and checked."""
 
 from __future__ import annotations
 

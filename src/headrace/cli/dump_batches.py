@@ -1,4 +1,4 @@
-"""Which lines, or which JSON, does `headrace dump-log` make of a log segment or a snapshot?
+"""The lines, or the JSON, that `headrace dump-log` makes of a log segment or a snapshot.
 
 The lines are those of kafka-dump-log 4.3.1.
 """

@@ -1,4 +1,4 @@
-"""How are the keys and values of one topic's records shown by `headrace dump-log`?
+"""Keys and values of one topic's records, as `headrace dump-log` shows them.
 
 A decoder takes a record and gives the text of key and payload, or None for what is not shown.
 """

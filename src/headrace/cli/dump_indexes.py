@@ -1,4 +1,4 @@
-"""What do index files, transaction indexes and producer snapshots hold, and do the indexes fit their log?"""
+"""Contents of index files, transaction indexes and producer snapshots, and whether the indexes fit their log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the files of a log directory hold? (kafka-dump-log: segments, indexes, snapshots; Kafka's files and ours)"""
+"""The command `headrace dump-log`: what the files of a log directory hold (kafka-dump-log: segments, indexes, snapshots; Kafka's files and ours)."""
 
 from __future__ import annotations
 

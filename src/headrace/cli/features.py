@@ -1,4 +1,4 @@
-"""At which level is each feature of the cluster, and how is it moved?"""
+"""The command `headrace features`: the level of each feature of the cluster, shown and moved."""
 
 from __future__ import annotations
 

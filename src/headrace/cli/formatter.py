@@ -1,4 +1,4 @@
-"""How is a record shown?"""
+"""The form in which a record is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do partitions begin and end, and which offset belongs to a time?"""
+"""The command `headrace get-offsets`: the ends of partitions, and the offset of a time."""
 
 from __future__ import annotations
 

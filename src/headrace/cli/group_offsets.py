@@ -1,4 +1,4 @@
-"""To which offsets is a group set back, and which of its offsets are deleted?"""
+"""The offsets to which a group is set back, and those that are deleted."""
 
 from __future__ import annotations
 

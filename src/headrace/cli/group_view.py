@@ -1,4 +1,4 @@
-"""How are a group's offsets, members and state shown?"""
+"""A group's offsets, members and state, as they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups of any type are there?"""
+"""The command `headrace groups`: groups of any type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does Java's `SimpleDateFormat` write a time?"""
+"""Times as Java's `SimpleDateFormat` writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is one line taken apart into headers, key and value?"""
+"""One line, taken apart into headers, key and value."""
 
 from __future__ import annotations
 

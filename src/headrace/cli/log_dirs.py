@@ -1,4 +1,4 @@
-"""How full are the log directories of the brokers, and which replicas lie where?"""
+"""The command `headrace log-dirs`: how full the log directories are, and which replicas lie where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which command was meant, and how does it end: its exit code, and one line for what went wrong?
+"""The entry point: which command was meant, its exit code, and one line for what went wrong.
 
 A command's module is imported only when it is called, so that `headrace start` pays for nothing it does not use.
 """

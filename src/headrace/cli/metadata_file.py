@@ -1,4 +1,4 @@
-"""What is the image that a snapshot or a segment of the metadata log holds?"""
+"""The image that a snapshot or a segment of the metadata log holds."""
 
 from __future__ import annotations
 

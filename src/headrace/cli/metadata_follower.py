@@ -1,4 +1,4 @@
-"""What does the metadata log of a running quorum say, now and again? (KIP-631: the shell of a live cluster)"""
+"""The metadata log of a running quorum, followed (KIP-631: the shell of a live cluster)."""
 
 from __future__ import annotations
 

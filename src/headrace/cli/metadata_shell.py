@@ -1,4 +1,4 @@
-"""What does the cluster's metadata say? A shell over it, for a snapshot file or a running quorum (kafka-metadata-shell)."""
+"""The command `headrace metadata-shell`: a shell over the metadata of a snapshot file or a running quorum (kafka-metadata-shell)."""
 
 from __future__ import annotations
 

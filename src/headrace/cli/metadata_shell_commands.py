@@ -1,4 +1,4 @@
-"""What do the commands of the metadata shell print? (KIP-631; B-T10)
+"""The commands of the metadata shell (KIP-631; B-T10).
 
 Each command is a function of the shell's state and its words; it gives lines, and says in `Shell.has_failed` that something was not there.
 """

@@ -1,4 +1,4 @@
-"""In which form is a result shown: a table for a person, Kafka's plain lines for a script, or JSON?"""
+"""The form of a result: a table for a person, Kafka's plain lines for a script, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many records, how fast, and how long did each take?"""
+"""Figures of a measured load: how many records, how fast, how long each took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast can records be produced?"""
+"""The command `headrace producer-perf-test`: the speed of producing."""
 
 from __future__ import annotations
 

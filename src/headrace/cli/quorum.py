@@ -1,4 +1,4 @@
-"""Who votes on the cluster's metadata, how far is everybody, and how does the voter set change? (kafka-metadata-quorum)"""
+"""The command `headrace quorum`: who votes on the metadata, how far everybody is, and changes of the voters (kafka-metadata-quorum)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which controller does a configuration file describe, for `headrace quorum add-controller`?"""
+"""The controller that a configuration file describes, for `headrace quorum add-controller`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the diagnosis of a quorum asked for and shown?"""
+"""The command `headrace quorum explain`: the diagnosis of a quorum, asked for and shown."""
 
 from __future__ import annotations
 

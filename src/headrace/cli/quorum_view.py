@@ -1,4 +1,4 @@
-"""How is the quorum shown: Kafka's lines for scripts, a table for a person, values for JSON?"""
+"""The quorum as it is shown: Kafka's lines for scripts, a table for a person, values for JSON."""
 
 from __future__ import annotations
 

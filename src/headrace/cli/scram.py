@@ -1,4 +1,4 @@
-"""Which stored credential does an `--add-scram` argument describe? (KIP-900)
+"""The stored credential that an `--add-scram` argument describes (KIP-900).
 
 `SCRAM-SHA-256=[name=alice,password=secret]`, with `iterations`, `salt` and `saltedpassword` (base64) if wanted. The keys are those
 of RFC 5802.

@@ -1,4 +1,4 @@
-"""How does a command made with click fit into ours: options shared by all, errors in one line, Kafka's exit codes?"""
+"""What commands made with click share: options, errors in one line, Kafka's exit codes."""
 
 from __future__ import annotations
 

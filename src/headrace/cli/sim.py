@@ -1,4 +1,4 @@
-"""What happens to a cluster under faults? `headrace sim`: whole clusters on virtual time, one seed each."""
+"""The command `headrace sim`: whole clusters under faults on virtual time, one seed each."""
 
 from __future__ import annotations
 

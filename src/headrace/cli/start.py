@@ -1,4 +1,4 @@
-"""What does `headrace start` do? It reads the configuration, formats a new quick-start directory, and runs the node.
+"""The command `headrace start`: it reads the configuration, formats a new quick-start directory, and runs the node.
 
     headrace start [-daemon] [--bootstrap] [server.properties] [--data dir] [--metrics host:port] [--override key=value]...
 

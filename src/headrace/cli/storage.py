@@ -1,4 +1,4 @@
-"""What does `headrace storage` do? It formats a node's log directories and says what is in them (kafka-storage's commands)."""
+"""The command `headrace storage`: it formats a node's log directories and says what is in them (kafka-storage's commands)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a topic shown, with its partitions and settings?"""
+"""A topic as it is shown, with its partitions and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics are there, how are they made, grown, and taken away?"""
+"""The command `headrace topics`: topics, made, grown, shown and taken away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When are records put together into a batch, and which partition does each go to?
+"""Records on their way into batches, each of one partition.
 
 A machine driven by `RecordProducer`: records go in one by one, batches come out when they are full or have waited `linger_ms`.
 """

@@ -1,4 +1,4 @@
-"""Which cluster is this, which nodes has it, what do they speak, which features are on, how full are their disks?"""
+"""Conversations about the cluster: its id, its nodes, what they speak, its features, how full its disks are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings do topics, brokers and others have, where do they come from, and how are they changed?"""
+"""Conversations about settings: what they are, where they come from, and their changes."""
 
 from __future__ import annotations
 

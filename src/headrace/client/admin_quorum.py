@@ -1,4 +1,4 @@
-"""Who votes on the metadata log, how far is each voter and observer, and how does the voter set change?"""
+"""Conversations about the metadata quorum: who votes, how far each voter and observer is, changes of the voters."""
 
 from __future__ import annotations
 

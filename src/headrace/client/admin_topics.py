@@ -1,4 +1,4 @@
-"""How are topics created, deleted, grown and described?"""
+"""Conversations about topics: created, deleted, grown and described."""
 
 from __future__ import annotations
 

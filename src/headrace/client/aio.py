@@ -1,4 +1,4 @@
-"""How does a program on an event loop talk to a cluster?
+"""The client on an event loop.
 
     async with AsyncClient("127.0.0.1:9092") as client:
         ends = await client.run(offsets.list_offsets, {TopicPartition("flights", 0): LATEST})

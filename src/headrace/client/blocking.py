@@ -1,4 +1,4 @@
-"""How does a script or a Spark worker talk to a cluster, with plain sockets and no event loop?
+"""The client of scripts and Spark workers, with plain sockets and no event loop.
 
 `BlockingClient` is used by one thread at a time. It is not picklable: make it where it is used.
 

@@ -1,4 +1,4 @@
-"""How does a script read topics as they grow, alone or as a member of a group, with plain sockets?
+"""The consumer of scripts, alone or as a member of a group, with plain sockets.
 
 with BlockingClient("127.0.0.1:9092") as client:
     consumer = BlockingConsumer(client, group_id="readers", topics=["flights"], reset="earliest")

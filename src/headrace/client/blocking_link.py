@@ -1,4 +1,4 @@
-"""How do frames get in and out of one blocking socket, with one copy of large payloads at most?"""
+"""Frames through one blocking socket, with one copy of large payloads at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a script send records one by one, with plain sockets?
+"""The producer of scripts, record by record, with plain sockets.
 
 with BlockingClient("127.0.0.1:9092") as client:
     out = RecordProducer(client, "flights")

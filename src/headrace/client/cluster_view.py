@@ -1,4 +1,4 @@
-"""Which nodes are there, who leads which partition, and which node should be asked next?"""
+"""The client's view of the cluster: its nodes, who leads which partition, and which node to ask next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches of a fetch answer hold data that a reader may see?"""
+"""The batches of a fetch response that hold data which a reader may see."""
 
 from __future__ import annotations
 

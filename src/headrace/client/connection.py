@@ -1,4 +1,4 @@
-"""Which bytes go out on one connection, and which request does each frame that comes back answer?"""
+"""The bytes that go out on one connection, and the request that each frame coming back answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a consumer read next: which partitions are its own, at which offsets, and what has it committed?
+"""A consumer's place: its partitions, where it reads next, and what it has committed.
 
 A machine driven by `BlockingConsumer`: it says which fetches should be in the air, takes their results, and moves positions.
 """

@@ -1,4 +1,4 @@
-"""What does an error code mean, said to a person, when the node sent no text of its own?"""
+"""The words for an error code, when the node sent none of its own."""
 
 from __future__ import annotations
 

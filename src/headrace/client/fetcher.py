@@ -1,4 +1,4 @@
-"""Which record batches did a partition's leader send, are they sound, and where does reading go on?"""
+"""Record batches of a partition's leader, checked, and where reading goes on."""
 
 from __future__ import annotations
 

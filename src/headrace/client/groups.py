@@ -1,4 +1,4 @@
-"""Which groups are there, who is in them, and how are they deleted?"""
+"""Conversations about groups: which there are, who is in them, and their deletion."""
 
 from __future__ import annotations
 

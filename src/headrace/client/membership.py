@@ -1,4 +1,4 @@
-"""How does a consumer take part in a group: join, share out the partitions, stay alive, leave?
+"""A consumer's part in a group: it joins, shares out the partitions, stays alive, leaves.
 
 The classic protocol with eager rebalances and the range assignor, which every Kafka consumer knows. A machine: `next_call` says what must be
 asked of the coordinator now, `answered` and `lost` take the outcome.

@@ -1,4 +1,4 @@
-"""How does a tool read the metadata log of a running quorum, as an observer without an id? (KIP-595, KIP-630)
+"""The reader of a running quorum's metadata log, as an observer without an id (KIP-595, KIP-630).
 
 `MetadataLogReader` brings what is committed behind a position, or a whole snapshot when the log begins later. It asks the leader and
 finds it by the hints of the others. The replica id is -1: nobody counts on such a reader, nobody waits for it.

@@ -1,4 +1,4 @@
-"""Where do partitions begin and end, which offset had a time, and what has a group committed?"""
+"""Conversations about offsets: the ends of partitions, the offset of a time, and what a group has committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition does a record go to?"""
+"""The partition of a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order do batches go out, which of them may fly at once, and what becomes of one that failed?
+"""The order in which batches go out, which of them may fly at once, and what becomes of one that failed.
 
 A *lane* holds the batches of one partition. With idempotence a lane's batches carry its producer id, epoch and rising sequences (KIP-98):
 after a failure that may pass the lane waits until its other batches in flight are back, then sends all of them again in their order, and the

@@ -1,4 +1,4 @@
-"""When is it worth trying again, and after how long?"""
+"""Retries: when trying again is worth it, and after how long."""
 
 from __future__ import annotations
 

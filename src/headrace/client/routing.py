@@ -1,4 +1,4 @@
-"""Where must a request go: any node, the controller, a partition's leader, a group's coordinator; and what if that one has moved?"""
+"""The node for a request: any, the controller, a partition's leader, a group's coordinator; also when that one has moved."""
 
 from __future__ import annotations
 

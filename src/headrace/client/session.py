@@ -1,4 +1,4 @@
-"""What does a client know at the moment: its settings, the nodes it has heard of, the topics' leaders, the time?"""
+"""What a client knows at the moment: its settings, the nodes it has heard of, the topics' leaders, the time."""
 
 from __future__ import annotations
 

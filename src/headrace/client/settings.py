@@ -1,4 +1,4 @@
-"""What was the client told: where the cluster is, how to log in, and how long to wait?"""
+"""The client's settings: where the cluster is, how to log in, and how long to wait."""
 
 from __future__ import annotations
 

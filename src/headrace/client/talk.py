@@ -1,4 +1,4 @@
-"""What does a conversation with a cluster say to the driver that owns the sockets?
+"""What a conversation with a cluster says to the driver that owns the sockets.
 
 A conversation is a generator: it yields effects, is sent outcomes, and returns its result. The same conversation runs on blocking sockets,
 on asyncio and in a test that plays the cluster with a list of answers.

@@ -1,4 +1,4 @@
-"""Which keys may stand in a server.properties, and what do they take? (Apache Kafka 4.3.1)"""
+"""The keys of a server.properties, with types, defaults and valid values (Apache Kafka 4.3.1)."""
 
 from __future__ import annotations
 

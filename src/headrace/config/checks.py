@@ -1,4 +1,4 @@
-"""Which values of its type does a key take?
+"""The values of its type that a key takes.
 
 Each check is a callable that raises InvalidConfigValue, in Kafka's words; `str(check)` is the range in Kafka's notation.
 """

@@ -1,4 +1,4 @@
-"""What does a configuration key mean, in a line?"""
+"""The meaning of each configuration key, in a line."""
 
 from __future__ import annotations
 

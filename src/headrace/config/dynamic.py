@@ -1,4 +1,4 @@
-"""Which settings are in force on a broker: those it started with, under those of the whole cluster, under its own? (KIP-226)"""
+"""The settings in force on a broker: those it started with, under those of the whole cluster, under its own (KIP-226)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys may a group or a client-metrics subscription have? (Apache Kafka 4.3.1)"""
+"""The keys of a group and of a client-metrics subscription (Apache Kafka 4.3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is one configuration key: its type, its default, and which values it takes?
+"""One configuration key: its type, its default, and the values it takes.
 
 The tables of keys (`broker_keys`, `topic_keys`, `group_keys`) are rows of `ConfigKey`. The facts in them (names, types,
 defaults, ranges) are those of Apache Kafka 4.3.1; `tools/KafkaConfigFacts.java` reads them out of it.

@@ -1,4 +1,4 @@
-"""Which listeners, voters and bootstrap servers does the text of a setting name?
+"""Listeners, voters and bootstrap servers in the text of a setting.
 
 The rules are those of Kafka's `listeners`, `advertised.listeners`, `listener.security.protocol.map` (KIP-103),
 `controller.quorum.voters` (KIP-595) and `controller.quorum.bootstrap.servers` (KIP-853).

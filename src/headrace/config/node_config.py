@@ -1,4 +1,4 @@
-"""What is this node told to be, where does it listen and keep its data, and within which limits does it work?
+"""The configuration of a node: what it is, where it listens and keeps its data, and its limits.
 
 `NodeConfig` holds the settings that the code reads, typed and checked; every field is named as Kafka's key with `_` for
 `.`, and has Kafka's default. `node_settings.parse_node_config` makes one from the text of a server.properties.

@@ -1,4 +1,4 @@
-"""Which settings of a node contradict one another?
+"""Contradictions between settings of a node.
 
 The rules are those that Kafka 4.3.1 checks when it starts, and a few of Headrace (S0-20, S1-05 to S1-27).
 """

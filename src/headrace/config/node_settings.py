@@ -1,4 +1,4 @@
-"""Which `NodeConfig` do the lines of a server.properties and the overrides of a command line make?"""
+"""The `NodeConfig` that lines of a server.properties and overrides of a command line make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys does Headrace add to Kafka's, which older names does it take, and what may come from anywhere?"""
+"""The keys that Headrace adds to Kafka's, the older names that it takes, and prefixes under which anything may stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys and values does a .properties file hold? (the format of java.util.Properties)
+"""Keys and values of a .properties file (the format of java.util.Properties).
 
 Lines end with LF, CR or CRLF; a backslash at the end joins the next line (its leading blanks dropped); `#` and `!` start
 a comment; a key ends at the first unescaped `=`, `:` or blank; `\\t \\n \\f \\r \\uXXXX` and escaped characters are undone.

@@ -1,4 +1,4 @@
-"""Which dynamic settings may a topic, a broker, a group or a client-metrics subscription be given?
+"""The dynamic settings that a topic, a broker, a group or a client-metrics subscription may be given.
 
 The rules and the words of the refusals are those of Apache Kafka 4.3.1: what its controller checks before it writes
 ConfigRecords (KIP-226, KIP-339), and what a broker checks of its own settings before it forwards them.

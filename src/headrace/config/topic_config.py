@@ -1,4 +1,4 @@
-"""How does one topic keep, check and compress its records?
+"""The settings by which one topic keeps, checks and compresses its records.
 
 `TopicConfig` is what a partition's log, its leader and its cleaner read. The defaults of a broker come from its `log.*`
 keys (`topic_defaults`); a topic's own settings go over them (`topic_config`).

@@ -1,4 +1,4 @@
-"""Which keys may a topic have, and from which keys of the broker come their defaults? (Apache Kafka 4.3.1)"""
+"""The keys of a topic, and the broker's keys that hold their defaults (Apache Kafka 4.3.1)."""
 
 from __future__ import annotations
 

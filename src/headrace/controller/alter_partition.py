@@ -1,4 +1,4 @@
-"""May a leader change the ISR of its partitions? (AlterPartition, KIP-497, KIP-841, KIP-903; C9)"""
+"""Changes of the ISR that leaders ask for (AlterPartition, KIP-497, KIP-841, KIP-903; C9)."""
 
 from __future__ import annotations
 

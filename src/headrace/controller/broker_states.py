@@ -1,4 +1,4 @@
-"""What follows from a heartbeat, a session that ran out, a refused connection, or a controlled shutdown?
+"""What follows from a heartbeat, a session that ran out, a refused connection, or a controlled shutdown.
 
 Source: KIP-631, KIP-841, KIP-858; S1-51..S1-62, S2-10, S2-19..S2-24, B-C24, B-C25, B-K05, B-K08; C7, C14..C16.
 """

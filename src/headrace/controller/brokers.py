@@ -1,4 +1,4 @@
-"""Registration and unregistration of brokers and controllers: who may register, and who is removed?
+"""Registration and unregistration of brokers and controllers.
 
 Source: KIP-631, KIP-841, KIP-858, KIP-919; S1-28, S1-29, S1-42..S1-50, B-C19, B-U03. Decisions change nothing in the image; a session begins
 with a registration that stands.

@@ -1,4 +1,4 @@
-"""Which settings may change, and which records say so? (AlterConfigs, IncrementalAlterConfigs, KIP-226, KIP-339; B-C05, B70)
+"""Changes of settings, and the records that say so (AlterConfigs, IncrementalAlterConfigs, KIP-226, KIP-339; B-C05, B70).
 
 Values are checked by `core.config_rules`. Each resource changes whole or not at all.
 """

@@ -1,4 +1,4 @@
-"""What does one decision of the controller consist of?"""
+"""One decision of the controller: its records and its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a controller know about an image beside the image?
+"""What a controller knows about an image beside the image.
 
 The indexes of partitions and of topic names. They follow every change at the cost of the change: on a standby the committed deltas, on
 the active controller its own records, and back again when records were not committed (B-C23). So neither gaining nor losing

@@ -1,4 +1,4 @@
-"""In which directory of a broker is each of its replicas? (AssignReplicasToDirs, KIP-858)"""
+"""The directory of a broker in which each of its replicas lies (AssignReplicasToDirs, KIP-858)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions get another leader because somebody asks, or because it is time?
+"""Elections of partition leaders, because somebody asks or because it is time.
 
 Preferred and unclean elections on request (ElectLeaders, KIP-183, KIP-460), leaders brought back to the preferred replica
 (`auto.leader.rebalance.enable`), and leaders for partitions whose topic allows unclean ones (B-C26). S2-07, S2-11, S2-24; C11.

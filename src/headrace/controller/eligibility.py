@@ -1,4 +1,4 @@
-"""Which brokers may lead a partition, for one decision?
+"""The brokers that may lead a partition, for one decision.
 
 A broker that is registered, neither fenced nor stopping nor just being fenced, and whose directory with the replica is online
 (KIP-631, KIP-841, KIP-858; C7).

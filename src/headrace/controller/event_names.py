@@ -1,4 +1,4 @@
-"""What is each event of the controller called, in metrics and in answers to "why"?
+"""The name of each event of the controller, in metrics and in explanations.
 
 Every change of the cluster comes from one of these and from nothing else (S2-02..S2-11). Kafka's names where it has them.
 """

@@ -1,4 +1,4 @@
-"""What happens to the controller, and what does it order?
+"""Events that reach the controller, and the effects that it orders.
 
 A request goes in as `RequestArrived` and comes out as exactly one `Answer` with the same token: at once for a refusal or
 when nothing is written, otherwise when its records are committed (`RecordsCommitted`).

@@ -1,4 +1,4 @@
-"""May a feature be set to another level? (UpdateFeatures, KIP-584, KIP-778; B-U01..B-U03)"""
+"""Changes of feature levels (UpdateFeatures, KIP-584, KIP-778; B-U01..B-U03)."""
 
 from __future__ import annotations
 

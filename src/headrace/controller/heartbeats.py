@@ -1,4 +1,4 @@
-"""Which state does a broker get for its heartbeat, and whose session has run out?
+"""Heartbeats and sessions of brokers: the state that a broker gets, and whose session has run out.
 
 Soft state: it is not in the image, and a new active controller begins with fresh sessions (C14).
 The table of B-K05, with what `wants` and facts lead where:

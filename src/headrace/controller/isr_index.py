@@ -1,4 +1,4 @@
-"""Of which partitions is a broker in the ISR, which have no leader, which another than the preferred one, and which are moving?
+"""An index of partitions by broker: in whose ISR they are, which have no leader, another than the preferred one, or are moving.
 
 Derived from the image, so that fencing a broker costs its partitions and not all of them. Partitions of a topic are bits of one number:
 a million partitions over 30 brokers cost some 30 to 150 bytes each, whatever the size of the topics. Kept by every controller,

@@ -1,4 +1,4 @@
-"""What does the controller do with each event?
+"""The controller: what it does with each event.
 
     standby --LeadershipGained--> activating --its first records decided--> active --LeadershipEnded, Resign--> standby
 

@@ -1,4 +1,4 @@
-"""May a topic get more partitions? (CreatePartitions, KIP-195; B72)"""
+"""More partitions for a topic (CreatePartitions, KIP-195; B72)."""
 
 from __future__ import annotations
 

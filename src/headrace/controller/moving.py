@@ -1,4 +1,4 @@
-"""How is a decision about very many partitions made without standing still?
+"""Decisions about very many partitions, made without standing still.
 
 In slices, one a step: a broker that leads a third of a million partitions is fenced in some thirty batches (B-C22), and heartbeats, fetches
 and other requests come in between. Each slice is decided on what stands by then. The broker that leaves counts as gone from the

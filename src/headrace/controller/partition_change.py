@@ -1,4 +1,4 @@
-"""Who leads a partition after a change, and which record says so?
+"""A partition's leader after a change, and the record that says so.
 
 Every change of a partition goes through `change_partition`: a reassignment that is complete ends, a leader is elected, and the
 record says no more than what differs. Source: KIP-455, KIP-497, KIP-631, KIP-841; C5, C6, C7, C11.

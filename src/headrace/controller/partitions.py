@@ -1,4 +1,4 @@
-"""How does a partition begin, and what becomes of partitions when a broker goes or comes?
+"""The beginning of a partition, and what becomes of partitions when a broker goes or comes.
 
 Source: KIP-497, KIP-631, KIP-841; C5, C7. The records are made by `partition_change`.
 """

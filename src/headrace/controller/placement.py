@@ -1,4 +1,4 @@
-"""On which brokers do the replicas of new partitions go?
+"""The brokers that the replicas of new partitions go to.
 
 Racks are taken in turn, so that the replicas of a partition are in as many racks as there are; within a rack, brokers are taken in turn.
 A fenced broker gets none, unlike in Kafka, which uses such brokers last: the partition would begin its life short of a replica. Each partition

@@ -1,4 +1,4 @@
-"""Which block of producer ids does a broker get? (AllocateProducerIds, KIP-730; B-C13, C13)"""
+"""Blocks of producer ids for brokers (AllocateProducerIds, KIP-730; B-C13, C13)."""
 
 from __future__ import annotations
 

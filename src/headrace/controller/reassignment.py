@@ -1,4 +1,4 @@
-"""How do the replicas of a partition move to other brokers? (AlterPartitionReassignments, ListPartitionReassignments; KIP-455, KIP-860)
+"""Moves of a partition's replicas to other brokers (AlterPartitionReassignments, ListPartitionReassignments; KIP-455, KIP-860).
 
     new target    replicas = the target, then those to remove; the ISR is as it was, without what only the target before wanted
     goes on       added replicas join the ISR (AlterPartition); with the last one that is needed, that same change ends it (S2-08)

@@ -1,4 +1,4 @@
-"""Which decision belongs to which request?"""
+"""The table of requests and their decisions."""
 
 from __future__ import annotations
 

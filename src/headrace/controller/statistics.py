@@ -1,4 +1,4 @@
-"""How long do events of the controller wait, take, and need until they are committed?
+"""Times that events of the controller wait, take, and need until they are committed.
 
 Plain counters that the machine keeps and others read (S2-33, S4-58, S4-59, S4-61). Times come from the events; the time an event takes comes
 from a stopwatch that is lent, if any.

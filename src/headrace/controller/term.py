@@ -1,4 +1,4 @@
-"""What has a controller only while it is active, and how does it write?
+"""What a controller has only while it is active, and how it writes.
 
 A term decides onto its own image at once (`replay`) and orders the same records to be appended (`write`). All of it is dropped when
 leadership ends; what was decided and not committed is taken back out of the indexes (B-C23, S2-32).

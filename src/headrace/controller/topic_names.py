@@ -1,4 +1,4 @@
-"""Which existing topic does a new name collide with?
+"""Names of existing topics that a new one collides with.
 
 Metric names cannot tell `.` from `_`, so topics whose names differ only there are kept apart (B26). Derived from the image and kept by
 the active controller, so that a creation does not look at every topic.

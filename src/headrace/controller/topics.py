@@ -1,4 +1,4 @@
-"""Which topics come and go? (CreateTopics, DeleteTopics, KIP-4, KIP-516, KIP-525; B26, B27, B72, S1-36)
+"""Topics that come and go (CreateTopics, DeleteTopics, KIP-4, KIP-516, KIP-525; B26, B27, B72, S1-36).
 
 A creation is one batch TopicRecord + ConfigRecords + PartitionRecords: it exists whole or not at all (S3-62). Each topic of a request is
 decided on its own; a refused one leaves the others alone.

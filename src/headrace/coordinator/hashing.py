@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` owns a group, and in which order does Java walk a hash map?"""
+"""The partition of `__consumer_offsets` that owns a group, and the order in which Java walks a hash map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which number does Kafka give to each error, and is it worth trying again?"""
+"""Kafka's error codes, and which of them are worth trying again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can act on an error: the peer, the operator, or the disk's owner?"""
+"""The kinds of error, by who can act: the peer, the operator, or the disk's owner."""
 
 from __future__ import annotations
 

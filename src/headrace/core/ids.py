@@ -1,4 +1,4 @@
-"""What are the things of a cluster called on the wire?"""
+"""Names of the things of a cluster on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At which addresses does a node listen, and which other nodes does it know from its configuration?"""
+"""The addresses at which a node listens, and the other nodes that its configuration names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a place in a log named?"""
+"""Places in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which other node is asked, and how can asking it fail?"""
+"""Another node that is asked, and the ways in which asking it fails."""
 
 from __future__ import annotations
 

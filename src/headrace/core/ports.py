@@ -1,4 +1,4 @@
-"""What does the outside lend to the pure parts: chance, and a disk?
+"""What the outside lends to the pure parts: chance, and a disk.
 
 Storage code knows files only through `Files` and `File`. So a simulation can lose what was not synced, tear a write
 at any byte and fail any call. `headrace.storage.os_files.OsFiles` is the real one.

@@ -1,4 +1,4 @@
-"""How is a value made that nobody may change, when a million of them a minute are made?
+"""Values that nobody may change, made quickly when there are a million of them a minute.
 
 The class of a value that is made with each request, or once a partition, is made without the cost of `frozen`: an `__init__` that goes
 through `object.__setattr__` takes three times as long. And a changed copy is made by a function that is compiled once.

@@ -1,1 +1,1 @@
-"""Why has the metadata quorum no leader, or why does its high watermark not move? Facts in, ranked causes out (decision 17)."""
+"""The diagnosis of a metadata quorum that has no leader or does not move. Facts in, ranked causes out (decision 17)."""

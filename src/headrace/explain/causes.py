@@ -1,4 +1,4 @@
-"""Which causes can be named, and how do they rank?"""
+"""The causes that can be named, and their ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can be asked about the quorum, and what does each say?
+"""The conversation that asks all nodes that can be reached about the quorum.
 
 `collect` is a conversation of `headrace.client`: it asks the bootstrap addresses, learns from their answers where the voters are said to
 be, and asks there too. A Headrace node answers with its own view, leader or not (decision 17). A Kafka controller skips the question

@@ -1,4 +1,4 @@
-"""Facts in, diagnosis out: which rules speak, what follows from what, and what is the state of the quorum?"""
+"""Facts in, diagnosis out: which rules speak, what follows from what, and the state of the quorum."""
 
 from __future__ import annotations
 

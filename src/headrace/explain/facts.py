@@ -1,4 +1,4 @@
-"""What was found when every node that could be reached was asked about the quorum?"""
+"""What was found when every node that could be reached was asked about the quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the nodes agree on who they are: the cluster, the voters, their keys, their addresses?"""
+"""Rules about who nodes are: the cluster, the voters, their keys, their addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records of a compacted log may go, and when is a log worth compacting? Source: KIP-58, KIP-354, KIP-534; P19.
+"""Records of a compacted log that may go, and when a log is worth compacting. Source: KIP-58, KIP-354, KIP-534; P19.
 
 The last value of each key below the cleaned point stays, with its offset. Tombstones and transaction markers stay until
 `delete.retention.ms` after the pass that first met them. Nothing at or above the first uncleanable offset is touched.

@@ -1,4 +1,4 @@
-"""Which settings does one partition log obey?"""
+"""The settings of one partition log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At which offset did each leader epoch begin, and where did it end? Source: KIP-101, KIP-279."""
+"""Beginnings and ends of leader epochs in a log. Source: KIP-101, KIP-279."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does one partition log hold, and may these batches join it?
+"""One partition log: what it holds, and whether batches may join it.
 
 `PartitionLog` decides and keeps the offsets, epochs and producers; `headrace.storage.stored_log` moves the bytes. An append is two
 steps: `plan_*` checks and changes nothing but the bytes it was given, and `written` takes the plan over once the bytes are in the file.

@@ -1,4 +1,4 @@
-"""What do brokers, replication, coordinators and the quorum ask of a partition log?
+"""What brokers, replication, coordinators and the quorum ask of a partition log.
 
 `PartitionLogPort` is one log, `LogStorePort` all logs of a node. `headrace.storage.stored_log.StoredLog` and
 `headrace.storage.log_store.LogStore` are the real ones. All calls are synchronous: they write to the page cache and never

@@ -1,4 +1,4 @@
-"""Is a producer's batch new, a repeat, or out of order? Source: KIP-98, KIP-360, KIP-447; E1-E4.
+"""Producers of a log: whether a batch is new, a repeat, or out of order. Source: KIP-98, KIP-360, KIP-447; E1-E4.
 
 Sequences wrap after 2^31-1 to 0. The last five batches of each producer are known, which is what a client may have in flight.
 """

@@ -1,4 +1,4 @@
-"""Which of a log's oldest segments may be deleted?"""
+"""The oldest segments of a log that may be deleted."""
 
 from __future__ import annotations
 

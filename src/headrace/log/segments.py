@@ -1,4 +1,4 @@
-"""When does a new segment begin, and where in a sparse index lies an offset?"""
+"""The beginning of a new segment, and the place of an offset in a sparse index."""
 
 from __future__ import annotations
 

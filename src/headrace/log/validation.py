@@ -1,4 +1,4 @@
-"""May a client's batch be appended, and what of it must be set first? Source: KIP-98, KIP-467; B40-B51.
+"""Checks of a client's batch, and what is set in it before it is appended. Source: KIP-98, KIP-467; B40-B51.
 
 Only the header and the CRC are looked at, unless the topic demands more: compacted topics and `headrace.validate.records` check every
 record, another `compression.type` rewrites the batch, and a timestamp out of bounds opens it to name the records at fault.

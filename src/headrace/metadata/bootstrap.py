@@ -1,4 +1,4 @@
-"""With which records does a new cluster begin?
+"""The records with which a new cluster begins.
 
 `headrace storage format` writes them to `bootstrap.checkpoint`; the first active controller puts them into the empty log (B-S10).
 """

@@ -1,4 +1,4 @@
-"""What differs between two images that have no history in common?
+"""Differences between two images that have no history in common.
 
 For a snapshot that replaced everything: deleted topics and lost partitions show by their absence (B-S09). Cost: both images.
 """

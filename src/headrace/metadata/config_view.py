@@ -1,4 +1,4 @@
-"""What does DescribeConfigs say of a resource: each key's value, where it comes from, and what stands behind it?
+"""What DescribeConfigs says of a resource: each key's value, where it comes from, and what stands behind it.
 
 Pure: out of the image and the node's configuration. Sources and synonyms follow Kafka 4.3.1 (KIP-226, KIP-569).
 """

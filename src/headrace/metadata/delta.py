@@ -1,4 +1,4 @@
-"""What differs between two images?
+"""Differences between two images.
 
 A delta is made by `metadata.loader`: from the records that were replayed (cost: the change), or by comparing two images when a
 snapshot replaced everything (cost: everything; B-S09). It holds both images, so a publisher never needs anything else.

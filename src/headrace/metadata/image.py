@@ -1,4 +1,4 @@
-"""What is the state of the whole cluster after some offset of the metadata log?
+"""The state of the whole cluster after some offset of the metadata log.
 
 A `MetadataImage` never changes. `metadata.replay` builds the next one from a record, sharing all that the record left alone
 (persistent maps of `immutables`; docs/decisions tells why). Field names are those of the metadata records.

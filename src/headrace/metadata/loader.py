@@ -1,4 +1,4 @@
-"""How do committed batches become an image and a delta?
+"""Committed batches on their way into an image and a delta.
 
 `MetadataLoader` is fed the committed batches in order, or a snapshot, and gives one `MetadataDelta` for what was fed, which its owner
 hands to the publishers in their fixed order. Records between BeginTransaction and EndTransaction become visible together or,

@@ -1,4 +1,4 @@
-"""Which levels of which features came with which release of Apache Kafka, and what do they need?
+"""Levels of features by release of Apache Kafka, and what they need.
 
 Facts of Apache Kafka 4.3.1, for `headrace storage version-mapping`, `feature-dependencies` and `headrace features`. What this
 node itself can work with is in `metadata.versions`.

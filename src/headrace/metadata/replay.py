@@ -1,4 +1,4 @@
-"""What does each metadata record mean?
+"""The meaning of each metadata record.
 
 `replay(image, record)` is the one place that says it. It shares everything the record leaves alone, and raises `ReplayError` for
 a record that does not fit the image (C18: the node stops; nothing is skipped). Source: KIP-631 and its successors.

@@ -1,4 +1,4 @@
-"""How do a million partitions fit in memory?
+"""Values that partitions share, so that a million of them fit in memory.
 
 Most of them have one of few replica lists, and an ISR equal to it, so equal tuples are kept once.
 """

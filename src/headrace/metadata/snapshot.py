@@ -1,4 +1,4 @@
-"""Which records say all that an image says, and no more?
+"""The records that say all that an image says, and no more.
 
 `image_records(image)` is the content of a snapshot (B-S03): metadata.version first, then the rest in a fixed order; no NoOp, no
 fence events, no deleted topic. Replaying them on the empty image gives the image again (the provenance comes from the snapshot's

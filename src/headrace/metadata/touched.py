@@ -1,4 +1,4 @@
-"""Which parts of the image did a run of records touch?
+"""The parts of the image that a run of records touched.
 
 Cost: the records, not the cluster. What was touched and ended as it began does not appear in the delta.
 """

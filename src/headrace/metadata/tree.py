@@ -1,4 +1,4 @@
-"""How does an image look as a tree of directories and files? (the metadata shell, KIP-631)
+"""An image as a tree of directories and files (the metadata shell, KIP-631).
 
 The same names and texts as in Kafka's metadata shell, `/image` and below. A directory is made when it is looked into, so that looking
 at one topic of a million costs one topic.

@@ -1,4 +1,4 @@
-"""How does Kafka's metadata shell write a broker, a partition, a credential?"""
+"""Brokers, partitions and credentials as Kafka's metadata shell writes them."""
 
 from __future__ import annotations
 

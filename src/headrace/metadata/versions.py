@@ -1,4 +1,4 @@
-"""In which version is a record written at a metadata.version, and which levels of which features does this node know?
+"""The versions of records at a metadata.version, and the levels of features that this node knows.
 
 The numbers are those of Apache Kafka 4.3.1 (`MetadataVersion` of server-common). Below 7 (3.3-IV3) Kafka 4 does not go (D-11).
 """

@@ -1,4 +1,4 @@
-"""Receive buffers: where do received bytes lie, and how many of them may be held at once?"""
+"""Receive buffers, and how many of them may be held at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Busy polling: when does the loop keep looking for requests instead of going to sleep? While they follow each other closely.
+"""Busy polling: the loop keeps looking for requests, while they follow each other closely, instead of going to sleep.
 
 A process that sleeps between two requests pays for being woken, tens of microseconds on a virtual machine: as much as the request itself.
 So after a request that came soon after the last one, the loop stays awake for a little longer than such a gap. A node without that

@@ -1,4 +1,4 @@
-"""Connects: does a host take a connection, refuse it, or say nothing?"""
+"""Connects that are taken, refused, or not answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of connections: how many may there be, and how long may each of them keep us waiting?"""
+"""Limits of connections: how many there may be, and how long each may keep us waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links to other nodes: how does this node send them requests, and how does each request end?
+"""Links to other nodes: requests that this node sends, and how each ends.
 
 There is one link for each address and purpose, made when it is first needed and again after it was lost, so no request waits behind
 those of another purpose (B-R28). A request ends once: with its response, or with a `SendFailure`. Senders pace their own tries; a link

@@ -1,4 +1,4 @@
-"""A listener: who is connected to it, and which of them has been silent or slow for too long?"""
+"""A listener: who is connected to it, and which of them has been silent or slow for too long."""
 
 from __future__ import annotations
 

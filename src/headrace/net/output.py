@@ -1,4 +1,4 @@
-"""The output of one connection: how do answers reach its socket at the least cost, and what happens when the peer does not read them?
+"""The output of one connection: responses on the cheapest way to its socket, also when the peer does not read them.
 
 A hot file: it runs once for the requests of one turn. Bytes go straight to the socket (`_direct`: the transport's own descriptor), file bytes by
 `sendfile` unless TLS must seal them first; what the kernel does not take now goes when the socket is writable again. Bytes of files that are not in the

@@ -1,4 +1,4 @@
-"""Ports of a connection: what does its socket side ask of the side that understands requests, and the other way round?"""
+"""Ports of a connection: what its socket side asks of the side that understands requests, and the other way round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints about peers that speak another protocol: what did they think they were talking to?"""
+"""Hints about peers that speak another protocol."""
 
 from __future__ import annotations
 

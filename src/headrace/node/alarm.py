@@ -1,4 +1,4 @@
-"""When must a node be woken up? The earliest time for which any of its parts waits.
+"""The alarm of a node: the earliest time for which any of its parts waits.
 
 The driver sleeps until then. Parts that begin to wait say so: `by` where the time is at hand, `changed` where it would have to be asked
 for; so a node with nothing to do sleeps, and one that is busy is not asked more often than every `GRAIN_MS`.

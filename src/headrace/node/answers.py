@@ -1,4 +1,4 @@
-"""Does a response say a certain error, wherever it stands in it?"""
+"""Errors in responses, wherever they stand in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which brokers are gone for sure, before their sessions end?
+"""The watch for brokers that are gone for sure, before their sessions end.
 
 A broker that was killed on a living host answers: its connections are closed, and new ones are refused. The active controller watches the
 connection on which each broker heartbeats. When that goes, it probes the broker's listeners (a TCP connect that sends no byte); when every

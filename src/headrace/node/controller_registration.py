@@ -1,4 +1,4 @@
-"""When does this node's controller tell the active one where it listens and what it supports? (KIP-919, B-C19)
+"""The registration of this node's controller with the active one (KIP-919, B-C19).
 
 Every controller registers, active or not, once the metadata.version has the record and whenever the registered incarnation or addresses
 are not this process's.

@@ -1,4 +1,4 @@
-"""Are a node's log directories formatted, and are they this node's?
+"""A node's log directories: whether they are formatted, and this node's.
 
 What `headrace start` asks before anything else is opened (B-K06, B76, D9), and what `headrace storage info` reports.
 """

@@ -1,4 +1,4 @@
-"""How does a client's request travel inside an Envelope from a broker to the active controller? (KIP-590, B-C28)
+"""A client's request inside an Envelope, from a broker to the active controller (KIP-590, B-C28).
 
 The inner request is a whole request without its length: header and body, in the version the client used. The inner response is a whole
 response in that version.

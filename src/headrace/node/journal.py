@@ -1,4 +1,4 @@
-"""What happened to the metadata side of this node, so that it can happen again elsewhere?
+"""The journal of what happened to the metadata side of this node, so that it can happen again elsewhere.
 
 A journal (setting `headrace.journal.file`) is a text of JSON lines. The first says what the node was: its settings, the seed of its chance,
 and the files of its metadata directory as the process found them. Each further line is one event that `MetadataPlane` took, with a digest of

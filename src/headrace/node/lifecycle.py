@@ -1,4 +1,4 @@
-"""Through which states does the broker of this node go, and what does it tell the controller on the way? (KIP-631)
+"""The states that the broker of this node goes through, and what it tells the controller on the way (KIP-631).
 
     NOT_RUNNING -> STARTING -> RECOVERY -> RUNNING -> PENDING_CONTROLLED_SHUTDOWN -> SHUTTING_DOWN
 

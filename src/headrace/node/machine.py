@@ -1,4 +1,4 @@
-"""What does one process do next: its quorum node, its controller and its broker together?"""
+"""One process: its quorum node, its controller and its broker together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do the quorum, the metadata and the controller of one node work together?
+"""The quorum, the metadata and the controller of one node together.
 
 `MetadataPlane` routes the effects of `RaftNode`, `MetadataLoader` and `ControllerMachine` among the three and hands out what is left
 for the driver. The driver does those effects in list order; see `raft.events` for the two that report back.

@@ -1,4 +1,4 @@
-"""How far is this node with the metadata? (S4-56)
+"""How far this node is with the metadata (S4-56).
 
 Read from the newest image when somebody asks; nothing is counted on the way. An active controller that has nothing to say writes a
 NoOpRecord every `metadata.max.idle.interval.ms`, so that a node that is served has always applied something young.

@@ -1,4 +1,4 @@
-"""How many topics, partitions and brokers are there, and how many of them are not as they should be? For metrics.
+"""Counts of topics, partitions and brokers, and of those that are not as they should be. For metrics.
 
 Both counters follow the deltas of committed metadata, at the cost of each change (C3: nothing that is not committed is counted). A
 node has them only while somebody wants metrics.

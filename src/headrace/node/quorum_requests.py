@@ -1,4 +1,4 @@
-"""Over which connection does the quorum node ask a peer, and what does the outcome tell besides the answer?"""
+"""Requests of the quorum node to its peers, and what their outcome tells besides the response."""
 
 from __future__ import annotations
 

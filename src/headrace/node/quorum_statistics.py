@@ -1,4 +1,4 @@
-"""What did the quorum node and the metadata loader of this node do, how much of it and how fast? For metrics.
+"""Counts and times of the quorum node and the metadata loader of this node. For metrics.
 
 `QuorumStatistics` observes, as `node.witness` does, while somebody wants metrics; without it nothing here is counted. Everything is
 counted at the cost of an event: nothing grows with the log or the cluster.
@@ -69,7 +69,7 @@ class QuorumStatistics:
         self.commits = RecentHistogram()
         """commit-latency in ms: from the append by the leader until the high watermark passed it (S4-62)."""
         self.elections = RecentHistogram()
-        """election-latency in ms: from the first question for votes until somebody leads."""
+        """election-latency in ms: from the first request for votes until somebody leads."""
         self.flushes = RecentHistogram()
         """raft-flush-latency in ms: from the order to sync the metadata log until it is done (S4-60)."""
         self.applies = RecentHistogram()

@@ -1,4 +1,4 @@
-"""Requests of the metadata quorum: votes, fetches of the metadata log and its snapshots, questions about it."""
+"""Requests of the metadata quorum: votes, fetches of the metadata log and its snapshots, descriptions of it."""
 
 from __future__ import annotations
 

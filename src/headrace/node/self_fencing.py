@@ -1,8 +1,8 @@
-"""Which partitions may this broker still serve, when it has not heard from those who could take them away? (S0-15, S4-57; decision 19)
+"""The partitions that this broker may still serve when it has not heard from those who could take them away (S0-15, S4-57; decision 19).
 
 Contact with the controller needs two things, each not longer ago than `broker.heartbeat.timeout.ms`: a heartbeat that was answered, and a
 metadata fetch whose answer this node holds all of. Both count from when they were asked, as a lease does: an answer that lay in a
-socket while the process stood still is as old as its question.
+socket while the process stood still is as old as its request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does this node say of itself when it is asked about the quorum? (docs/decisions/0017; `headrace quorum explain`)"""
+"""What this node says of itself when it is asked about the quorum (docs/decisions/0017; `headrace quorum explain`)."""
 
 from __future__ import annotations
 

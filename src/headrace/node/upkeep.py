@@ -1,4 +1,4 @@
-"""The upkeep of a broker's logs: when are they flushed, trimmed, checkpointed and compacted?"""
+"""The upkeep of a broker's logs: when they are flushed, trimmed, checkpointed and compacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has this node seen of the others, of its own disk and of its clock? For `headrace quorum explain`.
+"""What this node has seen of the others, of its own disk and of its clock, for `headrace quorum explain`.
 
 `QuorumWitness` observes the quorum node: it is shown each raft event with its effects, and keeps a few facts about each peer.
 It changes nothing and decides nothing.

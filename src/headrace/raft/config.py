@@ -1,4 +1,4 @@
-"""Who is this node in the quorum, and within which limits does it work?"""
+"""The settings of a node of the quorum."""
 
 from __future__ import annotations
 

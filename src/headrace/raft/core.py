@@ -1,4 +1,4 @@
-"""What do all concerns of a quorum node share: its role, its log, its voters, and what it has told its driver to do?
+"""What all concerns of a quorum node share: its role, its log, its voters, and what it has told its driver to do.
 
 `RaftCore` is the one place that changes the role, stores the election state, holds back what may not leave before that is stored (R4),
 orders flushes, and cuts the log. The concerns (`voting`, `following`, `leading`, ...) decide; they reach each other through it.

@@ -1,4 +1,4 @@
-"""May this node vote for that one, who gives way, and how long does it wait before it stands itself?"""
+"""Rules of elections: who may be voted for, who gives way, and how long a node waits before it stands itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a raft node, and what does it order?
+"""Events that reach a raft node, and the effects that it orders.
 
 The driver feeds events to `RaftNode.step` and does the effects in list order. Four effects report back with an event:
 

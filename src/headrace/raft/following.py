@@ -1,4 +1,4 @@
-"""How does this node follow the leader's log, and when does it give the leader up?
+"""A follower of the leader's log, and when it gives the leader up.
 
 One fetch at a time. What it brought is written, and by a controller flushed, before the next one says that it is held (R12, B-R14). A
 log that forked is cut where the leader's history left it (B-R11); one that is too far behind is replaced by a snapshot.

@@ -1,4 +1,4 @@
-"""Which voters does the log name, and which did it name at an earlier offset?
+"""The voters that the log names, now and at an earlier offset.
 
 With kraft.version 1 the voters stand in control records; the newest ones count, committed or not (KIP-853). A truncation takes them
 back, and a snapshot carries those in force at its end. What nobody wrote yet comes from the settings, or from the local 0-0 snapshot.

@@ -1,4 +1,4 @@
-"""Which promises does a node check for itself before it acts, and stop rather than break?
+"""Promises that a node checks for itself before it acts, and stops rather than breaks.
 
 They cost a comparison each: epochs never fall (R3, in `roles`), a leader never cuts its log (R5), nobody cuts below the high watermark or
 the newest snapshot (R11), nobody loads a snapshot while it leads (R16).

@@ -1,4 +1,4 @@
-"""What does a follower tell the leader about itself: where it listens now, or that it wants to be a voter?
+"""What a follower tells the leader about itself: where it listens now, or that it wants to be a voter.
 
 Once it followed a leader for the fetch timeout, a voter sends UpdateRaftVoter when what the log says of it is out of date (S4-15), and
 with kraft.version 0 once an epoch, so that the leader can upgrade; a controller that is no voter and may join sends AddRaftVoter, or

@@ -1,4 +1,4 @@
-"""What does a leader write, what is committed, and is it still followed?
+"""A leader: what it writes, what is committed, and whether it is still followed.
 
 One flush is in flight at most. Records that are offered meanwhile wait, at most the linger time or until they are many, and are then
 written and flushed together (group commit, B-R17), but none while `max_batch_bytes` or more are unsynced: so much, and a batch, can a power cut

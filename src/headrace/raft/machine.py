@@ -1,4 +1,4 @@
-"""Who leads the metadata log, what is committed in it, and what do its readers get?
+"""The raft node: who leads the metadata log, what is committed in it, and what its readers get.
 
 `RaftNode.step` is driven by `node.metadata_plane`. It routes each event to the concern it belongs to, then lets the role's concerns do
 what is due; what they share is `RaftCore`:

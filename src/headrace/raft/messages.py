@@ -1,4 +1,4 @@
-"""What does this node ask the others of the quorum?
+"""Requests of this node to the others of the quorum.
 
 Builds requests with the fields of all versions; the driver sends the highest version that both ends know.
 """

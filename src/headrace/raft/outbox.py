@@ -1,4 +1,4 @@
-"""Which requests of this node are on their way, and whom may it ask again now?
+"""Requests of this node on their way, and whom it may ask again now.
 
 At most one request of a purpose to a peer at a time. A peer that does not answer is left alone for a while that doubles, up to a limit
 (S1-21, S1-22); a connection that broke is tried again at once, once, because a process that died shows itself by refusing the next one.

@@ -1,4 +1,4 @@
-"""How many are a majority, and what do they all hold? Arithmetic only."""
+"""Majorities, and what they all hold. Arithmetic only."""
 
 from __future__ import annotations
 

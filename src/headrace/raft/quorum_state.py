@@ -1,4 +1,4 @@
-"""How does the file `quorum-state` say who leads and who got this node's vote?
+"""The file `quorum-state`: who leads, and who got this node's vote.
 
 JSON with `data_version` 0 (kraft.version 0: with the voters) or 1 (KIP-853: with the directory voted for). Source: B-R03.
 """

@@ -1,4 +1,4 @@
-"""How far is every other replica, as its fetches tell the leader?"""
+"""How far every other replica is, as its fetches tell the leader."""
 
 from __future__ import annotations
 

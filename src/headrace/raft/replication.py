@@ -1,4 +1,4 @@
-"""What is in the log, who has how much of it, and does a fetcher's history fit ours?"""
+"""The log of the quorum: what is in it, who has how much of it, and whether a fetcher's history fits ours."""
 
 from __future__ import annotations
 

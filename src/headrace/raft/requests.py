@@ -1,4 +1,4 @@
-"""What do the readers of a leader's log get, now or when the log has moved on?
+"""What readers of a leader's log get, now or when the log has moved on.
 
 The desk serves Fetch, FetchSnapshot and DescribeQuorum: it checks requests (cluster id, the one partition, the epoch) and keeps the fetches
 that wait for records, for the high watermark (KIP-1166), or for their time to run out. A reader that claims a later epoch deposes nobody: it

@@ -1,4 +1,4 @@
-"""Which roles may a node of the quorum have, and which may follow which?
+"""The roles of a node of the quorum, and which may follow which.
 
 One frozen value a role, holding only what that role needs. `check_transition` is the table of B-R02 with the role of KIP-996; every
 change of role goes through it, so a change that is not in the table is a bug that stops the node.

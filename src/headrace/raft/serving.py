@@ -1,4 +1,4 @@
-"""What does a request of the quorum get for an answer?
+"""Responses to requests of the quorum.
 
 Builds the answers of Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot and DescribeQuorum; the machine decides what is
 in them. One topic with one partition a request, or it is refused: there is no other raft group.

@@ -1,4 +1,4 @@
-"""How does a follower that is too far behind get the leader's snapshot?
+"""The download of the leader's snapshot by a follower that is too far behind.
 
     begin -> pieces, one request at a time, appended to a part -> FinishSnapshot (checked, synced, named) -> the log begins at its end
 

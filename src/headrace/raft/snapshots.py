@@ -1,4 +1,4 @@
-"""What does a snapshot file hold, and which snapshots and log prefixes may go?
+"""Contents of a snapshot file, and which snapshots and log prefixes may go.
 
 A snapshot is a row of record batches: a control batch with the header (and, with kraft.version 1, the level and the voters), the
 metadata records, a control batch with the footer (KIP-630, B-S03). Its name says up to where it replaces the log (B-S02). A

@@ -1,4 +1,4 @@
-"""How does a leader change who votes (KIP-853)?
+"""Changes of the voters by a leader.
 
     AddRaftVoter     checks -> ApiVersions of the new voter -> it is caught up -> VotersRecord -> committed by the new majority -> answer
     RemoveRaftVoter  checks -> VotersRecord -> committed -> answer; a leader that removed itself then resigns

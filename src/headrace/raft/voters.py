@@ -1,4 +1,4 @@
-"""Who are the voters of the metadata quorum?
+"""The voters of the metadata quorum.
 
 Static voters (`controller.quorum.voters`, KIP-595) have ids and addresses; dynamic ones (kraft.version 1, KIP-853) stand in a
 VotersRecord of the log and are told apart by directory id too.

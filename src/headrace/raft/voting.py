@@ -1,4 +1,4 @@
-"""Who gets this node's vote, and how does it win an election itself?
+"""Votes of this node for others, and its own election.
 
 Unattached -> Prospective      the election timeout passed, or it just started
 Follower   -> Prospective      the fetch timeout passed, or the leader's host refuses connections (`following`)

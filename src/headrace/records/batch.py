@@ -1,4 +1,4 @@
-"""What does the header of a record batch say, and how is it changed in place?
+"""The header of a record batch, and its changes in place.
 
 A batch in format v2 (KIP-98) begins with 61 bytes; records follow, perhaps compressed. The broker looks at and changes only
 those 61 bytes. The CRC-32C covers everything from the attributes on, so that base offset and leader epoch can be set without

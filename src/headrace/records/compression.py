@@ -1,4 +1,4 @@
-"""How are the records of a batch packed and unpacked, without ever unpacking more than allowed?
+"""Records of a batch, packed and unpacked, never to more than allowed.
 
 Kafka's codecs: gzip, snappy in the chunks of xerial's stream format (bare snappy too), lz4 frames, zstd. Unpacking writes into a
 buffer whose size is bounded (M3), so a few bytes that claim or open to gigabytes cost no more than the bound. A large buffer is memory that the system

@@ -1,4 +1,4 @@
-"""What do control batches say? Transaction markers, and the records that the metadata quorum writes about itself.
+"""Control batches: transaction markers, and the records that the metadata quorum writes about itself.
 
 A control record's key is (version int16, type int16). Source: KIP-98, KIP-595, KIP-630, KIP-853.
 """

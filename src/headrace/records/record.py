@@ -1,4 +1,4 @@
-"""What do the records in a batch say, and how is a batch made?
+"""The records in a batch, and batches that are made.
 
 For those who need records one by one: the metadata log, coordinators, the command line, tests. Never on the way of a produce or
 fetch request, unless the topic's settings demand it.

@@ -1,4 +1,4 @@
-"""How are the numbers inside a record written? As zigzag varints of at most 5 (int) or 10 (long) bytes."""
+"""The numbers inside a record: zigzag varints of at most 5 (int) or 10 (long) bytes."""
 
 from __future__ import annotations
 

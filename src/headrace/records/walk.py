@@ -1,4 +1,4 @@
-"""How are the records of one batch looked at without collecting them, and without holding anybody up?
+"""A walk over the records of one batch that collects nothing and holds nobody up.
 
 A batch of 300 KB may open to hundreds of MB and tens of millions of records. So whoever needs to know something of its records walks them: `RecordWalk` gives them out a
 few at a time, as places in the opened bytes, and `Walk` is the question that is asked of them, in turns. The first turns are taken where the question comes up; what is not

@@ -1,4 +1,4 @@
-"""Who is in sync with a leader, and who may join or must leave?"""
+"""The replicas in sync with a leader, and who may join or must leave."""
 
 from __future__ import annotations
 

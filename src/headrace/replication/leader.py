@@ -1,4 +1,4 @@
-"""Which records of a partition are committed, and who is in sync?"""
+"""The leader of a partition: which records are committed, and who is in sync."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class PartitionLeader:
         )
         return self._propose(staying) if len(staying) < len(self.isr) else None
 
-    # --- questions ---
+    # --- queries ---
 
     @property
     def peer_heard_ms(self) -> int | None:

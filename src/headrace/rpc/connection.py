@@ -1,4 +1,4 @@
-"""How do requests on one connection become handler calls, and their replies frames in the same order?
+"""Requests on one connection as handler calls, and their replies as frames in the same order.
 
 This is a hot file: Produce and Fetch run through it once a request.
 """

@@ -1,4 +1,4 @@
-"""Who asks, with what, and when?"""
+"""The context of a request: who asks, with what, and when."""
 
 from __future__ import annotations
 

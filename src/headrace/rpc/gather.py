@@ -1,4 +1,4 @@
-"""How do the parts of an answer become one, when each may come later?"""
+"""Parts of a response that come at different times, made into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a long answer become bytes while others have their turns, and how long may it be?"""
+"""Long responses, encoded while others have their turns, and how long they may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a handler give back: an answer now, or one that comes later?"""
+"""What a handler gives back: a response now, or one that comes later."""
 
 from __future__ import annotations
 

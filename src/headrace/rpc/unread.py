@@ -1,4 +1,4 @@
-"""How much of long answers may lie in memory until their clients have read them?"""
+"""Long responses in memory that their clients have not read yet."""
 
 from __future__ import annotations
 

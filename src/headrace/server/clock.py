@@ -1,4 +1,4 @@
-"""What time is it for this process?"""
+"""The clock of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a new log directory get the identity of its node and the first records of its cluster?
+"""A new log directory's identity, and the first records of its cluster.
 
 What `headrace storage format` does, and `headrace start` for a new quick-start directory: `meta.properties` and
 `bootstrap.checkpoint` in every directory, and for the first voters of a dynamic quorum the 0-0 snapshot (KIP-853). Only

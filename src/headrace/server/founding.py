@@ -1,4 +1,4 @@
-"""May this node found a quorum, now that it was told to? (`headrace start --bootstrap`, S4-19, D-07)
+"""The founding of a quorum by this node (`headrace start --bootstrap`, S4-19, D-07).
 
 Without the flag nobody founds one by starting. With it the configured list counts, in this order: what the directory holds, what the other
 addresses of the list say, the list itself (S4-12). Of `controller.quorum.bootstrap.servers` only the first address founds, so two halves of

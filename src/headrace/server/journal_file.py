@@ -1,4 +1,4 @@
-"""Where does a node write its journal (`headrace.journal.file`)?"""
+"""The file of a node's journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sockets does a node listen on, and what is served there?"""
+"""The sockets that a node listens on, and what is served there."""
 
 from __future__ import annotations
 

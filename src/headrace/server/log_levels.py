@@ -1,4 +1,4 @@
-"""How do the broker's loggers become resources that an administrator can describe and change? (KIP-412)"""
+"""The broker's loggers as resources that an administrator can describe and change (KIP-412)."""
 
 from __future__ import annotations
 

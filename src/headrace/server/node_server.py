@@ -1,4 +1,4 @@
-"""How does one node come up, stay up and go down? The driver of `node.machine`."""
+"""The driver of `node.machine`: one node comes up, stays up and goes down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does long work in a thread leave the interpreter to the event loop?"""
+"""Rests of long work in a thread, which leave the interpreter to the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a node say once it is ready, and in which interpreter does it run at all?"""
+"""What a node says once it is ready, and the interpreter in which it runs at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is one node run: as a process of its own, or in a thread of another?"""
+"""One running node: a process of its own, or a thread of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do administrators and operators ask of the cluster while it is being broken?
+"""Administrators and operators of a cluster that is being broken.
 
 `Admin` makes and removes topics and settings and asks about the quorum; where the run's plan says so it moves replicas, elects leaders and
 reads too (`partition_requests`). `Operator` changes the voters.

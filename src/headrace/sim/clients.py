@@ -1,4 +1,4 @@
-"""How does a client call the cluster while it is being broken, and what became of each call?
+"""Clients of a cluster that is being broken, and what became of each call.
 
 `administrators` and `scripted_broker` say what is called. A call ends ok, failed or unknown; a call whose answer says that the controller
 moved may still have happened, so it is unknown too.

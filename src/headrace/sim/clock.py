@@ -1,4 +1,4 @@
-"""What time is it, for the world and for each node, and what happens next?
+"""The time of the world and of each node, and what happens next.
 
 The world's time is a whole number of microseconds. A node's own clocks run beside it: its monotonic clock may drift (S42), its wall clock
 may also jump (S40, S41). Things that are to happen stand in one heap; two at the same time happen in the order in which they were put there.

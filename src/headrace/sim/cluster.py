@@ -1,4 +1,4 @@
-"""What is a simulated cluster made of, and how does it run from its first step to its verdict?
+"""A simulated cluster, from its first step to its verdict.
 
     build      nodes with formatted disks, clients, the list of faults, checkers
     break      until `faults_until_ms`: faults happen, clients call

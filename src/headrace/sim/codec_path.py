@@ -1,4 +1,4 @@
-"""What is left of a message that really went over the wire: encoded at a version, cut into two pieces somewhere, and decoded again?"""
+"""What is left of a message that really went over the wire: encoded at a version, cut into two pieces somewhere, and decoded again."""
 
 from __future__ import annotations
 

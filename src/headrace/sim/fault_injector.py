@@ -1,4 +1,4 @@
-"""How does each kind of fault happen to a simulated cluster, and when does it end?
+"""Each kind of fault as it happens to a simulated cluster, and when it ends.
 
 `_HOW` has one entry a kind. What must stay possible is kept here too: disks are destroyed only in a minority of the voters, and only a
 node whose disk was tampered with may refuse to start.

@@ -1,4 +1,4 @@
-"""Which faults happen in a run, when, to whom, and for how long?
+"""The faults of a run: which, when, to whom, and for how long.
 
 All faults of a run are drawn from the seed before it begins, as a list of values. So a failing run can be tried again with fewer of them
 (`sim.shrink`), and the list can be written down and read back. A fault says whom it hits by a number that is resolved when it happens:

@@ -1,4 +1,4 @@
-"""What does a node's disk do when it is slow, full, failing, rotten, or loses power?
+"""A node's disk that is slow, full, failing, rotten, or loses power.
 
 `SimDisk` is the `Files` port over two trees: what a process sees, and what would be found after a power cut. Every call that changes
 something goes through `note`, which may also end the process there (`PowerCut`): so a crash can hit between any two calls.

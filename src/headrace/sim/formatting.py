@@ -1,4 +1,4 @@
-"""What lies on a simulated disk before its node starts for the first time? What `headrace storage format` would write."""
+"""The contents of a simulated disk before its node starts for the first time: what `headrace storage format` would write."""
 
 from __future__ import annotations
 

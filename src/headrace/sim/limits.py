@@ -1,4 +1,4 @@
-"""Within which limits does a simulated cluster work? Small ones, so that rare paths become common ones."""
+"""The limits within which a simulated cluster works: small ones, so that rare paths become common ones."""
 
 from __future__ import annotations
 

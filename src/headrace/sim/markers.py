@@ -1,4 +1,4 @@
-"""Which rare states did the runs reach, and which must they?
+"""The rare states that runs reached, and those that they must.
 
 A run that never reaches a state proves nothing about it. Each marker is counted where it is seen (by a checker or by the simulation
 itself); a CI run fails when one of `REQUIRED` stayed below its number.

@@ -1,4 +1,4 @@
-"""Which messages arrive, when, and what does the sender hear when they don't?
+"""Messages that arrive, when, and what the sender hears when they don't.
 
 Connections are made for a pair of nodes, an address and a purpose. Within one connection messages keep their order; between connections
 nothing does. A cut is one-way: what was sent into it waits, as TCP sends again and again, until the cut heals or somebody gives the

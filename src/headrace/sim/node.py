@@ -1,4 +1,4 @@
-"""What does the driver of a node do, when time, network and disk are simulated? The counterpart of `server.node_server`.
+"""The driver of a node on simulated time, network and disk, the counterpart of `server.node_server`.
 
 The code that decides is the node's own: `node.compose` puts it together here as there. This driver runs one event of a node as one step,
 does its effects, and lets the process die wherever a fault says: between two effects, or between two calls to the disk.

@@ -1,4 +1,4 @@
-"""What happens to a simulated node, beside the requests and answers that reach it? The events of its steps."""
+"""The events of a simulated node's steps, beside the requests and responses that reach it."""
 
 from __future__ import annotations
 

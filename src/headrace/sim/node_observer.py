@@ -1,4 +1,4 @@
-"""What does an onlooker note of a node's machines, of its metadata log and of its snapshots, step by step?"""
+"""What an onlooker notes of a node's machines, of its metadata log and of its snapshots, step by step."""
 
 from __future__ import annotations
 

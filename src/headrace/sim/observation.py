@@ -1,4 +1,4 @@
-"""What does a checker see of a simulated cluster, step by step?
+"""What a checker sees of a simulated cluster, step by step.
 
 A *step* is one event handled by one node, or one thing done to a node from outside (a start, a crash, a client's call). After each step
 every checker gets one `Step`. What the outside world could notice stands in `Step.changes`, in the order in which it happened: a vote

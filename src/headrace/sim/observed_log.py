@@ -1,4 +1,4 @@
-"""What was done to a node's metadata log, batch by batch?"""
+"""What was done to a node's metadata log, batch by batch."""
 
 from __future__ import annotations
 

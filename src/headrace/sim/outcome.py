@@ -1,4 +1,4 @@
-"""What is a run called, and what does it leave behind?"""
+"""The name of a run, and what it leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of partitions, and how is it read what became of it? Requests by chance, from what somebody's metadata says.
+"""Requests about partitions, drawn by chance from what somebody's metadata says, and how what became of them is read.
 
 Reassignments that begin, change and are cancelled; leaders that are elected; settings that allow unclean elections; reads.
 """

@@ -1,4 +1,4 @@
-"""What is a run: how big a cluster, within which limits, with which clients and which faults?"""
+"""The plan of a run: how big a cluster, within which limits, with which clients and which faults."""
 
 from __future__ import annotations
 

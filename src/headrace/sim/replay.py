@@ -1,4 +1,4 @@
-"""Does a journal of a real node, fed to a fresh one, give the same effects again?
+"""A journal of a real node, fed to a fresh one to see whether it gives the same effects again.
 
 The fresh node has the journal's settings, the files that the real one found, and the same stream of chance. Its disk is a simulated one on
 which nothing fails; work for the disk is done when the journal says that it was.

@@ -1,4 +1,4 @@
-"""How does a failing run read?"""
+"""The report of a failing run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is one run made from its seed, and what does it leave behind when it fails?"""
+"""One run, made from its seed, and what it leaves behind when it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to my topics when a rack goes away? A simulated cluster to write tests against, on simulated time.
+"""A simulated cluster to write tests against, on simulated time: what happens to my topics when a rack goes away.
 
     from headrace.sim.scenario import Simulation
 

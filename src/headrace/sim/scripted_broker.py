@@ -1,4 +1,4 @@
-"""What does the controller see of a broker that is none? Registration, heartbeats, and what a leader of partitions asks.
+"""A broker that is none, as the controller sees it: registration, heartbeats, and what a leader of partitions asks.
 
 Where the plan says so (`moves_brokers`) it also stops in good order, loses and cordons log directories, says where its replicas are, and
 believes in incarnations of other brokers that are gone; where it `upgrades`, some begin with an older release's features.

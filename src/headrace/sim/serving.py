@@ -1,4 +1,4 @@
-"""Who answers a request that reaches a simulated node? The same handlers as on a socket."""
+"""Requests that reach a simulated node, answered by the same handlers as on a socket."""
 
 from __future__ import annotations
 

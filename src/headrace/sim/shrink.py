@@ -1,4 +1,4 @@
-"""Which of a failing run's faults does the failure need?
+"""The faults of a failing run that the failure needs.
 
 Delta debugging: leave out half of the faults, then quarters, and so on, as long as the same line of the contract breaks.
 """

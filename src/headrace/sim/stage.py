@@ -1,4 +1,4 @@
-"""What may clients and faults ask of the cluster that they work on?"""
+"""What clients and faults may ask of the cluster that they work on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs make up a suite, and what must they reach together?"""
+"""The runs that make up a suite, and what they must reach together."""
 
 from __future__ import annotations
 

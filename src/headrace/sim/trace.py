@@ -1,4 +1,4 @@
-"""Are two runs the same, step by step? A digest over all steps, equal in every process that runs the same seed.
+"""The trace of a run: a digest over all steps, equal in every process that runs the same seed.
 
 The cheap digest takes of each step its time, node, kind, the type of its event, and the numbers of the node's state afterwards; the full
 one takes the whole event and all effects as well. Neither uses `hash` of text, nor anything that depends on memory addresses.

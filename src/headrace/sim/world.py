@@ -1,4 +1,4 @@
-"""What do all parts of one simulated cluster share?"""
+"""What all parts of one simulated cluster share."""
 
 from __future__ import annotations
 

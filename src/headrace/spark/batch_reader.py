@@ -1,4 +1,4 @@
-"""How does a batch query read topics?"""
+"""Topics as a batch query reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions does a reader read, and where do they begin and end right now?
+"""The partitions that a reader reads, and where they begin and end right now.
 
 Asked on Spark's driver, once a batch. Opens its connection on first use and closes it in `close`; a copy of it has none.
 """
@@ -55,7 +55,7 @@ class TopicCluster:
         self._client = None
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
+        """Close the connection; the next request opens another."""
         if self._client is not None:
             self._client.close()
             self._client = None

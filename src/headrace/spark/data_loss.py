@@ -1,4 +1,4 @@
-"""What happens when records are gone before they were read?"""
+"""Records that are gone before they were read."""
 
 from __future__ import annotations
 

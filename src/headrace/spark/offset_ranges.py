@@ -1,4 +1,4 @@
-"""Which offsets does a batch read, in which pieces? Arithmetic only, no Spark and no network.
+"""The offsets that a batch reads, and the pieces in which it does. Arithmetic only, no Spark and no network.
 
 Offsets of a stream travel as JSON in the form of Spark's `kafka` source: `{"topic": {"0": 23}}`, the next offset to read of each partition.
 """

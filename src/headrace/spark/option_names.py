@@ -1,4 +1,4 @@
-"""Which options do reader and writer know, and what was probably meant by another name?
+"""The options that reader and writer know, and what was probably meant by another name.
 
 Names are Spark's for its `kafka` source, compared without regard to case. Everything that begins with `kafka.` goes to the client.
 """

@@ -1,4 +1,4 @@
-"""How is the text of one option read? Numbers, truths, durations, and Kafka-style JSON of partitions."""
+"""The text of one option, read: numbers, truths, durations, and Kafka-style JSON of partitions."""
 
 from __future__ import annotations
 

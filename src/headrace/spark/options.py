@@ -1,4 +1,4 @@
-"""What was the reader told? Options as Spark hands them over, parsed once into frozen values.
+"""The reader's options as Spark hands them over, parsed once into frozen values.
 
 Rules and defaults are those of Spark's `kafka` source; a value that cannot be is an `OperatorError` that names the option.
 """

@@ -1,4 +1,4 @@
-"""How does one task read its range of offsets? The same range gives the same rows, on whichever worker and however often."""
+"""One task that reads its range of offsets. The same range gives the same rows, on whichever worker and however often."""
 
 from __future__ import annotations
 

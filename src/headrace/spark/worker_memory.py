@@ -1,4 +1,4 @@
-"""How does a Spark worker keep from giving memory back to the system, and asking for it again, with every batch?
+"""A Spark worker's memory, kept from going back to the system and being asked for again with every batch.
 
 Columns of a few megabytes are made and dropped for each batch. The C library's default is to return such blocks at once, and each new one costs a page
 fault for every 4 KiB: half of the time in which a batch is decoded.

@@ -1,4 +1,4 @@
-"""What was the writer told, and what do the columns of a frame mean to it?
+"""What the writer was told, and what the columns of a frame mean to it.
 
 Columns are those of Spark's `kafka` sink: `value` is needed; `key`, `headers`, `partition` and `topic` may be there; all others are ignored. The
 option `topic` goes before the column.

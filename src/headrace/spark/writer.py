@@ -1,4 +1,4 @@
-"""How does Spark write a frame or a stream to topics?
+"""Frames and streams that Spark writes to topics.
 
 At least once, as Spark's `kafka` sink: within a task the producer is idempotent, so retries of requests repeat nothing; a task or a batch that
 Spark runs again writes its rows again. A task that fails may leave rows behind.

@@ -1,4 +1,4 @@
-"""How is a small file replaced so that a crash leaves the old one or the new one?
+"""The replacement of a small file, so that a crash leaves the old one or the new one.
 
 Write a temporary file, sync it, rename it, sync the directory (D6, K30, K32).
 """

@@ -1,4 +1,4 @@
-"""What do the small text files say, and how are they replaced? Source: D1, D8, K30, K32.
+"""Small text files, and how they are replaced. Source: D1, D8, K30, K32.
 
 Readers return None for a file that is missing *or* damaged: each of these files is a lower bound or a cache, and what stands in
 for it is always safe (recover all, start at the first segment, rebuild the epoch table).

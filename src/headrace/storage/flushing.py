@@ -1,4 +1,4 @@
-"""What must be synced so that everything below an offset is durable, in which order? Source: D2, D3, K30, K31."""
+"""What must be synced so that everything below an offset is durable, in order. Source: D2, D3, K30, K31."""
 
 from __future__ import annotations
 

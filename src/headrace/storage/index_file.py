@@ -1,4 +1,4 @@
-"""Where in a segment is an offset or a time? Kafka's sparse `.index` and `.timeindex`, and the list of `.txnindex`.
+"""The place of an offset or a time in a segment: Kafka's sparse `.index` and `.timeindex`, and the list of `.txnindex`.
 
 The first two are kept in memory once used and written behind: entries reach the file when the segment is flushed, rolled or closed.
 They are caches (D7): after an unclean stop those of segments that may be unsynced are rebuilt from the log.

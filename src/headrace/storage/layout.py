@@ -1,4 +1,4 @@
-"""Which name has each file and directory of a log directory? All names are Kafka's."""
+"""Names of the files and directories of a log directory. All names are Kafka's."""
 
 from __future__ import annotations
 

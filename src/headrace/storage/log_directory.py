@@ -1,4 +1,4 @@
-"""One of `log.dirs`: which partitions lie in it, and what do its checkpoints say?"""
+"""One of `log.dirs`: the partitions that lie in it, and what its checkpoints say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All partition logs of a node: where does each lie, and what is due for them?"""
+"""All partition logs of a node: where each lies, and what is due for them."""
 
 from __future__ import annotations
 

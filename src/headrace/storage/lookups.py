@@ -1,4 +1,4 @@
-"""Which record of a log has a time, and which aborted transactions overlap a range?"""
+"""The record of a log that has a time, and the aborted transactions that overlap a range."""
 
 from __future__ import annotations
 

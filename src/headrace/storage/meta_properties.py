@@ -1,4 +1,4 @@
-"""Whose data is in a log directory?
+"""The identity of a log directory: whose data it holds.
 
 `meta.properties` (S1-01, KIP-631, KIP-858): a properties text with `version=1`, `cluster.id`, `node.id` and `directory.id`. Older files
 say `broker.id` for `node.id`. It is replaced atomically.

@@ -1,4 +1,4 @@
-"""How does a log remember its producers across a restart? In `<offset>.snapshot`, Kafka's format 1.
+"""A log's memory of its producers across a restart: `<offset>.snapshot`, Kafka's format 1.
 
 It holds the state of all producers after every batch below the offset in its name. Only the last batch of each producer is kept.
 A snapshot is a cache (D7): a damaged or missing one means that more of the log is read.

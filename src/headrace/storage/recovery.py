@@ -1,4 +1,4 @@
-"""What does a log's directory hold after a clean or an unclean stop? Source: D5-D8, D11, K33, K35.
+"""What a log's directory holds after a clean or an unclean stop. Source: D5-D8, D11, K33, K35.
 
 After a clean stop only the end of the last segment is read. After an unclean one every batch of the segments from the recovery point
 on is checked; the log is cut at the first bad one, and indexes, epoch table and producer state follow from what is left. Running it

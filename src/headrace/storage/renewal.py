@@ -1,4 +1,4 @@
-"""What does a process find after an unclean start that may be in the page cache only, and how does it make sure of that?
+"""What a process finds after an unclean start that may be in the page cache only, and how it makes sure of that.
 
 A process that was killed leaves what it wrote in the page cache; the next one reads it there. A sync now need not write it: after a sync
 that failed the kernel holds the pages for written though they are not (S58), and the name of a segment may not be on disk either. So the

@@ -1,4 +1,4 @@
-"""What becomes of segments that a log no longer holds?
+"""Segments that a log no longer holds.
 
 Old ones wait until the log start offset that excludes them is on disk (else a crash could bring some of them back and leave a hole),
 are then renamed to `.deleted`, and are removed after `file.delete.delay.ms`, so that readers may finish.

@@ -1,4 +1,4 @@
-"""Where do the snapshots of the metadata log lie, and which of them are whole?
+"""Snapshots of the metadata log: where they lie, and which of them are whole.
 
 `<20 digits end offset>-<10 digits epoch>.checkpoint` beside the log's segments; `.checkpoint.part` while it is written, renamed when
 whole and synced; `.checkpoint.deleted` when it is going (B-S02). Also `bootstrap.checkpoint`, which lies in the log directory itself.

@@ -1,4 +1,4 @@
-"""How are old segments replaced by cleaned ones so that a crash at any point leaves each record once? Source: D11.
+"""The replacement of old segments by cleaned ones, so that a crash at any point leaves each record once. Source: D11.
 
 1. The cleaned segment is written as `.log.cleaned` (and `.txnindex.cleaned`, and its indexes likewise) and synced.
 2. It is renamed to `.log.swap`, and the directory is synced: from here on the swap counts as decided.

@@ -1,4 +1,4 @@
-"""How does a test get a real node? ``with Node() as node: ...``, or the pytest fixture ``headrace_node``."""
+"""Real nodes for tests: ``with Node() as node: ...``, or the pytest fixture ``headrace_node``."""
 
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member, Place

@@ -1,4 +1,4 @@
-"""What does one node of a cluster answer to one request, on a plain connection that is closed again?"""
+"""The response of one node of a cluster to one request, on a plain connection that is closed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a test get a cluster of several real node processes, break it, and leave nothing behind?"""
+"""A cluster of several real node processes for a test, which breaks it and leaves nothing behind."""
 
 from __future__ import annotations
 

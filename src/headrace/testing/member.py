@@ -1,4 +1,4 @@
-"""How does one node of a test's cluster run as a process: formatted, started, paused, killed, moved to other ports?"""
+"""One node of a test's cluster as a process: formatted, started, paused, killed, moved to other ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a node show of itself? `GET /metrics`, as numbers for a test."""
+"""The metrics that a node shows, `GET /metrics`, as numbers for a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a real node started and stopped inside a test, and what is left behind? Nothing is."""
+"""A real node, started and stopped inside a test, of which nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fixtures does pytest find after an install?
+"""The fixtures that pytest finds after an install.
 
 ``headrace_node``: a real node for one test, in its process, gone after it. ``headrace_simulation``: clusters on simulated time.
 """

@@ -1,4 +1,4 @@
-"""How is a voter added to the quorum of a running cluster, or taken out? (KIP-853)"""
+"""Voters, added to the quorum of a running cluster or taken out (KIP-853)."""
 
 from __future__ import annotations
 

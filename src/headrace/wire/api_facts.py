@@ -1,4 +1,4 @@
-"""Which apis are there, in which versions, and on which listeners?
+"""The APIs, their versions, and the listeners that serve them.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

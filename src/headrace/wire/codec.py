@@ -1,4 +1,4 @@
-"""What are the bytes of a message, and what message do bytes hold?
+"""The bytes of a message, and the message of bytes.
 
 A reader and a writer are compiled for each (message, version) when first asked for. Any bytes decode to a message or
 raise DecodeError, and nothing is allocated that the bytes at hand could not fill. Source: B20-B23, K45.

@@ -1,4 +1,4 @@
-"""What stands around the keys and values that a coordinator writes into its topic?
+"""The frame around keys and values that a coordinator writes into its topic.
 
 Two bytes: before a key its record type, before a value its version. A key has one version, 0. Source: KIP-848, and the
 formats of `__consumer_offsets` and `__transaction_state`.

@@ -1,4 +1,4 @@
-"""How is a Fetch request read, and its answer written, in a few microseconds and without a copy of the records?
+"""The codec of Fetch: a request read, and its response written, in a few microseconds and without a copy of the records.
 
 Requests of flexible versions without tagged fields (a consumer's, in most cases) have a path of their own; every other
 shape goes through the compiled codec. So both refuse the same bytes. The answer is a list of buffers with the slices of

@@ -1,4 +1,4 @@
-"""Frames of a stream: where does one message end, however the stream is sliced?
+"""Frames of a stream, however the stream is sliced.
 
 A frame is a length of four bytes, signed, and as many bytes. Lengths are checked before any of the frame is kept, and no
 more is ever kept than has come. Source: B1, B-W01. Sockets of a node cut frames in place (`headrace.net.connection_core`), by the same `frame_length`.

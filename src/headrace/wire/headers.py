@@ -1,4 +1,4 @@
-"""Which header stands before a message, and how is it read and written?
+"""The headers of messages, read and written.
 
 Requests carry header version 1, or 2 where the api's version is flexible; responses 0, or 1 where it is flexible. The
 answer to ApiVersions always carries 0, so that a client of any age can read it (KIP-511). Source: B-W01.

@@ -1,4 +1,4 @@
-"""How does a message look as JSON, as Kafka's own converters and tools write it?
+"""Messages as JSON, as Kafka's own converters and tools write it.
 
 Keys are the field's names in camel case; uuids are their base64 text; bytes are base64; tagged fields at their default
 are left out; record batches are empty, or their size where `records_as_size` is asked for (KIP-673). Reading takes the

@@ -1,4 +1,4 @@
-"""How does an answer say who leads now, so that a client need not ask for metadata first? Source: KIP-951."""
+"""The leader in a response, so that a client need not ask for metadata first. Source: KIP-951."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a Produce request become batches without a copy, and how is it answered in a few microseconds?
+"""The codec of Produce: a request as batches without a copy, and its response in a few microseconds.
 
 The usual request, one topic with one partition in a flexible version, has a path of its own; every other shape goes
 through the compiled codec. So both refuse the same bytes.

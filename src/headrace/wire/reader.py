@@ -1,4 +1,4 @@
-"""How is the decoder of one message and version made?
+"""The decoder of one message and version, and how it is made.
 
 The decoder is a function `read(buf, pos) -> (message, pos)` without calls for parts of the message: nested structs are
 loops inside it. It may raise IndexError, struct.error or UnicodeDecodeError on bad bytes, which `codec.decode` turns into

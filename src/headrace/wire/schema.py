@@ -1,4 +1,4 @@
-"""How is a message described: its fields, in which versions each exists, and what stands for an absent one?
+"""The description of a message: its fields, in which versions each exists, and what stands for an absent one.
 
 A message is one class for all its versions. Every field is one line, `name: type = field("facts", default=...)`, whose
 facts are those of Kafka's definitions in a compact text:

@@ -1,4 +1,4 @@
-"""How is the text of a compiled codec put together?"""
+"""The text of a compiled codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does an unsigned varint look, and when is one refused?
+"""Unsigned varints, and when one is refused.
 
 Seven bits a byte, lowest first, at most five bytes and 32 bits. Longer, larger or padded ones are refused. Source: KIP-482, B9.
 """

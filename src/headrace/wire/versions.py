@@ -1,4 +1,4 @@
-"""Which versions of each api does Apache Kafka 4.3.1 speak, and so do we?"""
+"""The versions of each API that Apache Kafka 4.3.1 speaks, and so do we."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the encoder of one message and version made?
+"""The encoder of one message and version, and how it is made.
 
 The encoder is a function `write(message, out)` that appends to a bytearray. As Kafka's own: a field that the version does
 not have must be ignorable or at its default; tagged fields at their default are left out.

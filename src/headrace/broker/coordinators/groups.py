@@ -1,4 +1,4 @@
-"""Which coordinator serves a group here? There is one for each partition of `__consumer_offsets` that this broker leads."""
+"""The group coordinators of this broker: one for each partition of `__consumer_offsets` that it leads."""
 
 from __future__ import annotations
 

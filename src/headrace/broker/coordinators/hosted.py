@@ -1,4 +1,4 @@
-"""How does the coordinator of one partition get its log read, its records written and its answers out?"""
+"""The driver of one partition's coordinator: its log is read, its records are written, its responses leave."""
 
 from __future__ import annotations
 

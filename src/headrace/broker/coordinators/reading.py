@@ -1,4 +1,4 @@
-"""What does the log of a coordinator's partition hold, a little at a time?
+"""The reader of a coordinator's log, a little at a time.
 
 A turn reads about SLICE_BYTES or a thousand records, so that nobody waits for a long log or a big batch (M6): records are walked, and a batch that opens to much is opened elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Which partitions of a coordinator's topic are served here?
+"""The partitions of a coordinator's topic that are served here.
 
 There is one coordinator for each that this broker leads (`hosted.py`). It is loading from the election until every record of the log was read
 and is committed; only then does it serve. What coordinators are made of is imported when the first one starts, after the node is ready.

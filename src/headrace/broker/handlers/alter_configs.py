@@ -1,4 +1,4 @@
-"""How are all settings of a resource replaced? (AlterConfigs, KIP-133)"""
+"""The replacement of all settings of a resource (AlterConfigs, KIP-133)."""
 
 from __future__ import annotations
 

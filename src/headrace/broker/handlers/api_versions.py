@@ -1,4 +1,4 @@
-"""What does this listener serve, and which features does the cluster have? (ApiVersions, KIP-35, KIP-511, KIP-584)"""
+"""What a broker's listener serves, and the features of the cluster (ApiVersions, KIP-35, KIP-511, KIP-584)."""
 
 from __future__ import annotations
 

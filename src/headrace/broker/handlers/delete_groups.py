@@ -1,4 +1,4 @@
-"""Which groups should be forgotten, with all their positions? (DeleteGroups)"""
+"""The deletion of groups with all their positions (DeleteGroups)."""
 
 from __future__ import annotations
 

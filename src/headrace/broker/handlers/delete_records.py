@@ -1,4 +1,4 @@
-"""Which records may not be read any more? (DeleteRecords, KIP-107)"""
+"""The deletion of a partition's oldest records (DeleteRecords, KIP-107)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which brokers make up the cluster? (DescribeCluster, KIP-700, KIP-919)"""
+"""The brokers that make up the cluster (DescribeCluster, KIP-700, KIP-919)."""
 
 from __future__ import annotations
 

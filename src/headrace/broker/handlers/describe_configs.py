@@ -1,4 +1,4 @@
-"""Which settings do topics, brokers, groups and others have? (DescribeConfigs, KIP-133, KIP-226, KIP-569)"""
+"""The settings of topics, brokers, groups and others (DescribeConfigs, KIP-133, KIP-226, KIP-569)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which state is a group, and who is in it? (DescribeGroups)"""
+"""The state and the members of groups (DescribeGroups)."""
 
 from __future__ import annotations
 

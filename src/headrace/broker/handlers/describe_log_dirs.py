@@ -1,4 +1,4 @@
-"""How large are the replicas in each log directory? (DescribeLogDirs, KIP-113, KIP-827)"""
+"""The sizes of replicas in each log directory (DescribeLogDirs, KIP-113, KIP-827)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who votes on the metadata log, who follows it, and how far is each? (DescribeQuorum, KIP-595)"""
+"""The voters of the metadata log, who follows it, and how far each is (DescribeQuorum, KIP-595)."""
 
 from __future__ import annotations
 

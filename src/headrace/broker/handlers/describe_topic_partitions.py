@@ -1,4 +1,4 @@
-"""What are the partitions of these topics, a page at a time? (DescribeTopicPartitions, KIP-966)"""
+"""The partitions of topics, a page at a time (DescribeTopicPartitions, KIP-966)."""
 
 from __future__ import annotations
 

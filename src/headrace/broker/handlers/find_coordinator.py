@@ -1,4 +1,4 @@
-"""Which broker looks after a group? (FindCoordinator)
+"""The broker that looks after a group (FindCoordinator).
 
 Transactions have no coordinator in this cluster. The usual clients go on asking for one for a minute after INVALID_REQUEST, so they are told
 what none of them retries: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which InitProducerId says as well.
@@ -30,7 +30,7 @@ _MESSAGES = {
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> HandlerResult:
-    """Answer at once. The first question of all makes the offsets topic, and is answered when the controller was heard."""
+    """Answer at once. The first request of all makes the offsets topic, and is answered when the controller was heard."""
     if request.key_type == _TRANSACTION_KEY:
         tell_unsupported(broker, context, NO_TRANSACTIONS)
     if request.key_type != GROUP_KEY or OFFSETS_TOPIC in broker.image.topics.by_name:

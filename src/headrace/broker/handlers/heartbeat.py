@@ -1,4 +1,4 @@
-"""Is a member still one, and must it join again? (Heartbeat)"""
+"""A member's sign of life, and whether it must join again (Heartbeat)."""
 
 from __future__ import annotations
 

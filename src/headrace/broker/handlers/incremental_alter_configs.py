@@ -1,4 +1,4 @@
-"""How are single settings changed? (IncrementalAlterConfigs, KIP-339)"""
+"""Changes of single settings (IncrementalAlterConfigs, KIP-339)."""
 
 from __future__ import annotations
 

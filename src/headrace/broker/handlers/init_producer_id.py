@@ -1,4 +1,4 @@
-"""Which id does an idempotent producer get? (InitProducerId, KIP-98, KIP-360)"""
+"""The id of an idempotent producer (InitProducerId, KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

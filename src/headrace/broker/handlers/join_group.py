@@ -1,4 +1,4 @@
-"""May somebody be a member of a group, and who are the others? (JoinGroup)"""
+"""Membership of a group, and who the others are (JoinGroup)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes? (LeaveGroup)"""
+"""Members that leave their group (LeaveGroup)."""
 
 from __future__ import annotations
 

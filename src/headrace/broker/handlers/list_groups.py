@@ -1,4 +1,4 @@
-"""Which groups does this broker coordinate? (ListGroups)"""
+"""The groups that this broker coordinates (ListGroups)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a partition begin and end, and which record is the first at or after a time? (ListOffsets)"""
+"""The ends of a partition, and the first record at or after a time (ListOffsets)."""
 
 from __future__ import annotations
 

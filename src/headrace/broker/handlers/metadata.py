@@ -1,4 +1,4 @@
-"""Which brokers and topics are there, and who leads what? (Metadata)
+"""The brokers and topics of the cluster, and who leads what (Metadata).
 
 From version 9 on the answer says at which offset of the metadata log it was made (tag 10000, S4-55); on one broker it only grows.
 """

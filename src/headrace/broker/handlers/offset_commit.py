@@ -1,4 +1,4 @@
-"""How far has a group read? (OffsetCommit)"""
+"""The positions that a group stores (OffsetCommit)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which positions should a group forget? (OffsetDelete)"""
+"""The positions that a group forgets (OffsetDelete)."""
 
 from __future__ import annotations
 

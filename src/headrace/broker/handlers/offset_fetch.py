@@ -1,4 +1,4 @@
-"""Where should a group go on reading? (OffsetFetch)"""
+"""The positions at which a group goes on reading (OffsetFetch)."""
 
 from __future__ import annotations
 

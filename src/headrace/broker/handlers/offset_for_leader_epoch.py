@@ -1,4 +1,4 @@
-"""Where did a leader epoch end? (OffsetForLeaderEpoch, KIP-101, KIP-320)"""
+"""The end of a leader epoch (OffsetForLeaderEpoch, KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do a producer's batches go? (Produce)
+"""Batches of a producer, appended (Produce).
 
 A hot file: batches for partitions that are led here, where nobody need be waited for, are the case that `handle` is written for; everything else
 is a `ProduceCall`.

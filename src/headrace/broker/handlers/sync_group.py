@@ -1,4 +1,4 @@
-"""Which part of the work is a member's, in this generation? (SyncGroup)"""
+"""A member's part of the work in this generation (SyncGroup)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replicas appear, change their role or go, because of a metadata delta?"""
+"""Replicas that appear, change their role or go because of a metadata delta."""
 
 from __future__ import annotations
 

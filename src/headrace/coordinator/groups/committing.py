@@ -1,4 +1,4 @@
-"""Which positions may a group store, read and delete?"""
+"""The positions that a group stores, reads and deletes."""
 
 from __future__ import annotations
 

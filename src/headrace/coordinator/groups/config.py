@@ -1,4 +1,4 @@
-"""Which settings shape the decisions of a group coordinator?"""
+"""The settings that shape the decisions of a group coordinator."""
 
 from __future__ import annotations
 

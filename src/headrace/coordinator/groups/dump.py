@@ -1,4 +1,4 @@
-"""How does `kafka-dump-log --offsets-decoder` show a record of `__consumer_offsets`?"""
+"""A record of `__consumer_offsets` as `kafka-dump-log --offsets-decoder` shows it."""
 
 from __future__ import annotations
 

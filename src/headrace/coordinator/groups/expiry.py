@@ -1,4 +1,4 @@
-"""Which offsets and groups has nobody needed for so long that they may go? Source: KIP-211, KIP-496."""
+"""Offsets and groups that nobody has needed for so long that they may go. Source: KIP-211, KIP-496."""
 
 from __future__ import annotations
 

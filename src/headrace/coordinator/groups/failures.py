@@ -1,4 +1,4 @@
-"""What does a client hear when the offsets topic refused a record?"""
+"""What a client hears when the offsets topic refused a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in one classic group, in which generation, and by which protocol do they share the work?
+"""One classic group: its members, its generation, and the protocol by which they share the work.
 
 State      | comes from                       | leaves to
 -----------|----------------------------------|---------------------------------------------------------------
@@ -156,7 +156,7 @@ class ClassicGroup:
             else:
                 self.support.pop(name, None)
 
-    # ---- questions
+    # ---- queries
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether the group is in one of these states."""

@@ -1,4 +1,4 @@
-"""What do the records of one partition of the offsets topic say?
+"""What the records of one partition of the offsets topic say.
 
 The image is immutable, on persistent maps: a change costs what it changes, and what is not committed is dropped by forgetting an image. `GroupRules.replay` alone says what a
 record means.

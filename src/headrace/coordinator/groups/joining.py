@@ -1,4 +1,4 @@
-"""What happens when somebody asks to join? Source: KIP-345 (static members), KIP-394 (ids first), KIP-814 (skipped assignment)."""
+"""Requests to join a group. Source: KIP-345 (static members), KIP-394 (ids first), KIP-814 (skipped assignment)."""
 
 from __future__ import annotations
 

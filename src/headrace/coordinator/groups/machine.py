@@ -1,4 +1,4 @@
-"""What does the coordinator of the groups in one partition of the offsets topic decide?"""
+"""The coordinator of the groups in one partition of the offsets topic."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GroupCoordinator:
         self._to_restore: list[str] | None = None
         self._oversized: list[str] = []
 
-    # ---- questions that change nothing
+    # ---- queries
 
     def fetch_offsets(
         self, group_id: str, topics: list[tuple[str, Uuid, tuple[int, ...]]] | None

@@ -1,4 +1,4 @@
-"""What does a group know about one member?"""
+"""What a group knows about one member."""
 
 from __future__ import annotations
 

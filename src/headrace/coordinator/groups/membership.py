@@ -1,4 +1,4 @@
-"""What happens when a member fetches its assignment, shows that it lives, or leaves?"""
+"""A member that fetches its assignment, shows that it lives, or leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the tools see of a group?"""
+"""What tools see of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a group get from one generation to the next? Source: KIP-62, KIP-134, KIP-345, KIP-394.
+"""The way of a group from one generation to the next. Source: KIP-62, KIP-134, KIP-345, KIP-394.
 
 A rebalance waits for every member's JoinGroup, at most the longest rebalance timeout; then the generation begins, each member learns who leads, the
 leader assigns, and SyncGroup hands the assignment out once it is committed.

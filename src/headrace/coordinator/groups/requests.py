@@ -1,4 +1,4 @@
-"""What is asked of a group coordinator that is no message of the protocol?"""
+"""Requests to a group coordinator that are no messages of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the steps of a group coordinator share: groups, deadlines, and what follows a commit?"""
+"""What the steps of a group coordinator share: groups, deadlines, and what follows a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are groups and offsets written in the offsets topic, and read back?
+"""Groups and offsets as they are written in the offsets topic and read back.
 
 A key begins with its type in two bytes: 0 and 1 an offset, 2 a classic group. Other types are those of other kinds of group; they are left alone, as
 Kafka leaves types that it does not know. A value begins with its version.

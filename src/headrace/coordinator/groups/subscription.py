@@ -1,4 +1,4 @@
-"""Which topics does a consumer ask for, and which partitions was it given?
+"""The topics that a consumer asks for, and the partitions that it was given.
 
 The bytes are the clients' business (ConsumerProtocolSubscription and -Assignment); the coordinator reads them only to know whether a topic
 still has readers, and the tools to show them.

@@ -1,4 +1,4 @@
-"""What does a coordinator bring to the runtime: what its records mean, and what it decides?"""
+"""What a coordinator brings to the runtime: what its records mean, and what it decides."""
 
 from __future__ import annotations
 

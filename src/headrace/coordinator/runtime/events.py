@@ -1,4 +1,4 @@
-"""What can happen to a coordinator of one partition, and what can it order?"""
+"""Events that reach the coordinator of one partition, and the effects that it orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the coordinator of one partition do when something happens?
+"""The runtime of one partition's coordinator.
 
 `broker/coordinators/hosted.py` drives it: gives it events, does its effects in order, and reports the outcome of every append in the order of the log. Deadlines are values:
 `next_deadline_ms` says when TimePassed is due.

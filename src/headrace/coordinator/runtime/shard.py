@@ -1,4 +1,4 @@
-"""What does one partition of a coordinator know, what is on its way into the log, and who waits for it?
+"""The state of one partition of a coordinator: what it knows, what is on its way into the log, and who waits for it.
 
 Status   | comes from            | leaves to
 ---------|-----------------------|------------------------------------------------------

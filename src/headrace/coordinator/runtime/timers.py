@@ -1,4 +1,4 @@
-"""What must be done later, and when?"""
+"""Deadlines, and what is due at each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a controller listener serve? (ApiVersions)"""
+"""What a controller's listener serves (ApiVersions)."""
 
 from __future__ import annotations
 

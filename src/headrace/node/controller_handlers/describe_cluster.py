@@ -1,4 +1,4 @@
-"""Which controllers make up the quorum? (DescribeCluster with endpoint type 2, KIP-919)"""
+"""The controllers that make up the quorum (DescribeCluster with endpoint type 2, KIP-919)."""
 
 from __future__ import annotations
 

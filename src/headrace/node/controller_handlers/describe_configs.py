@@ -1,4 +1,4 @@
-"""Which settings do this controller, topics and others have? (DescribeConfigs on a controller listener, KIP-919)"""
+"""The settings of this controller, of topics and of others (DescribeConfigs on a controller listener, KIP-919)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the quorum, as its leader sees it, or as this node sees it? (DescribeQuorum)"""
+"""The quorum as its leader sees it, or as this node sees it (DescribeQuorum)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a client want whose request a broker passed on? (Envelope, KIP-590)
+"""Requests of clients that a broker passed on (Envelope, KIP-590).
 
 The inner request is decided as if the client had asked here itself, with the principal and the address that the broker vouches for. When
 the decision fails with NOT_CONTROLLER the envelope says so, and the broker looks for the active controller.

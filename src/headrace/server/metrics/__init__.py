@@ -1,1 +1,1 @@
-"""What does this node show to those who watch it, and how do they read it? (docs/decisions/0020)"""
+"""Metrics of this node, for those who watch it (docs/decisions/0020)."""

@@ -1,4 +1,4 @@
-"""What does a broker show of the partitions that it hosts?"""
+"""Metrics of the partitions that a broker hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a controller show of itself and of the cluster? Nothing that is not committed (C3)."""
+"""Metrics of a controller and of the cluster, of nothing that is not committed (C3)."""
 
 from __future__ import annotations
 

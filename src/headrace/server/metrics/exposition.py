@@ -1,4 +1,4 @@
-"""In which text does a scraper get the metrics, and what does it ask for?
+"""The text in which a scraper gets the metrics, and what it asks for.
 
 The text is prometheus-client's work: Prometheus' own format, or OpenMetrics when the `Accept` header asks for it. The library is imported by the
 first scrape, in a thread: it takes longer than a node's start.

@@ -1,4 +1,4 @@
-"""What is a metric called, and what does it look like?
+"""Names and shapes of metrics.
 
 Kafka's metrics are attributes of beans: `kafka.controller:type=KafkaController,name=ActiveControllerCount`. Dashboards for Prometheus know them by
 the names that the JMX exporter makes of these with its published rules for KRaft; the functions here do the same:

@@ -1,4 +1,4 @@
-"""What does a node show of its part in the metadata quorum, and of the metadata that it has?"""
+"""Metrics of a node's part in the metadata quorum, and of the metadata that it has."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _vote(raft: RaftNode) -> Iterator[Family]:
 
 _LATENCIES: Final = {
     "commit-latency": "from the append by this leader until a majority has it",
-    "election-latency": "from the first question for votes until somebody leads",
+    "election-latency": "from the first request for votes until somebody leads",
     "raft-flush-latency": "to sync the metadata log",
     "raft-apply-latency": "from the news of a commit until this node works by it",
 }

@@ -1,4 +1,4 @@
-"""How do the counters of a running node become what a scraper reads?
+"""The counters of a running node as what a scraper reads.
 
 `MetricsService` is made only where `headrace.metrics.listener` is set. Before the node starts it has counters kept that nobody else needs
 (`watch`); then it answers `GET /metrics` on the node's own event loop. A scrape takes no lock, waits for nobody and is no event of the

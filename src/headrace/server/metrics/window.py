@@ -1,4 +1,4 @@
-"""What happened lately, when counters only tell what happened since the start?
+"""What happened lately, when counters only tell what happened since the start.
 
 A reader's memory: now and then it copies counters that it is given, and the difference to an older copy is the recent past. The counters
 themselves stay plain. Averages, rates and the highest value are of the last 30 to 60 s, as Kafka's are; quantiles of the last five minutes, about as

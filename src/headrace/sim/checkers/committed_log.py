@@ -1,4 +1,4 @@
-"""Which records are committed in truth, and what do they mean?
+"""The records that are committed in truth, and what they mean.
 
 The prefix grows when a majority of the voters in force holds it on disk in the leader's own epoch (section 2 of the catalogue), whether or
 not any node knows that yet. It never shrinks and never changes. Its images are made by replaying it once.

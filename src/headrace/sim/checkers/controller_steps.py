@@ -1,4 +1,4 @@
-"""What did the active controller decide, on what, and did the answer wait until it was committed?  C1 C3 C4 C13 RL2
+"""Decisions of the active controller, and responses that wait until they are committed.  C1 C3 C4 C13 RL2
 
 Each event of a controller is judged with the image that it decided on and the one it led to; both are made here, from the records that it
 ordered, not taken from it.

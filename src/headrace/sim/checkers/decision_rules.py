@@ -1,4 +1,4 @@
-"""Is each decision about brokers and partitions one that may be taken?  C7 C8 C9 C19"""
+"""Decisions about brokers and partitions that may be taken.  C7 C8 C9 C19"""
 
 from __future__ import annotations
 

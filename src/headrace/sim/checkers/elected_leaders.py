@@ -1,4 +1,4 @@
-"""Who becomes leader without loss, and what does an election with loss leave behind?  C10 C11"""
+"""Leaders without loss, and what an election with loss leaves behind.  C10 C11"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is there one leader an epoch, one vote a voter, and does nobody say what its disk does not?  R1 R2 R3 R4 R13 R19 R22"""
+"""One leader an epoch, one vote a voter, and nobody says what its disk does not.  R1 R2 R3 R4 R13 R19 R22"""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Elections(Group):
         return {SendRaftRequest: self._asks}
 
     def began(self, life: Life) -> None:
-        """A process starts with no question asked."""
+        """A process starts with no request sent."""
         self._asked[life.node_id] = {}
         self._granted[life.node_id] = set()
 

@@ -1,4 +1,4 @@
-"""What happened in the cluster so far, as no node knows it: who led when, what each disk holds, what is committed?
+"""What happened in the cluster so far, as no node knows it: who led when, what each disk holds, what is committed.
 
 `Ghost` is told of every step before the checkers are; it judges nothing but what would make it meaningless (a batch that two leaders named
 alike: R6, R13).

@@ -1,4 +1,4 @@
-"""Did a voter give its vote, or the promise of one, as its own state allows?  R2 R22
+"""Votes, and promises of one, that a voter's own state allows.  R2 R22
 
 KIP-996: a voter that was served by the leader of its epoch grants no pre-vote, nor does a leader; KIP-595: no vote goes to a log that is
 behind the voter's own, nor in an epoch whose leader the voter knows. What the voter's state is, is seen from outside: who led, whose

@@ -1,4 +1,4 @@
-"""What is a group of invariants, and what is it told?
+"""A group of invariants, and what it is told.
 
 `watcher.Watcher` tells the ghost of a step first, then each group, and only what the group asked for: so a step that changes nothing costs
 next to nothing.

@@ -1,4 +1,4 @@
-"""Do brokers tell the controller where they really are, and does it tell them what is committed of them?  C26"""
+"""Heartbeats that say where brokers really are, and responses that say what is committed of them.  C26"""
 
 from __future__ import annotations
 

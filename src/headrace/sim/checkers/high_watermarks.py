@@ -1,4 +1,4 @@
-"""Is what nodes call committed really so, does it stay, and do all apply the same?  R7 R8 R9 R10 R18"""
+"""What nodes call committed is so, stays, and is applied alike by all.  R7 R8 R9 R10 R18"""
 
 from __future__ import annotations
 

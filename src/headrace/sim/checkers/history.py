@@ -1,4 +1,4 @@
-"""Is what clients were told true, and does what was acknowledged stay?  PR3 H13
+"""What clients were told is true, and what was acknowledged stays.  PR3 H13
 
 The committed log is the order of all changes, so a call fits into it when its effect lies between the call's start and its end. A call
 whose outcome is unknown may have happened or not: nothing is asked of it.

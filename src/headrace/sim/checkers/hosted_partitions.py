@@ -1,4 +1,4 @@
-"""Does a broker host just the replicas that its metadata gives it, each in its role?  C23"""
+"""The replicas that a broker hosts are just those that its metadata gives it, each in its role.  C23"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every node see the same metadata at the same offset, all of each operation, and nothing early?  C2 C3 C18"""
+"""The same metadata at the same offset on every node, all of each operation, and nothing early.  C2 C3 C18"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After the faults have stopped: is there a leader, are all answered, are all together?  RL1 RL2 RL3 CL1 CL2 CL3 C11"""
+"""After the faults have stopped: a leader, responses for all, all together.  RL1 RL2 RL3 CL1 CL2 CL3 C11"""
 
 from __future__ import annotations
 

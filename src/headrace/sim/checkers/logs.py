@@ -1,4 +1,4 @@
-"""What does one disk's metadata log hold, as only an onlooker knows it, and are two logs equal up to an offset?
+"""One disk's metadata log as only an onlooker knows it, and whether two logs are equal up to an offset.
 
 Every batch of a ghost log carries a *chain*: a number made of the chain before it and of the batch's own offset, epoch and CRC. Two logs
 whose chains at an offset are equal hold the same batches up to there, so comparing two logs costs one look-up.

@@ -1,4 +1,4 @@
-"""What does a message of the quorum reveal about its sender, and for whom was it meant?"""
+"""What a message of the quorum reveals about its sender, and for whom it was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the metadata what the records say, and is each delta that a node publishes just what differs?  C2 C22"""
+"""Metadata that are what the records say, and deltas that are just what differs.  C2 C22"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a message that is meant for somebody else change anything?  R21"""
+"""Messages that are meant for somebody else, and change nothing.  R21"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every committed change leave partitions, topics and ids in order?  C5 C6 C12 C13 C8 C17, judged on the committed log alone"""
+"""Partitions, topics and ids that every committed change leaves in order.  C5 C6 C12 C13 C8 C17, judged on the committed log alone"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what a node shows of topics, partitions and settings never older than what it has shown to be past?  H13
+"""Topics, partitions and settings that a node shows, never older than what it has shown to be past.  H13
 
 The committed log is the order of all changes. A read that begins when the node's metadata ends at some offset must show the state at that
 offset or at a later one, all of it at one offset: so a change that was acknowledged, and that this node has, is seen.

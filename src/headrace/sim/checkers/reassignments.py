@@ -1,4 +1,4 @@
-"""Does every reassignment lead to what somebody asked for, or back, and is no replica left over?  CL3
+"""Reassignments that lead to what somebody asked for, or back, with no replica left over.  CL3
 
 Judged on the committed log and on what clients asked, not on what a partition says of itself: where a partition came from is remembered
 here from the moment at which its move began. What an earlier target was to add goes when the target changes, unless nobody else is in sync:

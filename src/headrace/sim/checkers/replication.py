@@ -1,4 +1,4 @@
-"""Do the logs grow and shrink only as they may, and is only what a disk holds counted?  R5 R11 R12 R20 P11 (R6 and R13: `ghost`)"""
+"""Logs that grow and shrink only as they may, and only what a disk holds is counted.  R5 R11 R12 R20 P11 (R6 and R13: `ghost`)"""
 
 from __future__ import annotations
 

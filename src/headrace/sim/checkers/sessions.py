@@ -1,4 +1,4 @@
-"""Are brokers registered, fenced, unfenced and let go at the right moments?  C8 C14 C15 C16"""
+"""Brokers that are registered, fenced, unfenced and let go at the right moments.  C8 C14 C15 C16"""
 
 from __future__ import annotations
 

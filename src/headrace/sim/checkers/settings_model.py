@@ -1,4 +1,4 @@
-"""What do records say about settings, ACLs, credentials, quotas and tokens, if all of them are plain sets and maps?  C17"""
+"""What records say about settings, ACLs, credentials, quotas and tokens, as plain sets and maps.  C17"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are snapshots what they say, whole, on disk, and is what they replace really gone only then?  R15"""
+"""Snapshots that are what they say, whole, on disk, and what they replace is gone only then.  R15"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every node of the cluster support the levels of its features?  C24, and is what is placed where it may be?  C25"""
+"""Levels of features that every node of the cluster supports (C24), and replicas placed only where they may be (C25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the voters change one at a time, and only under a leader that has committed?  R17 RL4, and R14: a leader without its voters steps down"""
+"""Voters that change one at a time, and only under a leader that has committed.  R17 RL4, and R14: a leader without its voters steps down"""
 
 from __future__ import annotations
 

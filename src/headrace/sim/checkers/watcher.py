@@ -1,4 +1,4 @@
-"""In which order do the ghost and the groups hear of a step?
+"""The order in which the ghost and the groups hear of a step.
 
 a step        role -> changes in order (each: before, ghost, after) -> high watermark -> machines' events -> what was committed
 a start       changes first: they tell what is on the disk

@@ -1,4 +1,4 @@
-"""Where did every report go? Worked out from the source data and Spark's batch boundaries, then held against what the sinks hold.
+"""The account of where every report went, worked out from the source data and Spark's batch boundaries, then held against what the sinks hold.
 
 The rule, apart from the pipeline: a flight without a departure was cancelled and is dropped; another is late if, when its batch ran, the hour
 of its schedule had already been closed by the watermark; all others are delivered in the row of their hour and carrier.

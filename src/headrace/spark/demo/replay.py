@@ -1,4 +1,4 @@
-"""How do the reports get into the topic? In order and at a steady pace, to the partitions in turn."""
+"""The reports on their way into the topic, in order and at a steady pace, to the partitions in turn."""
 
 from __future__ import annotations
 

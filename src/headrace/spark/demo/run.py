@@ -1,4 +1,4 @@
-"""How do replay, pipeline, account and picture come together?"""
+"""Replay, pipeline, account and picture together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the parts of a pipeline fit together, and which queries does it become?"""
+"""The plan of a pipeline: whether its parts fit together, and the queries that it becomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a pipeline run on Spark, and go on where it stopped?
+"""A pipeline that runs on Spark, and goes on where it stopped.
 
 Each query has its checkpoint under the pipeline's directory; starting the pipeline again with the same directory goes on from there. A
 query writes each micro-batch to all its sinks before Spark notes the batch as done.

@@ -1,4 +1,4 @@
-"""What does a pipeline's file say?
+"""What a pipeline's file says.
 
 TOML, in this shape; `${name}` anywhere in a text stands for a parameter that is given when the pipeline runs::
 

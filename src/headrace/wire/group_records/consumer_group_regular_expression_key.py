@@ -1,4 +1,4 @@
-"""What does a ConsumerGroupRegularExpressionKey hold?
+"""The schema of ConsumerGroupRegularExpressionKey.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

@@ -1,4 +1,4 @@
-"""How do the keys and values of `__consumer_offsets` become bytes?"""
+"""Keys and values of `__consumer_offsets` as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a ShareGroupMemberMetadataKey hold?
+"""The schema of ShareGroupMemberMetadataKey.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

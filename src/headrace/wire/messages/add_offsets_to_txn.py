@@ -1,4 +1,4 @@
-"""What do AddOffsetsToTxn requests and responses (api key 25) hold?
+"""The requests and responses of AddOffsetsToTxn (api key 25).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -18,7 +18,7 @@ class AddOffsetsToTxnRequest(Message, kind="request", api_key=25, versions="0-4"
 
 
 class AddOffsetsToTxnResponse(Message, kind="response", api_key=25, versions="0-4", flexible="3+"):
-    """Answer to api key 25."""
+    """Response of api key 25."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do AddPartitionsToTxn requests and responses (api key 24) hold?
+"""The requests and responses of AddPartitionsToTxn (api key 24).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -59,7 +59,7 @@ class AddPartitionsToTxnResult(Struct):
 
 
 class AddPartitionsToTxnResponse(Message, kind="response", api_key=24, versions="0-5", flexible="3+"):
-    """Answer to api key 24."""
+    """Response of api key 24."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 4+ ignorable", default=0)

@@ -1,4 +1,4 @@
-"""What do AddRaftVoter requests and responses (api key 80) hold?
+"""The requests and responses of AddRaftVoter (api key 80).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -29,7 +29,7 @@ class AddRaftVoterRequest(Message, kind="request", api_key=80, versions="0-1", f
 
 
 class AddRaftVoterResponse(Message, kind="response", api_key=80, versions="0-1", flexible="0+"):
-    """Answer to api key 80."""
+    """Response of api key 80."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

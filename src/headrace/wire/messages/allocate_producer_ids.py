@@ -1,4 +1,4 @@
-"""What do AllocateProducerIds requests and responses (api key 67) hold?
+"""The requests and responses of AllocateProducerIds (api key 67).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -16,7 +16,7 @@ class AllocateProducerIdsRequest(Message, kind="request", api_key=67, versions="
 
 
 class AllocateProducerIdsResponse(Message, kind="response", api_key=67, versions="0", flexible="0+"):
-    """Answer to api key 67."""
+    """Response of api key 67."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do AlterClientQuotas requests and responses (api key 49) hold?
+"""The requests and responses of AlterClientQuotas (api key 49).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -53,7 +53,7 @@ class ResponseEntryData(Struct):
 
 
 class AlterClientQuotasResponse(Message, kind="response", api_key=49, versions="0-1", flexible="1+"):
-    """Answer to api key 49."""
+    """Response of api key 49."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     entries: tuple[ResponseEntryData, ...] = field("[]ResponseEntryData 0+", default=())

@@ -1,4 +1,4 @@
-"""What do AlterConfigs requests and responses (api key 33) hold?
+"""The requests and responses of AlterConfigs (api key 33).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -40,7 +40,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Message, kind="response", api_key=33, versions="0-2", flexible="2+"):
-    """Answer to api key 33."""
+    """Response of api key 33."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     responses: tuple[AlterConfigsResourceResponse, ...] = field("[]AlterConfigsResourceResponse 0+", default=())

@@ -1,4 +1,4 @@
-"""What do AlterPartition requests and responses (api key 56) hold?
+"""The requests and responses of AlterPartition (api key 56).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -62,7 +62,7 @@ class ResponseTopicData(Struct):
 
 
 class AlterPartitionResponse(Message, kind="response", api_key=56, versions="2-3", flexible="0+"):
-    """Answer to api key 56."""
+    """Response of api key 56."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do AlterPartitionReassignments requests and responses (api key 45) hold?
+"""The requests and responses of AlterPartitionReassignments (api key 45).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -46,7 +46,7 @@ class ReassignableTopicResponse(Struct):
 
 
 class AlterPartitionReassignmentsResponse(Message, kind="response", api_key=45, versions="0-1", flexible="0+"):
-    """Answer to api key 45."""
+    """Response of api key 45."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     allow_replication_factor_change: bool = field("bool 1+ ignorable", default=True)

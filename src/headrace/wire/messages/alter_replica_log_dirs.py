@@ -1,4 +1,4 @@
-"""What do AlterReplicaLogDirs requests and responses (api key 34) hold?
+"""The requests and responses of AlterReplicaLogDirs (api key 34).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -45,7 +45,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 
 class AlterReplicaLogDirsResponse(Message, kind="response", api_key=34, versions="1-2", flexible="2+"):
-    """Answer to api key 34."""
+    """Response of api key 34."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[AlterReplicaLogDirTopicResult, ...] = field("[]AlterReplicaLogDirTopicResult 0+", default=())

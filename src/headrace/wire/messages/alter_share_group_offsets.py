@@ -1,4 +1,4 @@
-"""What do AlterShareGroupOffsets requests and responses (api key 91) hold?
+"""The requests and responses of AlterShareGroupOffsets (api key 91).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -53,7 +53,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 
 class AlterShareGroupOffsetsResponse(Message, kind="response", api_key=91, versions="0", flexible="0+"):
-    """Answer to api key 91."""
+    """Response of api key 91."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do AlterUserScramCredentials requests and responses (api key 51) hold?
+"""The requests and responses of AlterUserScramCredentials (api key 51).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -41,7 +41,7 @@ class AlterUserScramCredentialsResult(Struct):
 
 
 class AlterUserScramCredentialsResponse(Message, kind="response", api_key=51, versions="0", flexible="0+"):
-    """Answer to api key 51."""
+    """Response of api key 51."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[AlterUserScramCredentialsResult, ...] = field("[]AlterUserScramCredentialsResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do ApiVersions requests and responses (api key 18) hold?
+"""The requests and responses of ApiVersions (api key 18).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -40,7 +40,7 @@ class ApiVersion(Struct):
 
 
 class ApiVersionsResponse(Message, kind="response", api_key=18, versions="0-4", flexible="3+"):
-    """Answer to api key 18."""
+    """Response of api key 18."""
 
     error_code: int = field("int16 0+", default=0)
     api_keys: tuple[ApiVersion, ...] = field("[]ApiVersion 0+", default=())

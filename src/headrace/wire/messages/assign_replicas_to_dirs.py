@@ -1,4 +1,4 @@
-"""What do AssignReplicasToDirs requests and responses (api key 73) hold?
+"""The requests and responses of AssignReplicasToDirs (api key 73).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -59,7 +59,7 @@ class ResponseDirectoryData(Struct):
 
 
 class AssignReplicasToDirsResponse(Message, kind="response", api_key=73, versions="0", flexible="0+"):
-    """Answer to api key 73."""
+    """Response of api key 73."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do BeginQuorumEpoch requests and responses (api key 53) hold?
+"""The requests and responses of BeginQuorumEpoch (api key 53).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -67,7 +67,7 @@ class ResponseTopicData(Struct):
 
 
 class BeginQuorumEpochResponse(Message, kind="response", api_key=53, versions="0-1", flexible="1+"):
-    """Answer to api key 53."""
+    """Response of api key 53."""
 
     error_code: int = field("int16 0+", default=0)
     topics: tuple[ResponseTopicData, ...] = field("[]ResponseTopicData 0+", default=())

@@ -1,4 +1,4 @@
-"""What do BrokerHeartbeat requests and responses (api key 63) hold?
+"""The requests and responses of BrokerHeartbeat (api key 63).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -22,7 +22,7 @@ class BrokerHeartbeatRequest(Message, kind="request", api_key=63, versions="0-2"
 
 
 class BrokerHeartbeatResponse(Message, kind="response", api_key=63, versions="0-2", flexible="0+"):
-    """Answer to api key 63."""
+    """Response of api key 63."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

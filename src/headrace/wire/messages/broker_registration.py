@@ -1,4 +1,4 @@
-"""What do BrokerRegistration requests and responses (api key 62) hold?
+"""The requests and responses of BrokerRegistration (api key 62).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -41,7 +41,7 @@ class BrokerRegistrationRequest(Message, kind="request", api_key=62, versions="0
 
 
 class BrokerRegistrationResponse(Message, kind="response", api_key=62, versions="0-4", flexible="0+"):
-    """Answer to api key 62."""
+    """Response of api key 62."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

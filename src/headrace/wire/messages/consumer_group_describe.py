@@ -1,4 +1,4 @@
-"""What do ConsumerGroupDescribe requests and responses (api key 69) hold?
+"""The requests and responses of ConsumerGroupDescribe (api key 69).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -61,7 +61,7 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Message, kind="response", api_key=69, versions="0-1", flexible="0+"):
-    """Answer to api key 69."""
+    """Response of api key 69."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     groups: tuple[DescribedGroup, ...] = field("[]DescribedGroup 0+", default=())

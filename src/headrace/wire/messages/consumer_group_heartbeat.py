@@ -1,4 +1,4 @@
-"""What do ConsumerGroupHeartbeat requests and responses (api key 68) hold?
+"""The requests and responses of ConsumerGroupHeartbeat (api key 68).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -47,7 +47,7 @@ class Assignment(Struct):
 
 
 class ConsumerGroupHeartbeatResponse(Message, kind="response", api_key=68, versions="0-1", flexible="0+"):
-    """Answer to api key 68."""
+    """Response of api key 68."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ControllerRegistration requests and responses (api key 70) hold?
+"""The requests and responses of ControllerRegistration (api key 70).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -37,7 +37,7 @@ class ControllerRegistrationRequest(Message, kind="request", api_key=70, version
 
 
 class ControllerRegistrationResponse(Message, kind="response", api_key=70, versions="0", flexible="0+"):
-    """Answer to api key 70."""
+    """Response of api key 70."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do CreateAcls requests and responses (api key 30) hold?
+"""The requests and responses of CreateAcls (api key 30).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -34,7 +34,7 @@ class AclCreationResult(Struct):
 
 
 class CreateAclsResponse(Message, kind="response", api_key=30, versions="1-3", flexible="2+"):
-    """Answer to api key 30."""
+    """Response of api key 30."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[AclCreationResult, ...] = field("[]AclCreationResult 0+", default=())

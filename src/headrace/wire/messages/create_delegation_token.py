@@ -1,4 +1,4 @@
-"""What do CreateDelegationToken requests and responses (api key 38) hold?
+"""The requests and responses of CreateDelegationToken (api key 38).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -25,7 +25,7 @@ class CreateDelegationTokenRequest(Message, kind="request", api_key=38, versions
 
 
 class CreateDelegationTokenResponse(Message, kind="response", api_key=38, versions="1-3", flexible="2+"):
-    """Answer to api key 38."""
+    """Response of api key 38."""
 
     error_code: int = field("int16 0+", default=0)
     principal_type: str = field("string 0+", default="")

@@ -1,4 +1,4 @@
-"""What do CreatePartitions requests and responses (api key 37) hold?
+"""The requests and responses of CreatePartitions (api key 37).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -41,7 +41,7 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Message, kind="response", api_key=37, versions="0-3", flexible="2+"):
-    """Answer to api key 37."""
+    """Response of api key 37."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[CreatePartitionsTopicResult, ...] = field("[]CreatePartitionsTopicResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do CreateTopics requests and responses (api key 19) hold?
+"""The requests and responses of CreateTopics (api key 19).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -67,7 +67,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, kind="response", api_key=19, versions="2-7", flexible="5+"):
-    """Answer to api key 19."""
+    """Response of api key 19."""
 
     throttle_time_ms: int = field("int32 2+ ignorable", default=0)
     topics: tuple[CreatableTopicResult, ...] = field("[]CreatableTopicResult 0+", default=())

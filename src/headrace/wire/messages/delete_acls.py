@@ -1,4 +1,4 @@
-"""What do DeleteAcls requests and responses (api key 31) hold?
+"""The requests and responses of DeleteAcls (api key 31).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -49,7 +49,7 @@ class DeleteAclsFilterResult(Struct):
 
 
 class DeleteAclsResponse(Message, kind="response", api_key=31, versions="1-3", flexible="2+"):
-    """Answer to api key 31."""
+    """Response of api key 31."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     filter_results: tuple[DeleteAclsFilterResult, ...] = field("[]DeleteAclsFilterResult 0+", default=())

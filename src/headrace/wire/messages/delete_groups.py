@@ -1,4 +1,4 @@
-"""What do DeleteGroups requests and responses (api key 42) hold?
+"""The requests and responses of DeleteGroups (api key 42).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -22,7 +22,7 @@ class DeletableGroupResult(Struct):
 
 
 class DeleteGroupsResponse(Message, kind="response", api_key=42, versions="0-2", flexible="2+"):
-    """Answer to api key 42."""
+    """Response of api key 42."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[DeletableGroupResult, ...] = field("[]DeletableGroupResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do DeleteRecords requests and responses (api key 21) hold?
+"""The requests and responses of DeleteRecords (api key 21).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -45,7 +45,7 @@ class DeleteRecordsTopicResult(Struct):
 
 
 class DeleteRecordsResponse(Message, kind="response", api_key=21, versions="0-2", flexible="2+"):
-    """Answer to api key 21."""
+    """Response of api key 21."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     topics: tuple[DeleteRecordsTopicResult, ...] = field("[]DeleteRecordsTopicResult 0+", default=())

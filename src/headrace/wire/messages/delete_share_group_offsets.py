@@ -1,4 +1,4 @@
-"""What do DeleteShareGroupOffsets requests and responses (api key 92) hold?
+"""The requests and responses of DeleteShareGroupOffsets (api key 92).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -34,7 +34,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Message, kind="response", api_key=92, versions="0", flexible="0+"):
-    """Answer to api key 92."""
+    """Response of api key 92."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do DeleteShareGroupState requests and responses (api key 86) hold?
+"""The requests and responses of DeleteShareGroupState (api key 86).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -45,6 +45,6 @@ class DeleteStateResult(Struct):
 
 
 class DeleteShareGroupStateResponse(Message, kind="response", api_key=86, versions="0", flexible="0+"):
-    """Answer to api key 86."""
+    """Response of api key 86."""
 
     results: tuple[DeleteStateResult, ...] = field("[]DeleteStateResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do DeleteTopics requests and responses (api key 20) hold?
+"""The requests and responses of DeleteTopics (api key 20).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -34,7 +34,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, kind="response", api_key=20, versions="1-6", flexible="4+"):
-    """Answer to api key 20."""
+    """Response of api key 20."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     responses: tuple[DeletableTopicResult, ...] = field("[]DeletableTopicResult 0+", default=())

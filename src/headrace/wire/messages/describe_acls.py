@@ -1,4 +1,4 @@
-"""What do DescribeAcls requests and responses (api key 29) hold?
+"""The requests and responses of DescribeAcls (api key 29).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -39,7 +39,7 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Message, kind="response", api_key=29, versions="1-3", flexible="2+"):
-    """Answer to api key 29."""
+    """Response of api key 29."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do DescribeClientQuotas requests and responses (api key 48) hold?
+"""The requests and responses of DescribeClientQuotas (api key 48).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -45,7 +45,7 @@ class EntryData(Struct):
 
 
 class DescribeClientQuotasResponse(Message, kind="response", api_key=48, versions="0-1", flexible="1+"):
-    """Answer to api key 48."""
+    """Response of api key 48."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

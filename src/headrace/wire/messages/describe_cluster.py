@@ -1,4 +1,4 @@
-"""What do DescribeCluster requests and responses (api key 60) hold?
+"""The requests and responses of DescribeCluster (api key 60).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -27,7 +27,7 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message, kind="response", api_key=60, versions="0-2", flexible="0+"):
-    """Answer to api key 60."""
+    """Response of api key 60."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do DescribeConfigs requests and responses (api key 32) hold?
+"""The requests and responses of DescribeConfigs (api key 32).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -56,7 +56,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, kind="response", api_key=32, versions="1-4", flexible="4+"):
-    """Answer to api key 32."""
+    """Response of api key 32."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     results: tuple[DescribeConfigsResult, ...] = field("[]DescribeConfigsResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do DescribeDelegationToken requests and responses (api key 41) hold?
+"""The requests and responses of DescribeDelegationToken (api key 41).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -46,7 +46,7 @@ class DescribedDelegationToken(Struct):
 
 
 class DescribeDelegationTokenResponse(Message, kind="response", api_key=41, versions="1-3", flexible="2+"):
-    """Answer to api key 41."""
+    """Response of api key 41."""
 
     error_code: int = field("int16 0+", default=0)
     tokens: tuple[DescribedDelegationToken, ...] = field("[]DescribedDelegationToken 0+", default=())

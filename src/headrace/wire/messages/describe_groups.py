@@ -1,4 +1,4 @@
-"""What do DescribeGroups requests and responses (api key 15) hold?
+"""The requests and responses of DescribeGroups (api key 15).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -40,7 +40,7 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Message, kind="response", api_key=15, versions="0-6", flexible="5+"):
-    """Answer to api key 15."""
+    """Response of api key 15."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     groups: tuple[DescribedGroup, ...] = field("[]DescribedGroup 0+", default=())

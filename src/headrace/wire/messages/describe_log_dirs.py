@@ -1,4 +1,4 @@
-"""What do DescribeLogDirs requests and responses (api key 35) hold?
+"""The requests and responses of DescribeLogDirs (api key 35).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -49,7 +49,7 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Message, kind="response", api_key=35, versions="1-5", flexible="2+"):
-    """Answer to api key 35."""
+    """Response of api key 35."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 3+ ignorable", default=0)

@@ -1,4 +1,4 @@
-"""What do DescribeProducers requests and responses (api key 61) hold?
+"""The requests and responses of DescribeProducers (api key 61).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -49,7 +49,7 @@ class TopicResponse(Struct):
 
 
 class DescribeProducersResponse(Message, kind="response", api_key=61, versions="0", flexible="0+"):
-    """Answer to api key 61."""
+    """Response of api key 61."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     topics: tuple[TopicResponse, ...] = field("[]TopicResponse 0+", default=())

@@ -1,4 +1,4 @@
-"""What do DescribeQuorum requests and responses (api key 55) hold?
+"""The requests and responses of DescribeQuorum (api key 55).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -196,7 +196,7 @@ class ResponseTopicData(Struct):
 
 
 class DescribeQuorumResponse(Message, kind="response", api_key=55, versions="0-2", flexible="0+"):
-    """Answer to api key 55."""
+    """Response of api key 55."""
 
     error_code: int = field("int16 0+", default=0)
     error_message: str | None = field("string 2+ nullable=2+ ignorable", default="")

@@ -1,4 +1,4 @@
-"""What do DescribeShareGroupOffsets requests and responses (api key 90) hold?
+"""The requests and responses of DescribeShareGroupOffsets (api key 90).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -66,7 +66,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Message, kind="response", api_key=90, versions="0-1", flexible="0+"):
-    """Answer to api key 90."""
+    """Response of api key 90."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     groups: tuple[DescribeShareGroupOffsetsResponseGroup, ...] = field(

@@ -1,4 +1,4 @@
-"""What do DescribeTopicPartitions requests and responses (api key 75) hold?
+"""The requests and responses of DescribeTopicPartitions (api key 75).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -65,7 +65,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Message, kind="response", api_key=75, versions="0", flexible="0+"):
-    """Answer to api key 75."""
+    """Response of api key 75."""
 
     throttle_time_ms: int = field("int32 0+ ignorable", default=0)
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = field(

@@ -1,4 +1,4 @@
-"""What do DescribeTransactions requests and responses (api key 65) hold?
+"""The requests and responses of DescribeTransactions (api key 65).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -35,7 +35,7 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Message, kind="response", api_key=65, versions="0", flexible="0+"):
-    """Answer to api key 65."""
+    """Response of api key 65."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     transaction_states: tuple[TransactionState, ...] = field("[]TransactionState 0+", default=())

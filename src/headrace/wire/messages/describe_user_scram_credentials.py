@@ -1,4 +1,4 @@
-"""What do DescribeUserScramCredentials requests and responses (api key 50) hold?
+"""The requests and responses of DescribeUserScramCredentials (api key 50).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -37,7 +37,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, kind="response", api_key=50, versions="0", flexible="0+"):
-    """Answer to api key 50."""
+    """Response of api key 50."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

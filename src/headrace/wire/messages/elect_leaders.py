@@ -1,4 +1,4 @@
-"""What do ElectLeaders requests and responses (api key 43) hold?
+"""The requests and responses of ElectLeaders (api key 43).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -39,7 +39,7 @@ class ReplicaElectionResult(Struct):
 
 
 class ElectLeadersResponse(Message, kind="response", api_key=43, versions="0-2", flexible="2+"):
-    """Answer to api key 43."""
+    """Response of api key 43."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 1+", default=0)

@@ -1,4 +1,4 @@
-"""What do EndQuorumEpoch requests and responses (api key 54) hold?
+"""The requests and responses of EndQuorumEpoch (api key 54).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -74,7 +74,7 @@ class ResponseTopicData(Struct):
 
 
 class EndQuorumEpochResponse(Message, kind="response", api_key=54, versions="0-1", flexible="1+"):
-    """Answer to api key 54."""
+    """Response of api key 54."""
 
     error_code: int = field("int16 0+", default=0)
     topics: tuple[ResponseTopicData, ...] = field("[]ResponseTopicData 0+", default=())

@@ -1,4 +1,4 @@
-"""What do EndTxn requests and responses (api key 26) hold?
+"""The requests and responses of EndTxn (api key 26).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -18,7 +18,7 @@ class EndTxnRequest(Message, kind="request", api_key=26, versions="0-5", flexibl
 
 
 class EndTxnResponse(Message, kind="response", api_key=26, versions="0-5", flexible="3+"):
-    """Answer to api key 26."""
+    """Response of api key 26."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do Envelope requests and responses (api key 58) hold?
+"""The requests and responses of Envelope (api key 58).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -17,7 +17,7 @@ class EnvelopeRequest(Message, kind="request", api_key=58, versions="0", flexibl
 
 
 class EnvelopeResponse(Message, kind="response", api_key=58, versions="0", flexible="0+"):
-    """Answer to api key 58."""
+    """Response of api key 58."""
 
     response_data: bytes | None = field("bytes 0+ nullable=0+", default=None)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ExpireDelegationToken requests and responses (api key 40) hold?
+"""The requests and responses of ExpireDelegationToken (api key 40).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -16,7 +16,7 @@ class ExpireDelegationTokenRequest(Message, kind="request", api_key=40, versions
 
 
 class ExpireDelegationTokenResponse(Message, kind="response", api_key=40, versions="1-2", flexible="2+"):
-    """Answer to api key 40."""
+    """Response of api key 40."""
 
     error_code: int = field("int16 0+", default=0)
     expiry_timestamp_ms: int = field("int64 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do Fetch requests and responses (api key 1) hold?
+"""The requests and responses of Fetch (api key 1).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -126,7 +126,7 @@ class FetchableTopicResponse(Struct):
 
 
 class FetchResponse(Message, kind="response", api_key=1, versions="4-18", flexible="12+"):
-    """Answer to api key 1."""
+    """Response of api key 1."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 7+ ignorable", default=0)

@@ -1,4 +1,4 @@
-"""What do FetchSnapshot requests and responses (api key 59) hold?
+"""The requests and responses of FetchSnapshot (api key 59).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -84,7 +84,7 @@ class ResponseTopicSnapshot(Struct):
 
 
 class FetchSnapshotResponse(Message, kind="response", api_key=59, versions="0-1", flexible="0+"):
-    """Answer to api key 59."""
+    """Response of api key 59."""
 
     throttle_time_ms: int = field("int32 0+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

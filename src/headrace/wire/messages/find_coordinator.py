@@ -1,4 +1,4 @@
-"""What do FindCoordinator requests and responses (api key 10) hold?
+"""The requests and responses of FindCoordinator (api key 10).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -28,7 +28,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, kind="response", api_key=10, versions="0-6", flexible="3+"):
-    """Answer to api key 10."""
+    """Response of api key 10."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 0-3", default=0)

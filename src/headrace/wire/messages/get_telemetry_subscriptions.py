@@ -1,4 +1,4 @@
-"""What do GetTelemetrySubscriptions requests and responses (api key 71) hold?
+"""The requests and responses of GetTelemetrySubscriptions (api key 71).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -16,7 +16,7 @@ class GetTelemetrySubscriptionsRequest(Message, kind="request", api_key=71, vers
 
 
 class GetTelemetrySubscriptionsResponse(Message, kind="response", api_key=71, versions="0", flexible="0+"):
-    """Answer to api key 71."""
+    """Response of api key 71."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do Heartbeat requests and responses (api key 12) hold?
+"""The requests and responses of Heartbeat (api key 12).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -18,7 +18,7 @@ class HeartbeatRequest(Message, kind="request", api_key=12, versions="0-4", flex
 
 
 class HeartbeatResponse(Message, kind="response", api_key=12, versions="0-4", flexible="4+"):
-    """Answer to api key 12."""
+    """Response of api key 12."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do IncrementalAlterConfigs requests and responses (api key 44) hold?
+"""The requests and responses of IncrementalAlterConfigs (api key 44).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -41,7 +41,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Message, kind="response", api_key=44, versions="0-1", flexible="1+"):
-    """Answer to api key 44."""
+    """Response of api key 44."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     responses: tuple[AlterConfigsResourceResponse, ...] = field("[]AlterConfigsResourceResponse 0+", default=())

@@ -1,4 +1,4 @@
-"""What do InitProducerId requests and responses (api key 22) hold?
+"""The requests and responses of InitProducerId (api key 22).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -20,7 +20,7 @@ class InitProducerIdRequest(Message, kind="request", api_key=22, versions="0-6",
 
 
 class InitProducerIdResponse(Message, kind="response", api_key=22, versions="0-6", flexible="2+"):
-    """Answer to api key 22."""
+    """Response of api key 22."""
 
     throttle_time_ms: int = field("int32 0+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do InitializeShareGroupState requests and responses (api key 83) hold?
+"""The requests and responses of InitializeShareGroupState (api key 83).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -47,6 +47,6 @@ class InitializeStateResult(Struct):
 
 
 class InitializeShareGroupStateResponse(Message, kind="response", api_key=83, versions="0", flexible="0+"):
-    """Answer to api key 83."""
+    """Response of api key 83."""
 
     results: tuple[InitializeStateResult, ...] = field("[]InitializeStateResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do JoinGroup requests and responses (api key 11) hold?
+"""The requests and responses of JoinGroup (api key 11).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -37,7 +37,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, kind="response", api_key=11, versions="0-9", flexible="6+"):
-    """Answer to api key 11."""
+    """Response of api key 11."""
 
     throttle_time_ms: int = field("int32 2+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

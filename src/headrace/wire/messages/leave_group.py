@@ -1,4 +1,4 @@
-"""What do LeaveGroup requests and responses (api key 13) hold?
+"""The requests and responses of LeaveGroup (api key 13).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -33,7 +33,7 @@ class MemberResponse(Struct):
 
 
 class LeaveGroupResponse(Message, kind="response", api_key=13, versions="0-5", flexible="4+"):
-    """Answer to api key 13."""
+    """Response of api key 13."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ListConfigResources requests and responses (api key 74) hold?
+"""The requests and responses of ListConfigResources (api key 74).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -22,7 +22,7 @@ class ConfigResource(Struct):
 
 
 class ListConfigResourcesResponse(Message, kind="response", api_key=74, versions="0-1", flexible="0+"):
-    """Answer to api key 74."""
+    """Response of api key 74."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

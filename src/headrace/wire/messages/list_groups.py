@@ -1,4 +1,4 @@
-"""What do ListGroups requests and responses (api key 16) hold?
+"""The requests and responses of ListGroups (api key 16).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -25,7 +25,7 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Message, kind="response", api_key=16, versions="0-5", flexible="3+"):
-    """Answer to api key 16."""
+    """Response of api key 16."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ListOffsets requests and responses (api key 2) hold?
+"""The requests and responses of ListOffsets (api key 2).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -50,7 +50,7 @@ class ListOffsetsTopicResponse(Struct):
 
 
 class ListOffsetsResponse(Message, kind="response", api_key=2, versions="1-11", flexible="6+"):
-    """Answer to api key 2."""
+    """Response of api key 2."""
 
     throttle_time_ms: int = field("int32 2+ ignorable", default=0)
     topics: tuple[ListOffsetsTopicResponse, ...] = field("[]ListOffsetsTopicResponse 0+", default=())

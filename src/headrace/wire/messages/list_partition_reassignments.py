@@ -1,4 +1,4 @@
-"""What do ListPartitionReassignments requests and responses (api key 46) hold?
+"""The requests and responses of ListPartitionReassignments (api key 46).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -41,7 +41,7 @@ class OngoingTopicReassignment(Struct):
 
 
 class ListPartitionReassignmentsResponse(Message, kind="response", api_key=46, versions="0", flexible="0+"):
-    """Answer to api key 46."""
+    """Response of api key 46."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ListTransactions requests and responses (api key 66) hold?
+"""The requests and responses of ListTransactions (api key 66).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -26,7 +26,7 @@ class TransactionState(Struct):
 
 
 class ListTransactionsResponse(Message, kind="response", api_key=66, versions="0-2", flexible="0+"):
-    """Answer to api key 66."""
+    """Response of api key 66."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

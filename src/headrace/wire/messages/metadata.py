@@ -1,4 +1,4 @@
-"""What do Metadata requests and responses (api key 3) hold?
+"""The requests and responses of Metadata (api key 3).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -58,7 +58,7 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponse(Message, kind="response", api_key=3, versions="0-13", flexible="9+"):
-    """Answer to api key 3."""
+    """Response of api key 3."""
 
     throttle_time_ms: int = field("int32 3+ ignorable", default=0)
     brokers: tuple[MetadataResponseBroker, ...] = field("[]MetadataResponseBroker 0+", default=())

@@ -1,4 +1,4 @@
-"""What do OffsetCommit requests and responses (api key 8) hold?
+"""The requests and responses of OffsetCommit (api key 8).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -53,7 +53,7 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Message, kind="response", api_key=8, versions="2-10", flexible="8+"):
-    """Answer to api key 8."""
+    """Response of api key 8."""
 
     throttle_time_ms: int = field("int32 3+ ignorable", default=0)
     topics: tuple[OffsetCommitResponseTopic, ...] = field("[]OffsetCommitResponseTopic 0+", default=())

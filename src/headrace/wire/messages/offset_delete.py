@@ -1,4 +1,4 @@
-"""What do OffsetDelete requests and responses (api key 47) hold?
+"""The requests and responses of OffsetDelete (api key 47).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -43,7 +43,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 
 class OffsetDeleteResponse(Message, kind="response", api_key=47, versions="0", flexible="none"):
-    """Answer to api key 47."""
+    """Response of api key 47."""
 
     error_code: int = field("int16 0+", default=0)
     throttle_time_ms: int = field("int32 0+ ignorable", default=0)

@@ -1,4 +1,4 @@
-"""What do OffsetFetch requests and responses (api key 9) hold?
+"""The requests and responses of OffsetFetch (api key 9).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -86,7 +86,7 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponse(Message, kind="response", api_key=9, versions="1-10", flexible="6+"):
-    """Answer to api key 9."""
+    """Response of api key 9."""
 
     throttle_time_ms: int = field("int32 3+ ignorable", default=0)
     topics: tuple[OffsetFetchResponseTopic, ...] = field("[]OffsetFetchResponseTopic 0-7", default=())

@@ -1,4 +1,4 @@
-"""What do OffsetForLeaderEpoch requests and responses (api key 23) hold?
+"""The requests and responses of OffsetForLeaderEpoch (api key 23).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -47,7 +47,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 
 class OffsetForLeaderEpochResponse(Message, kind="response", api_key=23, versions="2-4", flexible="4+"):
-    """Answer to api key 23."""
+    """Response of api key 23."""
 
     throttle_time_ms: int = field("int32 2+ ignorable", default=0)
     topics: tuple[OffsetForLeaderTopicResult, ...] = field("[]OffsetForLeaderTopicResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do Produce requests and responses (api key 0) hold?
+"""The requests and responses of Produce (api key 0).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -78,7 +78,7 @@ class TopicProduceResponse(Struct):
 
 
 class ProduceResponse(Message, kind="response", api_key=0, versions="3-13", flexible="9+"):
-    """Answer to api key 0."""
+    """Response of api key 0."""
 
     responses: tuple[TopicProduceResponse, ...] = field("[]TopicProduceResponse 0+", default=())
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)

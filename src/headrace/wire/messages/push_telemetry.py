@@ -1,4 +1,4 @@
-"""What do PushTelemetry requests and responses (api key 72) hold?
+"""The requests and responses of PushTelemetry (api key 72).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -20,7 +20,7 @@ class PushTelemetryRequest(Message, kind="request", api_key=72, versions="0", fl
 
 
 class PushTelemetryResponse(Message, kind="response", api_key=72, versions="0", flexible="0+"):
-    """Answer to api key 72."""
+    """Response of api key 72."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ReadShareGroupState requests and responses (api key 84) hold?
+"""The requests and responses of ReadShareGroupState (api key 84).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -58,6 +58,6 @@ class ReadStateResult(Struct):
 
 
 class ReadShareGroupStateResponse(Message, kind="response", api_key=84, versions="0", flexible="0+"):
-    """Answer to api key 84."""
+    """Response of api key 84."""
 
     results: tuple[ReadStateResult, ...] = field("[]ReadStateResult 0+", default=())

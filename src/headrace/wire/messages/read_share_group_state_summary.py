@@ -1,4 +1,4 @@
-"""What do ReadShareGroupStateSummary requests and responses (api key 87) hold?
+"""The requests and responses of ReadShareGroupStateSummary (api key 87).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -50,6 +50,6 @@ class ReadStateSummaryResult(Struct):
 
 
 class ReadShareGroupStateSummaryResponse(Message, kind="response", api_key=87, versions="0-1", flexible="0+"):
-    """Answer to api key 87."""
+    """Response of api key 87."""
 
     results: tuple[ReadStateSummaryResult, ...] = field("[]ReadStateSummaryResult 0+", default=())

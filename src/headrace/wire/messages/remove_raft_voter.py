@@ -1,4 +1,4 @@
-"""What do RemoveRaftVoter requests and responses (api key 81) hold?
+"""The requests and responses of RemoveRaftVoter (api key 81).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -18,7 +18,7 @@ class RemoveRaftVoterRequest(Message, kind="request", api_key=81, versions="0", 
 
 
 class RemoveRaftVoterResponse(Message, kind="response", api_key=81, versions="0", flexible="0+"):
-    """Answer to api key 81."""
+    """Response of api key 81."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

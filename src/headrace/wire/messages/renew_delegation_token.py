@@ -1,4 +1,4 @@
-"""What do RenewDelegationToken requests and responses (api key 39) hold?
+"""The requests and responses of RenewDelegationToken (api key 39).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -16,7 +16,7 @@ class RenewDelegationTokenRequest(Message, kind="request", api_key=39, versions=
 
 
 class RenewDelegationTokenResponse(Message, kind="response", api_key=39, versions="1-2", flexible="2+"):
-    """Answer to api key 39."""
+    """Response of api key 39."""
 
     error_code: int = field("int16 0+", default=0)
     expiry_timestamp_ms: int = field("int64 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do SaslAuthenticate requests and responses (api key 36) hold?
+"""The requests and responses of SaslAuthenticate (api key 36).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -15,7 +15,7 @@ class SaslAuthenticateRequest(Message, kind="request", api_key=36, versions="0-2
 
 
 class SaslAuthenticateResponse(Message, kind="response", api_key=36, versions="0-2", flexible="2+"):
-    """Answer to api key 36."""
+    """Response of api key 36."""
 
     error_code: int = field("int16 0+", default=0)
     error_message: str | None = field("string 0+ nullable=0+", default="")

@@ -1,4 +1,4 @@
-"""What do SaslHandshake requests and responses (api key 17) hold?
+"""The requests and responses of SaslHandshake (api key 17).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -15,7 +15,7 @@ class SaslHandshakeRequest(Message, kind="request", api_key=17, versions="0-1", 
 
 
 class SaslHandshakeResponse(Message, kind="response", api_key=17, versions="0-1", flexible="none"):
-    """Answer to api key 17."""
+    """Response of api key 17."""
 
     error_code: int = field("int16 0+", default=0)
     mechanisms: tuple[str, ...] = field("[]string 0+", default=())

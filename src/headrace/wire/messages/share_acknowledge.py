@@ -1,4 +1,4 @@
-"""What do ShareAcknowledge requests and responses (api key 79) hold?
+"""The requests and responses of ShareAcknowledge (api key 79).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -74,7 +74,7 @@ class ShareAcknowledgeTopicResponse(Struct):
 
 
 class ShareAcknowledgeResponse(Message, kind="response", api_key=79, versions="1-2", flexible="0+"):
-    """Answer to api key 79."""
+    """Response of api key 79."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ShareFetch requests and responses (api key 78) hold?
+"""The requests and responses of ShareFetch (api key 78).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -101,7 +101,7 @@ class ShareFetchableTopicResponse(Struct):
 
 
 class ShareFetchResponse(Message, kind="response", api_key=78, versions="1-2", flexible="0+"):
-    """Answer to api key 78."""
+    """Response of api key 78."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do ShareGroupDescribe requests and responses (api key 77) hold?
+"""The requests and responses of ShareGroupDescribe (api key 77).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -57,7 +57,7 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Message, kind="response", api_key=77, versions="1", flexible="0+"):
-    """Answer to api key 77."""
+    """Response of api key 77."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     groups: tuple[DescribedGroup, ...] = field("[]DescribedGroup 0+", default=())

@@ -1,4 +1,4 @@
-"""What do ShareGroupHeartbeat requests and responses (api key 76) hold?
+"""The requests and responses of ShareGroupHeartbeat (api key 76).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -33,7 +33,7 @@ class Assignment(Struct):
 
 
 class ShareGroupHeartbeatResponse(Message, kind="response", api_key=76, versions="1", flexible="0+"):
-    """Answer to api key 76."""
+    """Response of api key 76."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do StreamsGroupDescribe requests and responses (api key 89) hold?
+"""The requests and responses of StreamsGroupDescribe (api key 89).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -113,7 +113,7 @@ class DescribedGroup(Struct):
 
 
 class StreamsGroupDescribeResponse(Message, kind="response", api_key=89, versions="0", flexible="0+"):
-    """Answer to api key 89."""
+    """Response of api key 89."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     groups: tuple[DescribedGroup, ...] = field("[]DescribedGroup 0+", default=())

@@ -1,4 +1,4 @@
-"""What do StreamsGroupHeartbeat requests and responses (api key 88) hold?
+"""The requests and responses of StreamsGroupHeartbeat (api key 88).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -132,7 +132,7 @@ class Status(Struct):
 
 
 class StreamsGroupHeartbeatResponse(Message, kind="response", api_key=88, versions="0", flexible="0+"):
-    """Answer to api key 88."""
+    """Response of api key 88."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

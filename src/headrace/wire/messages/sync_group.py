@@ -1,4 +1,4 @@
-"""What do SyncGroup requests and responses (api key 14) hold?
+"""The requests and responses of SyncGroup (api key 14).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -28,7 +28,7 @@ class SyncGroupRequest(Message, kind="request", api_key=14, versions="0-5", flex
 
 
 class SyncGroupResponse(Message, kind="response", api_key=14, versions="0-5", flexible="4+"):
-    """Answer to api key 14."""
+    """Response of api key 14."""
 
     throttle_time_ms: int = field("int32 1+ ignorable", default=0)
     error_code: int = field("int16 0+", default=0)

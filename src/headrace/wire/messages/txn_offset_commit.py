@@ -1,4 +1,4 @@
-"""What do TxnOffsetCommit requests and responses (api key 28) hold?
+"""The requests and responses of TxnOffsetCommit (api key 28).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -54,7 +54,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 
 class TxnOffsetCommitResponse(Message, kind="response", api_key=28, versions="0-5", flexible="3+"):
-    """Answer to api key 28."""
+    """Response of api key 28."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = field("[]TxnOffsetCommitResponseTopic 0+", default=())

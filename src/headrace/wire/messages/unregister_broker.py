@@ -1,4 +1,4 @@
-"""What do UnregisterBroker requests and responses (api key 64) hold?
+"""The requests and responses of UnregisterBroker (api key 64).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -17,7 +17,7 @@ class UnregisterBrokerRequest(Message, kind="request", api_key=64, versions="0",
 
 
 class UnregisterBrokerResponse(Message, kind="response", api_key=64, versions="0", flexible="0+"):
-    """Answer to api key 64."""
+    """Response of api key 64."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

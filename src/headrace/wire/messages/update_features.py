@@ -1,4 +1,4 @@
-"""What do UpdateFeatures requests and responses (api key 57) hold?
+"""The requests and responses of UpdateFeatures (api key 57).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -34,7 +34,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, kind="response", api_key=57, versions="0-2", flexible="0+"):
-    """Answer to api key 57."""
+    """Response of api key 57."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do UpdateRaftVoter requests and responses (api key 82) hold?
+"""The requests and responses of UpdateRaftVoter (api key 82).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -47,7 +47,7 @@ class CurrentLeader(Struct):
 
 
 class UpdateRaftVoterResponse(Message, kind="response", api_key=82, versions="0", flexible="0+"):
-    """Answer to api key 82."""
+    """Response of api key 82."""
 
     throttle_time_ms: int = field("int32 0+", default=0)
     error_code: int = field("int16 0+", default=0)

@@ -1,4 +1,4 @@
-"""What do Vote requests and responses (api key 52) hold?
+"""The requests and responses of Vote (api key 52).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -63,7 +63,7 @@ class ResponseTopicData(Struct):
 
 
 class VoteResponse(Message, kind="response", api_key=52, versions="0-2", flexible="0+"):
-    """Answer to api key 52."""
+    """Response of api key 52."""
 
     error_code: int = field("int16 0+", default=0)
     topics: tuple[ResponseTopicData, ...] = field("[]ResponseTopicData 0+", default=())

@@ -1,4 +1,4 @@
-"""What do WriteShareGroupState requests and responses (api key 85) hold?
+"""The requests and responses of WriteShareGroupState (api key 85).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -59,6 +59,6 @@ class WriteStateResult(Struct):
 
 
 class WriteShareGroupStateResponse(Message, kind="response", api_key=85, versions="0-1", flexible="0+"):
-    """Answer to api key 85."""
+    """Response of api key 85."""
 
     results: tuple[WriteStateResult, ...] = field("[]WriteStateResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What do WriteTxnMarkers requests and responses (api key 27) hold?
+"""The requests and responses of WriteTxnMarkers (api key 27).
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """
@@ -56,6 +56,6 @@ class WritableTxnMarkerResult(Struct):
 
 
 class WriteTxnMarkersResponse(Message, kind="response", api_key=27, versions="1-2", flexible="1+"):
-    """Answer to api key 27."""
+    """Response of api key 27."""
 
     markers: tuple[WritableTxnMarkerResult, ...] = field("[]WritableTxnMarkerResult 0+", default=())

@@ -1,4 +1,4 @@
-"""What stands around a metadata record in the value of a log record?
+"""The frame around a metadata record in the value of a log record.
 
 Three unsigned varints, frame version 1, record type and record version, then the flexible body. Source: KIP-631, B-C00.
 """

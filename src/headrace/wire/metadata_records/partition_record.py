@@ -1,4 +1,4 @@
-"""What does a PartitionRecord hold?
+"""The schema of PartitionRecord.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

@@ -1,4 +1,4 @@
-"""What does a DefaultPrincipalData hold?
+"""The schema of DefaultPrincipalData.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

@@ -1,4 +1,4 @@
-"""What does a ResponseHeader hold?
+"""The schema of ResponseHeader.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

@@ -1,4 +1,4 @@
-"""How do the keys and values of `__share_group_state` become bytes?"""
+"""Keys and values of `__share_group_state` as bytes."""
 
 from __future__ import annotations
 

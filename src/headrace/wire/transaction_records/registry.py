@@ -1,4 +1,4 @@
-"""Which class belongs to which record type?
+"""The class of each record type.
 
 Written by tools/generate_messages.py from the definitions of Apache Kafka 4.3.1; do not edit.
 """

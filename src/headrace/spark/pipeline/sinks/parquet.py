@@ -1,4 +1,4 @@
-"""How does a micro-batch become Parquet files?
+"""Micro-batches as Parquet files.
 
 In a directory of its own, `batch_id=N`, which is replaced as a whole: a batch that runs again after a crash leaves its rows once.
 """

@@ -1,4 +1,4 @@
-"""How does a micro-batch become records of a topic? At least once: a batch that runs again appends its rows again."""
+"""Micro-batches as records of a topic, at least once: a batch that runs again appends its rows again."""
 
 from __future__ import annotations
 
