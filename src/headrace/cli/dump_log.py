@@ -28,6 +28,7 @@ from headrace.cli.dump_indexes import (
 from headrace.core.errors import OperatorError
 from headrace.core.ports import BytesLike
 
+_KNOWN_SUFFIXES = frozenset({".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"})
 _NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(?:\..*)?")
 DECODERS: dict[str, Decoder] = {
     "cluster_metadata": dump_decoders.cluster_metadata,
@@ -116,7 +117,7 @@ def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
     match = _NAME.fullmatch(name)
     kind = match[3] if match else "checkpoint" if name == "bootstrap.checkpoint" else ""
     if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
-        if not Path(path).exists():
+        if Path(path).suffix in _KNOWN_SUFFIXES and not Path(path).exists():
             raise OperatorError(f"{path}: No such file or directory")
         trouble.append(f"Ignoring unknown file {path}")
         return

@@ -52,16 +52,12 @@ def test_other_classes_are_refused(segment: str) -> None:
         run(["dump-log", "--files", segment, "--key-decoder-class", "my.Own"])
 
 
-@pytest.mark.parametrize("name", ["00000000000000000000.log", "nope.log", "notes.txt"])
-def test_a_file_that_is_not_there_is_an_error_whatever_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    """B78: an OperatorError is one line and exit code 1; only a file that is there may be of no known kind."""
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "nope.log", "my.index"])
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """B78: an OperatorError is one line and exit code 1. Kafka's tool stumbles over such a name; files of other kinds it leaves alone."""
     path = tmp_path / name
     with pytest.raises(OperatorError, match=f"^{re.escape(str(path))}: No such file or directory$"):
         run(["dump-log", "--files", str(path)])
     capsys.readouterr()
-    if name != "00000000000000000000.log":
-        path.touch()
-        assert run(["dump-log", "--files", str(path)]) == 0
-        assert capsys.readouterr().err == f"Ignoring unknown file {path}\n"
+    assert run(["dump-log", "--files", str(tmp_path / "notes.txt")]) == 0
+    assert capsys.readouterr().err == f"Ignoring unknown file {tmp_path / 'notes.txt'}\n"
