@@ -5,7 +5,7 @@ Pure: out of the image and the node's configuration. Sources and synonyms follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -60,28 +60,28 @@ class ConfigView:
             originals.setdefault("broker.id", originals["node.id"])
         object.__setattr__(self, "_static", originals)
 
-    def topic(self, name: str, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def topic(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
         """Every key of a topic, or those wanted."""
         own = self.configs.of(ResourceType.TOPIC, name)
         return self._all(ResourceType.TOPIC, own, wanted, Source.TOPIC)
 
-    def group(self, name: str, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def group(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
         """Every key of a group, or those wanted."""
         return self._all(ResourceType.GROUP, self.configs.of(ResourceType.GROUP, name), wanted, Source.GROUP)
 
-    def client_metrics(self, name: str, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def client_metrics(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
         """Every key of a client-metrics subscription, or those wanted."""
         own = self.configs.of(ResourceType.CLIENT_METRICS, name)
         return self._all(ResourceType.CLIENT_METRICS, own, wanted, Source.CLIENT_METRICS)
 
-    def broker(self, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def broker(self, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
         """Every key of this broker and what else it was given, or those wanted."""
         own = self.configs.of_broker(self.started_with.node_id)
         names = [name for name, key in KEYS.items() if not key.internal or name in self._static]
         names += sorted({name for name in {**self._static, **self.configs.of_all_brokers(), **own} if name not in KEYS})
         return tuple(self._broker_entry(name, is_default=False) for name in names if not wanted or name in wanted)
 
-    def all_brokers(self, wanted: Sequence[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def all_brokers(self, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
         """What is set for the whole cluster, by name: every node answers alike."""
         names = sorted(self.configs.of_all_brokers())
         return tuple(self._broker_entry(name, is_default=True) for name in names if not wanted or name in wanted)
@@ -129,7 +129,7 @@ class ConfigView:
         return found
 
     def _all(
-        self, resource_type: ResourceType, own: Mapping[str, str], wanted: Sequence[str] | None, source: Source
+        self, resource_type: ResourceType, own: Mapping[str, str], wanted: Collection[str] | None, source: Source
     ) -> tuple[DescribeConfigsResourceResult, ...]:
         found = []
         for key in keys_of(resource_type).values():

@@ -76,7 +76,8 @@ def _result(resource: DescribeConfigsResource, view: ConfigView, broker: Describ
 def _configs(
     resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    name, wanted = resource.resource_name, resource.configuration_keys
+    name = resource.resource_name
+    wanted = frozenset(resource.configuration_keys or ())  # looked up for each key that there is
     if not name and resource.resource_type in _WHEN_EMPTY:
         raise PeerError(ErrorCode.INVALID_REQUEST, _WHEN_EMPTY[resource.resource_type])
     match resource.resource_type:
@@ -118,7 +119,7 @@ def _check_is_me(name: str, otherwise: str, broker: DescribedNode) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
-def _loggers(broker: DescribedNode, wanted: tuple[str, ...] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+def _loggers(broker: DescribedNode, wanted: frozenset[str]) -> tuple[DescribeConfigsResourceResult, ...]:
     return tuple(
         DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
         for name, level in sorted(broker.log_levels.levels().items())
