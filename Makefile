@@ -103,7 +103,7 @@ dist: setup ## wheel, sdist and release note, in dist/
 	$(PY) -m tools.release_note > dist/RELEASE_NOTE.md
 
 lock: ## renew the lock file
-	$(PY) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --unsafe-package headrace --upgrade-package pyspark==4.2.0 --extra demo --extra test -o requirements.lock pyproject.toml
+	$(PY) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --unsafe-package headrace --unsafe-package pip --unsafe-package setuptools --upgrade-package pyspark==4.2.0 --extra demo --extra test -o requirements.lock pyproject.toml
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
