@@ -132,6 +132,10 @@ class Ghost:
             self.term = term
         return term
 
+    def committed_before(self, epoch: int) -> int:
+        """The end of what leaders of earlier epochs have committed: a leader of `epoch` that comes late need not have more."""
+        return max((term.committed for term in self.terms.values() if term.epoch < epoch), default=0)
+
     def leads(self, life: Life) -> Term | None:
         """The term that this very process leads now, None when it does not."""
         if not isinstance(life.role, Leader):

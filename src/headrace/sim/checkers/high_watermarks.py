@@ -40,25 +40,28 @@ class HighWatermarks(Group):
     # a new leader has everything that is committed (R7)
 
     def role_changed(self, life: Life, before: Role | None, after: Role) -> None:
-        """A new leader has everything that is committed."""
+        """A new leader has everything that was committed before its epoch, though a leader of a later one may have committed more by now."""
         if not isinstance(after, Leader) or (isinstance(before, Leader) and before.epoch == after.epoch):
             return
         prefix, log = self.ghost.committed, life.disk.log
-        if log.end < prefix.end:
+        end = self.ghost.committed_before(after.epoch)
+        if end < prefix.end:
+            self.hit("leader of an epoch that is over")
+        if log.end < end:
             raise self.broken(
                 "R7",
-                f"the log of leader {life.node_id} of epoch {after.epoch} ends at {log.end}, committed is {prefix.end}",
+                f"the log of leader {life.node_id} of epoch {after.epoch} ends at {log.end}, committed is {end}",
                 life,
             )
-        chain = log.chain_at(prefix.end)
-        truth = prefix.log.chain_at(prefix.end)
-        if log.start <= prefix.end and chain != truth and chain != UNKNOWN_CHAIN:
+        chain = log.chain_at(end)
+        truth = prefix.log.chain_at(end)
+        if log.start <= end and chain != truth and chain != UNKNOWN_CHAIN:
             raise self.broken(
                 "R7",
-                f"the log of leader {life.node_id} of epoch {after.epoch} is not the committed one below {prefix.end}",
+                f"the log of leader {life.node_id} of epoch {after.epoch} is not the committed one below {end}",
                 life,
             )
-        if 0 <= life.high_watermark < prefix.end:
+        if 0 <= life.high_watermark < end:
             self.hit("new leader with a lagging high watermark")
 
     # what is committed, and what a node takes for it (R9, R10)

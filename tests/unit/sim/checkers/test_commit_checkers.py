@@ -92,6 +92,18 @@ def test_a_leader_with_all_that_is_committed_is_fine() -> None:
     assert story.ghost.committed.end == 1
 
 
+def test_a_leader_that_comes_late_need_not_have_what_a_later_one_committed() -> None:
+    """inv:R7: its votes are from before; all that was committed before its epoch it must have."""
+    story = _story()
+    story.replicate(3, leader_change(0, 1))
+    story.lead(2, 3)
+    story.step(1, role=Follower(epoch=3, leader_id=2))
+    story.commit(2, leader_change(1, 3), followers=(1,))
+    assert story.ghost.committed.end == 2
+    story.lead(3, 2)
+    assert story.markers.counts["leader of an epoch that is over"] == 1
+
+
 # R9
 
 
