@@ -248,7 +248,8 @@ class Connection:
             if row.key in SPLITS and has_many_things(row.key, request):
                 result = InSteps(self._answered(row, request, context), size=len(view) - at)
             elif self._service.long_work.is_crowded:
-                result = InSteps(answer_later(handler_of(row), request, context, self._service.target))
+                steps = answer_later(handler_of(row), request, context, self._service.target)
+                result = InSteps(steps, holds_back=row.is_pipelined)  # else a later one might overtake it
             else:
                 result = handler_of(row)(request, context, self._service.target)
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)

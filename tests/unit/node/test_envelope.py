@@ -21,7 +21,7 @@ from headrace.node.envelope import (
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import API_TABLE, handler_of
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import Deferred, Reply
+from headrace.rpc.reply import Deferred, InSteps, Reply
 from headrace.wire.headers import request_header
 from headrace.wire.messages.create_topics import (
     CreatableTopic,
@@ -65,6 +65,17 @@ def test_the_client_sees_the_inner_answer(version: int) -> None:
     inner: Any = opened_response(answer.response_data, CreateTopicsResponse, api_key=19, api_version=version)
     assert inner.topics[0].error_code == ErrorCode.NONE
     assert "t" in node.machine.image.topics.by_name
+
+
+def test_a_short_envelope_that_names_much_is_answered_in_steps() -> None:
+    """PR8, M6: 16 KB name a thousand topics, each of which takes a good part of a millisecond to decide on."""
+    node = MemoryNode()
+    node.start()
+    topics = tuple(CreatableTopic(name=f"t{each}", num_partitions=1, replication_factor=1) for each in range(200))
+    request = enclose(CreateTopicsRequest(topics=topics), client())
+    result = handler_of(ENVELOPE)(request, replace(BROKER, now_ms=node.clock.now), node.node.controller_server)
+    assert isinstance(result, InSteps)
+    assert (len(node.machine.image.topics.by_name), result.size) == (0, len(request.request_data))
 
 
 def test_a_standby_says_so_in_the_envelope() -> None:

@@ -27,6 +27,7 @@ from headrace.rpc.reply import (
 from headrace.rpc.unread import MOST_ANSWER_BYTES
 from headrace.wire.codec import encode
 from headrace.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.wire.versions import ApiKey
 from tests.support.broker_bench import Turns
@@ -37,6 +38,7 @@ PRODUCE = row_of(_BY_KEY[ApiKey.PRODUCE], "tests.support.answers", reads_raw=Tru
 METADATA = row_of(_BY_KEY[ApiKey.METADATA], "tests.support.answers")
 FETCH = row_of(_BY_KEY[ApiKey.FETCH], "tests.support.answers", reads_raw=True)
 DESCRIBE_GROUPS = row_of(_BY_KEY[ApiKey.DESCRIBE_GROUPS], "tests.support.answers")
+ENVELOPE = row_of(_BY_KEY[ApiKey.ENVELOPE], "tests.support.answers")
 BODY = {0: b"any", 1: b"any", 3: encode(MetadataRequest(topics=()), 12)}
 
 
@@ -93,7 +95,7 @@ class Setting:
         self.now: HotResult = Reply(MetadataResponse(brokers=(), topics=()))
         service = ListenerService(
             listener="L",
-            rows={0: PRODUCE, 1: FETCH, 3: METADATA, 15: DESCRIBE_GROUPS},
+            rows={0: PRODUCE, 1: FETCH, 3: METADATA, 15: DESCRIBE_GROUPS, 58: ENVELOPE},
             target=self._answer,
             now_ms=lambda: 5,
             refuses={},
@@ -274,6 +276,21 @@ def test_a_crowd_of_connections_is_answered_in_turns() -> None:
     turns.run()
     assert [each.out.answered for each in crowd] == [[1]] * 20
     assert not any(each.is_held() for each in crowd)
+
+
+def test_a_forwarded_request_that_waits_for_its_turn_is_not_overtaken() -> None:
+    """KIP-590: those of a broker are decided in their order, though the next is begun before the answer to the first."""
+    turns = Turns()
+    setting = Setting(turns=turns)
+    body = encode(EnvelopeRequest(request_data=b"", request_principal=None, client_host_address=bytes(4)), 0)
+    held = []
+    for is_crowded in (False, True):
+        if is_crowded:
+            turns.work.spent(1.0)
+        setting.now = Deferred()
+        setting.connection.frame(memoryview(header(ENVELOPE, 0, 1) + body))
+        held.append(setting.is_held())
+    assert held == [False, True]
 
 
 def described(count: int, *, turns: Turns, of_bytes: int) -> Setting:
