@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.peers import kafka
+from tests.peers import kafka, shared_jvm
 from tests.support import volumes
 
 # How long an example takes says something about the machine, not about the code.
@@ -67,6 +67,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if MUST_NOT_SKIP and exitstatus == 0 and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tools_in_one_jvm() -> Iterator[None]:
+    """Kafka's tools share one JVM, if there is a test that runs one."""
+    with shared_jvm.shared_tools():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,9 +98,16 @@ def install() -> Path:
 
 
 def java_command(
-    main: str, *arguments: str, heap: Sequence[str] = ("-Xms64m", "-Xmx256m"), quick: bool = True
+    main: str,
+    *arguments: str,
+    heap: Sequence[str] = ("-Xms64m", "-Xmx256m"),
+    quick: bool = True,
+    jars: Sequence[str] = (),
 ) -> list[str]:
-    """The command line that runs one class of Kafka's: with a short start-up, or with the JVM as Kafka's own scripts set it."""
+    """The command line that runs one class of Kafka's: with a short start-up, or with the JVM as Kafka's own scripts set it.
+
+    `jars` stand behind Kafka's on the class path, where the class archive allows them.
+    """
     home = install()
     options = os.environ.get("KAFKA_HEAP_OPTS", "").split() or list(heap)
     if not quick:
@@ -114,18 +121,30 @@ def java_command(
         *options,
         f"-Dlog4j2.configurationFile={home / 'log4j2.yaml'}",
         "-cp",
-        f"{home}/libs/*",
+        ":".join([f"{home}/libs/*", *jars]),
         main,
         *arguments,
     ]
+
+
+def run_main(
+    main: str, arguments: Sequence[str], stdin: str | None, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run one class of Kafka's to its end, in a process of its own."""
+    command = java_command(main, *arguments)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+Runner = Callable[[str, Sequence[str], str | None, float], subprocess.CompletedProcess[str]]
+tool_runner: Runner = run_main
+"""What runs the tools; tests put one in its place that starts no JVM each time (shared_jvm.py)."""
 
 
 def run_tool(
     tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120, check: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own tools to its end; its output is text. With ``check`` a non-zero exit raises."""
-    command = java_command(TOOLS.get(tool, tool), *arguments)
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+    done = tool_runner(TOOLS.get(tool, tool), arguments, stdin, timeout_s)
     if check and done.returncode:
         raise AssertionError(f"{tool} {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
