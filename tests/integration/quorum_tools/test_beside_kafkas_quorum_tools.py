@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,11 +126,10 @@ SHELL = [
 
 
 def from_kafkas_shell(wanted: str, *arguments: str, stdin: str | None = None) -> str:
-    """What Kafka's shell prints. It begins when the file's first batch is loaded: now and then too early, or never: asked again then."""
+    """What Kafka's shell prints. It begins when the file's first batch is loaded, now and then too early: asked again then."""
     out = ""
     for _ in range(6):
-        with suppress(subprocess.TimeoutExpired):
-            out = kafka.run_tool("kafka-metadata-shell", *arguments, stdin=stdin, timeout_s=40).stdout
+        out = kafka.run_tool("kafka-metadata-shell", *arguments, stdin=stdin).stdout
         if out == wanted:
             break
     return out
