@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from unittest.mock import patch
 
+from py4j import java_gateway
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, find_jar_path
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, get_return_value
 
 from tests.peers import kafka
 
@@ -181,6 +183,12 @@ class SharedJvm:
 
     def _call(self, main: str, arguments: Sequence[str], stdin: str | None) -> None:
         jvm = self._gateway.jvm
+        with patch.object(
+            java_gateway, "get_return_value", get_return_value
+        ):  # a Spark session of this process has its own
+            self._call_main(jvm, main, arguments, stdin)
+
+    def _call_main(self, jvm: Any, main: str, arguments: Sequence[str], stdin: str | None) -> None:
         jvm.System.setIn(jvm.java.io.ByteArrayInputStream((stdin or "").encode()))
         words = self._gateway.new_array(jvm.String, len(arguments))
         for index, word in enumerate(arguments):

@@ -198,14 +198,17 @@ class History(Group):
 
     def _elect(self, event: CallEnded, begun: int, place: tuple[str, int], *, is_preferred: bool) -> None:
         def holds(image: MetadataImage) -> bool:
-            """As in Kafka a preferred election is done, too, when it ended a reassignment or gave a partition any leader."""
+            """As in Kafka an election is done, too, when it ended a reassignment, and a preferred one when it gave a partition any leader."""
             partition = _partition(image, *place)
             if partition is None:
                 return False
-            if is_preferred:
-                is_moving = bool(partition.adding_replicas or partition.removing_replicas)
-                return is_moving or partition.leader in (NO_LEADER, partition.replicas[0])
-            return partition.leader != NO_LEADER
+            if partition.adding_replicas or partition.removing_replicas:
+                return True
+            return (
+                partition.leader in (NO_LEADER, partition.replicas[0])
+                if is_preferred
+                else partition.leader != NO_LEADER
+            )
 
         if not self._ever(begun, holds):
             raise self._wrong(event, f"{place[0]}-{place[1]} was said to have a new leader and had none")
