@@ -103,6 +103,13 @@ def test_a_quorum_that_shrinks_is_judged_by_what_it_can_bear(seed: int) -> None:
     assert result.markers["voter removed"] > 0
 
 
+def test_a_disk_that_nobody_has_used_yet_cannot_rot() -> None:
+    """fault:S61 meets fault:S64: the disk was replaced, and its node has not started since."""
+    result = run(RunKey(level="quorum", seed=700_230))
+    assert result.failure is None
+    assert result.markers["voter replaced its disk"] > 0
+
+
 def test_a_run_can_be_quiet() -> None:
     """Some runs hold no fault at all: then a call fails only for what it asks."""
     result = run(RunKey(level="quorum", seed=9, options={"controllers": 3, "faults": "none", "seconds": 5}))

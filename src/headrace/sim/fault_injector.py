@@ -385,6 +385,8 @@ class FaultInjector:
         node = nodes[0]
         if node.node_id in self._tampered or not self._may_destroy(node):
             return
+        if not node.disk.exists(METADATA_DIRECTORY):
+            return  # a disk that was replaced and that no process has used yet
         names = _known_to_be_synced(node.disk.listdir(METADATA_DIRECTORY))
         if not names:
             return
