@@ -110,6 +110,19 @@ def test_a_disk_that_nobody_has_used_yet_cannot_rot() -> None:
     assert result.markers["voter replaced its disk"] > 0
 
 
+@pytest.mark.parametrize("seed", [800_077, 800_689])
+def test_what_a_failed_sync_left_in_the_page_cache_is_written_again(seed: int) -> None:
+    """fault:S58 inv:D3 inv:PR1: a process that starts after it acknowledges behind records that are not on the disk; then the power goes."""
+    result = run(RunKey(level="records", seed=seed))
+    assert result.failure is None
+    assert result.markers["acknowledged records outlive a power cut"] > 0
+
+
+def test_an_epoch_that_rotted_is_nobodys_lie() -> None:
+    """fault:S61 inv:R4: the epoch of a batch is outside of its CRC; a disk that rots counts as lost."""
+    assert run(RunKey(level="records", seed=800_516)).failure is None
+
+
 def test_a_run_can_be_quiet() -> None:
     """Some runs hold no fault at all: then a call fails only for what it asks."""
     result = run(RunKey(level="quorum", seed=9, options={"controllers": 3, "faults": "none", "seconds": 5}))

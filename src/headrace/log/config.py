@@ -64,6 +64,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def asks_for_syncs(self) -> bool:
+        """True if `flush.messages` or `flush.ms` is set: what is not synced within them is not left to the operating system."""
+        return min(self.flush_messages, self.flush_ms) < NO_LIMIT
+
+    @property
     def roll_ms(self) -> int:
         """How long a segment may take records: a compacted log's are to be compacted within `max.compaction.lag.ms`, which the active segment never is (KIP-354)."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:

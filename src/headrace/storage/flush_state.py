@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.log.config import NO_LIMIT
 from headrace.storage.flushing import SegmentFlush, SyncsOfLog, ToSync
 from headrace.storage.layout import INDEX, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
@@ -91,7 +90,7 @@ class FlushState:
         """A flush will be due, or one is under way, though nothing new happens to the log."""
         config = self._state.config
         wants_flush = self.is_new or self.wants_to > self._state.durable_end_offset
-        has_timer = min(config.flush_ms, config.flush_messages) < NO_LIMIT
+        has_timer = config.asks_for_syncs
         return wants_flush or has_timer or self.running > 0 or bool(self._unsynced_indexes)
 
     @property

@@ -33,6 +33,7 @@ from headrace.storage.layout import (
     suffixed_directory,
 )
 from headrace.storage.recovery import LoadHints, RottenLog, load
+from headrace.storage.renewal import renew_unsynced, unsynced_bytes
 from headrace.storage.segment_file import Segment
 from headrace.storage.stored_log import StoredLog
 
@@ -142,7 +143,10 @@ class LogDirectory:
         return found
 
     def load(self, found: Found, config: LogConfig, checkpoints: _Checkpoints, now_ms: int) -> StoredLog | None:
-        """Read one log; None if a synced part of it is damaged: it is then set aside as a stray (D6)."""
+        """Read one log; None if a synced part of it is damaged: it is then set aside as a stray (D6).
+
+        After an unclean stop what may be in the page cache only is written again, where the topic asks for syncs (see `headrace.storage.renewal`).
+        """
         partition = found.partition
         path = f"{self.path}/{partition_directory(partition)}"
         hints = LoadHints(
@@ -158,6 +162,10 @@ class LogDirectory:
             self.notes.append(f"{fault}; its directory was set aside as a stray")
             self.rename(partition, "stray")
             return None
+        if not checkpoints.is_clean and config.asks_for_syncs:
+            durable_end = loaded.state.durable_end_offset
+            most = unsynced_bytes(loaded.segments, durable_end)
+            renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=most)
         log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
         if not checkpoints.is_clean and log.durable_end_offset == 0 < log.log_end_offset:
             log.distrust_names()

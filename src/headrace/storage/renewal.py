@@ -16,6 +16,12 @@ from headrace.storage.segment_file import Segment
 _CHUNK_BYTES: Final = 1 << 20
 
 
+def unsynced_bytes(segments: Sequence[Segment], durable_end: int) -> int:
+    """How many bytes the segments hold of records above `durable_end`."""
+    first = max(bisect_right([each.base_offset for each in segments], durable_end) - 1, 0)
+    return sum(each.size for each in segments[first:]) - segments[first].position_of(durable_end)
+
+
 def renew_unsynced(segments: Sequence[Segment], *, durable_end: int, max_bytes: int) -> int:
     """Write the last `max_bytes` of the segments that reach above `durable_end` again, over themselves; the number of bytes written.
 

@@ -200,7 +200,7 @@ class Elections(Group):
         state = life.disk.stored
         stored_epoch = -1 if state is None else state.leader_epoch
         what = type(message).__name__
-        if said.epoch > max(stored_epoch, 0):
+        if said.epoch > max(stored_epoch, 0) and not life.disk.is_lost:  # rot may have hit the epoch of a batch
             raise self.broken(
                 "R4", f"node {life.node_id} says epoch {said.epoch} in {what}, its disk says {stored_epoch}", life
             )
