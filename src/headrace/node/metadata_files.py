@@ -12,6 +12,7 @@ from headrace.raft.events import QuorumState, StoreQuorumState
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import finish_download, read_snapshot
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import RottenLog
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     QUORUM_STATE_FILE_NAME,
@@ -76,6 +77,20 @@ class MetadataFiles:
             recovery_point=synced_below(files, self.snapshots, flushes=config.is_controller),
         )
         self.log.owner.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
+        self._check_epochs()
+
+    def _check_epochs(self) -> None:
+        """No record that a snapshot holds is of a later epoch than the snapshot. A batch's epoch is outside of its CRC, so rot there shows nowhere else. Raises RottenLog."""
+        latest, log = self.snapshots.latest(), self.log
+        if latest is None or not log.log_start_offset < latest.offset <= log.log_end_offset:
+            return
+        epoch = log.epoch_at(latest.offset - 1)
+        if epoch is not None and epoch > latest.epoch:
+            raise RottenLog(
+                f"{self._directory}: offset {latest.offset - 1} is of epoch {epoch} in the log, of epoch {latest.epoch} in the snapshot at"
+                f" {latest.offset}: this replica cannot be used any more",
+                directory=self._config.metadata_log_dir,
+            )
 
     # --- what a start finds ---
 
