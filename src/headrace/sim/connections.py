@@ -14,6 +14,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.holds import Hold
 from headrace.rpc.connection import Connection, ListenerService
 from headrace.rpc.long_work import LongWork
+from headrace.sim.codec_path import LARGEST
 from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from headrace.sim.links import Question
     from headrace.sim.network import Network
 
-LARGEST: Final = 100 * 1024 * 1024
-"""Bytes of a frame: `socket.request.max.bytes`."""
 _USED_UP: Final = b"\xee"
 _ROWS: Final = {row.key: row for row in BROKER_APIS}
 _SLOW_CLOCK_S: Final = 0.001

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.error_code import ErrorCode
+from headrace.records.batch import iter_batches
 from headrace.records.record import NO_PRODUCER, NewRecord, ProducerStamp, build_batch
 from headrace.sim.clients import Client
 from headrace.sim.clock import WALL_START_MS
@@ -238,8 +239,6 @@ class RecordConsumer(RecordClient):
 
 def next_offset(records: bytes | memoryview, fetched: int) -> int:
     """Where a consumer goes on behind whole batches; a batch that was cut off counts for nothing."""
-    from headrace.records.batch import iter_batches
-
     end = fetched
     for _, header in iter_batches(records):
         end = header.next_offset

@@ -18,8 +18,8 @@ _CHUNK_BYTES: Final = 1 << 20
 
 def unsynced_bytes(segments: Sequence[Segment], durable_end: int) -> int:
     """How many bytes the segments hold of records above `durable_end`."""
-    first = max(bisect_right([each.base_offset for each in segments], durable_end) - 1, 0)
-    return sum(each.size for each in segments[first:]) - segments[first].position_of(durable_end)
+    reaching = _reaching_above(segments, durable_end)
+    return sum(each.size for each in reaching) - reaching[0].position_of(durable_end)
 
 
 def renew_unsynced(segments: Sequence[Segment], *, durable_end: int, max_bytes: int) -> int:
@@ -27,9 +27,8 @@ def renew_unsynced(segments: Sequence[Segment], *, durable_end: int, max_bytes: 
 
     More than `max_bytes` are never unsynced (see `LoadHints.max_unsynced_bytes`). Raises StorageFault.
     """
-    first = max(bisect_right([each.base_offset for each in segments], durable_end) - 1, 0)
     left = max_bytes
-    for segment in reversed(segments[first:]):
+    for segment in reversed(_reaching_above(segments, durable_end)):
         segment.names_changed = True
         position = max(segment.size - left, 0)
         left -= segment.size - position
@@ -40,3 +39,9 @@ def renew_unsynced(segments: Sequence[Segment], *, durable_end: int, max_bytes: 
             segment.log.pwrite(data, position)
             position += len(data)
     return max_bytes - left
+
+
+def _reaching_above(segments: Sequence[Segment], durable_end: int) -> Sequence[Segment]:
+    """The segment that holds `durable_end`, and those behind it."""
+    first = max(bisect_right([each.base_offset for each in segments], durable_end) - 1, 0)
+    return segments[first:]
