@@ -118,9 +118,15 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_written_again(seed: int) -
     assert result.markers["acknowledged records outlive a power cut"] > 0
 
 
-def test_an_epoch_that_rotted_is_nobodys_lie() -> None:
-    """fault:S61 inv:R4: the epoch of a batch is outside of its CRC; a disk that rots counts as lost."""
-    assert run(RunKey(level="records", seed=800_516)).failure is None
+@pytest.mark.parametrize("seed", [800_516, 910_848])
+def test_an_epoch_that_rotted_is_nobodys_lie(seed: int) -> None:
+    """fault:S61 inv:R4: the epoch of a batch is outside of its CRC; a disk that rots counts as lost, a broker fetches its metadata again."""
+    assert run(RunKey(level="records", seed=seed)).failure is None
+
+
+def test_a_controller_that_shuts_down_is_still_reached() -> None:
+    """inv:RL3: it waits for brokers to follow its last changes, and they must be able to connect meanwhile."""
+    assert run(RunKey(level="records", seed=910_354)).failure is None
 
 
 def test_a_run_can_be_quiet() -> None:

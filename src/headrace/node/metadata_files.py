@@ -75,9 +75,17 @@ class MetadataFiles:
             _metadata_log_config(config),
             now_ms=clock.wall_ms(),
             recovery_point=synced_below(files, self.snapshots, flushes=config.is_controller),
+            latest_epoch=None if config.is_controller else self._latest_epoch(),
         )
         self.log.owner.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
         self._check_epochs()
+
+    def _latest_epoch(self) -> int | None:
+        """A broker notes an epoch durably before it fetches a record of it: a later one in its log is rotten. Raises StorageFault.
+
+        A controller goes by its log, as Kafka's does: that may hold what the quorum acknowledged.
+        """
+        return self.quorum_state().leader_epoch or None
 
     def _check_epochs(self) -> None:
         """No record that a snapshot holds is of a later epoch than the snapshot. A batch's epoch is outside of its CRC, so rot there shows nowhere else. Raises RottenLog."""

@@ -71,7 +71,7 @@ class SimNode:
         self._snapshots = SnapshotNames(self.disk)
         self.disk.on_name = lambda *change: self._snapshots.changed(world.step, *change)
         self.run = 0
-        self.is_up = self.is_paused = self.is_dark = self.is_stopping = False
+        self.is_up = self.is_paused = self.is_dark = self._is_closing = False
         self.quorum_state: raft_events.QuorumState | None = None
         self.history: deque[tuple[int, int, StepKind, object, tuple[object, ...]]] = deque(maxlen=200)
         self.effects: list[object] = []
@@ -163,7 +163,7 @@ class SimNode:
         assert not self.is_up, "a node runs once at a time"
         self.run += 1
         self.is_up = True
-        self.is_paused = self.is_dark = self.is_stopping = False
+        self.is_paused = self.is_dark = self._is_closing = False
         self.start_refused = ""
         self.refusals_at_start = self.disk.refusals
         self._inbox.clear()
@@ -252,7 +252,6 @@ class SimNode:
     def stop(self) -> None:
         """SIGTERM: a clean stop begins."""
         if self.is_up and not self.is_paused and self.machine is not None:
-            self.is_stopping = True
             self._step(StepKind.EVENT, "stop", self.machine.begin_shutdown)
 
     def _close(self) -> None:
@@ -316,6 +315,7 @@ class SimNode:
             case StateChanged():
                 self.states.append(effect.state)
                 if effect.state is BrokerState.SHUTTING_DOWN:
+                    self._is_closing = True
                     self.world.schedule.after(1_000, self._stopped, self.run)
             case StartFailed() | MetadataFailed():
                 raise StorageFault(effect.reason, directory="")
@@ -405,9 +405,10 @@ class SimNode:
     # --- requests of others ---
 
     def is_listening(self, port: int) -> bool:
-        """Controllers listen from the start, brokers from RECOVERY on."""
+        """Controllers listen from the start, brokers from RECOVERY on, both until the process closes: a controlled shutdown may wait for nodes
+        that must be able to connect meanwhile."""
         machine = self.machine
-        if machine is None or self.is_stopping:
+        if machine is None or self._is_closing:
             return False
         if port == CONTROLLER_PORT:
             return self.config.is_controller

@@ -20,9 +20,17 @@ _Log = TypeVar("_Log", bound=StoredLog)
 
 
 def open_metadata_log(
-    log_class: type[_Log], files: Files, directory: str, config: LogConfig, *, now_ms: int, recovery_point: int = 0
+    log_class: type[_Log],
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    recovery_point: int = 0,
+    latest_epoch: int | None = None,
 ) -> _Log:
-    """The log in the log directory `directory`; what lies below `recovery_point` is known to be synced.
+    """The log in the log directory `directory`; what lies below `recovery_point` is known to be synced, and a batch of an epoch after
+    `latest_epoch` is not one.
 
     Raises StorageFault; RottenLog if a synced part is damaged.
     """
@@ -35,6 +43,7 @@ def open_metadata_log(
         recovery_point=recovery_point,
         is_contiguous=True,
         max_unsynced_bytes=MAX_UNSYNCED_BYTES,
+        latest_epoch=latest_epoch,
     )
     loaded = load(files, path, config, hints)
     durable_end = loaded.state.durable_end_offset

@@ -50,6 +50,7 @@ class LoadHints:
 
     `max_unsynced_bytes` bounds what a crash can leave torn at the end of a log whose recovery point is not kept (the metadata log).
     Below `cleaned_to` compaction may have left a gap between two segments: what followed there is no torn write.
+    A batch of an epoch after `latest_epoch` ends the log that has no gaps: the epoch is outside of the batch's CRC, and may be rotten.
     """
 
     recovery_point: int = 0
@@ -59,6 +60,7 @@ class LoadHints:
     now_ms: int = 0
     is_contiguous: bool = False
     max_unsynced_bytes: int | None = None
+    latest_epoch: int | None = None
 
 
 @dataclass(slots=True)
@@ -248,9 +250,11 @@ class _Loader:
         return end, position
 
     def _fits(self, header: BatchHeader, end: int) -> bool:
-        """What no CRC covers can be right: the batch follows the one before it, in a log without gaps at once and in no earlier epoch."""
+        """What no CRC covers can be right: the batch follows the one before it, in a log without gaps at once and in a possible epoch."""
         if self._hints.is_contiguous:
-            return header.base_offset == end and header.leader_epoch >= self._last_epoch
+            latest = self._hints.latest_epoch
+            is_possible = self._last_epoch <= header.leader_epoch and (latest is None or header.leader_epoch <= latest)
+            return header.base_offset == end and is_possible
         return header.base_offset >= end
 
     def _refuse_rot(self, end: int, rest: list[Segment], position: int) -> None:

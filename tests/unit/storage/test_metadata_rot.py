@@ -22,8 +22,10 @@ BASE_OFFSET, LENGTH, EPOCH, CRC, VALUE = 7, 11, 15, 20, -2
 """Bytes of a batch: the lowest of its base offset, of its length, and of its leader epoch, the last of its CRC, one of a record."""
 
 
-def _open(disk: SimDisk, *, recovery_point: int = 0) -> StoredLog:
-    return open_metadata_log(StoredLog, disk, "/d", SMALL, now_ms=0, recovery_point=recovery_point)
+def _open(disk: SimDisk, *, recovery_point: int = 0, latest_epoch: int | None = None) -> StoredLog:
+    return open_metadata_log(
+        StoredLog, disk, "/d", SMALL, now_ms=0, recovery_point=recovery_point, latest_epoch=latest_epoch
+    )
 
 
 def _disk() -> SimDisk:
@@ -87,3 +89,14 @@ def test_a_gap_above_the_recovery_point_is_a_torn_write() -> None:
     path, at, _ = _place(disk, 5)
     disk.flip_bit(path, at + BASE_OFFSET, 1)
     assert _open(disk, recovery_point=4).log_end_offset == 5
+
+
+@pytest.mark.parametrize("offset", [3, 6, 8, END - 1])
+def test_an_epoch_after_the_latest_one_ends_the_log(offset: int) -> None:
+    """fault:S61, inv:R13: no later batch is blamed for coming after it, and the epoch of the log's end is a true one."""
+    disk = _disk()
+    path, at, _ = _place(disk, offset)
+    disk.flip_bit(path, at + EPOCH - 3, 7)
+    log = _open(disk, latest_epoch=6)
+    assert log.log_end_offset == offset
+    assert log.latest_epoch == (5 if offset <= 7 else 6)
