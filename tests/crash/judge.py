@@ -14,6 +14,7 @@ from headrace.sim.disk import Disk, LossyFiles, crashed
 from headrace.storage.checkpoints import parse_epochs, parse_offsets
 from headrace.storage.log_store import LogStore
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.stored_log import StoredLog
 from tests.crash.workload import (
     COMPACTED,
@@ -64,7 +65,7 @@ def recover_and_check(workload: Workload, count: int, files: LossyFiles) -> list
         if not files.exists(DIRECTORY):
             files.mkdir(DIRECTORY)
         store = open_store(files)
-        metadata = open_metadata_log(StoredLog, files, DIRECTORY, CONFIG, now_ms=START_MS)
+        metadata = open_metadata_log(StoredLog, files, DIRECTORY, CONFIG, LoadHints(now_ms=START_MS))
     except (StorageFault, PeerError) as fault:
         return [f"inv:D5: recovery failed: {fault}"]
     files.marked = len(files.ops)

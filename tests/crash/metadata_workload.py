@@ -35,6 +35,7 @@ from headrace.raft.machine import RaftNode
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.sim.disk import LossyFiles
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.snapshot_files import SnapshotFiles, read_quorum_state, write_quorum_state
 from headrace.storage.stored_log import StoredLog
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -95,8 +96,7 @@ class Life:
             self.files,
             ROOT,
             SMALL,
-            now_ms=NOW_MS,
-            recovery_point=synced_below(self.files, self.snapshots),
+            LoadHints(now_ms=NOW_MS, recovery_point=synced_below(self.files, self.snapshots)),
         )
         stored = read_quorum_state(self.files, DIRECTORY)
         self.raft = RaftNode(

@@ -20,6 +20,7 @@ from headrace.records.record import NewRecord, Placement, ProducerStamp, build_b
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import maintain
 
@@ -150,7 +151,7 @@ class Workload:
             self.store.create(partition, topic_id=Uuid(b"0123456789abcdef"), config=CONFIGS[partition.topic])
 
     def _open_metadata(self) -> StoredLog:
-        return open_metadata_log(StoredLog, self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)
+        return open_metadata_log(StoredLog, self.files, DIRECTORY, CONFIG, LoadHints(now_ms=self.now_ms))
 
     def _note(self, partition: TopicPartition, kind: str, before: int, value: int, data: bytes = b"") -> None:
         self.ghosts[partition].events.append(Event(kind, before, len(self.files.ops), value, data))

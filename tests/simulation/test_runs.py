@@ -124,6 +124,11 @@ def test_an_epoch_that_rotted_is_nobodys_lie(seed: int) -> None:
     assert run(RunKey(level="records", seed=seed)).failure is None
 
 
+def test_candidates_whose_peers_know_no_pre_votes_do_not_outrun_each_other() -> None:
+    """inv:RL1: a peer that refused connections when it was last asked may be back."""
+    assert run(RunKey(level="quorum", seed=930_730)).failure is None
+
+
 def test_a_controller_that_shuts_down_is_still_reached() -> None:
     """inv:RL3: it waits for brokers to follow its last changes, and they must be able to connect meanwhile."""
     assert run(RunKey(level="records", seed=910_354)).failure is None

@@ -12,7 +12,7 @@ from headrace.raft.events import QuorumState, StoreQuorumState
 from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import finish_download, read_snapshot
 from headrace.storage.metadata_log import open_metadata_log
-from headrace.storage.recovery import RottenLog
+from headrace.storage.recovery import LoadHints, RottenLog
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     QUORUM_STATE_FILE_NAME,
@@ -73,9 +73,11 @@ class MetadataFiles:
             files,
             config.metadata_log_dir,
             _metadata_log_config(config),
-            now_ms=clock.wall_ms(),
-            recovery_point=synced_below(files, self.snapshots, flushes=config.is_controller),
-            latest_epoch=None if config.is_controller else self._latest_epoch(),
+            LoadHints(
+                now_ms=clock.wall_ms(),
+                recovery_point=synced_below(files, self.snapshots, flushes=config.is_controller),
+                latest_epoch=None if config.is_controller else self._latest_epoch(),
+            ),
         )
         self.log.owner.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
         self._check_epochs()

@@ -90,14 +90,18 @@ class Outbox:
         return flight
 
     def failed(self, correlation: int, failure: SendFailure, now_ms: int) -> Flight | None:
-        """What failed, None for a stranger; the peer is left alone for a while, unless it only knows no pre-votes: the vote follows at once."""
+        """What failed, None for a stranger. The peer is left alone for a while, unless it only knows no pre-votes: then it is there, and the
+        vote follows at once.
+        """
         flight = self._landed(correlation)
-        if flight is not None and not (
-            failure is SendFailure.UNSUPPORTED_VERSION and flight.purpose is Purpose.PRE_VOTE
-        ):
-            if failure is SendFailure.REFUSED and flight.to.node_id >= 0:
-                self.refusing[flight.to.node_id] = True
-            self.leave_alone(flight.to, now_ms, is_first_free=failure is SendFailure.DISCONNECTED)
+        if flight is None:
+            return None
+        if failure is SendFailure.UNSUPPORTED_VERSION and flight.purpose is Purpose.PRE_VOTE:
+            self.heard_from(flight.to.node_id)
+            return flight
+        if failure is SendFailure.REFUSED and flight.to.node_id >= 0:
+            self.refusing[flight.to.node_id] = True
+        self.leave_alone(flight.to, now_ms, is_first_free=failure is SendFailure.DISCONNECTED)
         return flight
 
     def leave_alone(self, to: Destination, now_ms: int, *, is_first_free: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.core.ids import METADATA_TOPIC_ID, TopicPartition
@@ -24,13 +25,9 @@ def open_metadata_log(
     files: Files,
     directory: str,
     config: LogConfig,
-    *,
-    now_ms: int,
-    recovery_point: int = 0,
-    latest_epoch: int | None = None,
+    known: LoadHints,
 ) -> _Log:
-    """The log in the log directory `directory`; what lies below `recovery_point` is known to be synced, and a batch of an epoch after
-    `latest_epoch` is not one.
+    """The log in the log directory `directory`. Of what is `known` of it before it is read, the bound of what may be torn is set here.
 
     Raises StorageFault; RottenLog if a synced part is damaged.
     """
@@ -38,13 +35,7 @@ def open_metadata_log(
     if not files.exists(path):
         files.mkdir(path)
         files.fsync_dir(directory)
-    hints = LoadHints(
-        now_ms=now_ms,
-        recovery_point=recovery_point,
-        is_contiguous=True,
-        max_unsynced_bytes=MAX_UNSYNCED_BYTES,
-        latest_epoch=latest_epoch,
-    )
+    hints = replace(known, is_contiguous=True, max_unsynced_bytes=MAX_UNSYNCED_BYTES)
     loaded = load(files, path, config, hints)
     durable_end = loaded.state.durable_end_offset
     if durable_end < loaded.state.log_end_offset:

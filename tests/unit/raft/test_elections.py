@@ -319,6 +319,29 @@ def test_a_peer_without_pre_vote_is_taken_to_agree() -> None:
     assert [each.voter_id for each in asked if isinstance(each, vote.VoteRequest)] == [2, 3]
 
 
+def test_a_peer_without_pre_vote_that_refused_before_is_there_again() -> None:
+    """B-R27, inv:RL1: the candidate asks it for its vote; else it would give up each epoch at once, and begin the next."""
+    node = static_cluster(1, 2, 3, elect_at_start=False).members[1].raft
+    now = 1_000_000
+    refused: set[int] = set()
+    stored = None
+    while stored is None:
+        now += 10
+        for each in node.step(TimeAdvanced(now_ms=now)):
+            if isinstance(each, SendRaftRequest):
+                is_there = refused == {2, 3} and isinstance(each.request, vote.VoteRequest)
+                failure = SendFailure.UNSUPPORTED_VERSION if is_there else SendFailure.REFUSED
+                if isinstance(each.request, vote.VoteRequest):
+                    refused.add(each.to.node_id)
+                effects = node.step(RaftRequestFailed(correlation=each.correlation, failure=failure, now_ms=now))
+                stored = next((each.state for each in effects if isinstance(each, StoreQuorumState)), stored)
+    effects = node.step(QuorumStateStored(state=stored, now_ms=now))
+    asked = [each.request for each in effects if isinstance(each, SendRaftRequest)]
+    assert [each.voter_id for each in asked if isinstance(each, vote.VoteRequest)] == [3]
+    assert isinstance(node.role, Candidate)
+    assert node.role.backoff_deadline_ms is None
+
+
 def begin(leader: int, epoch: int, **changes: Any) -> begin_quorum_epoch.BeginQuorumEpochRequest:
     """`leader` says that it leads."""
     wanted: dict[str, Any] = {"cluster_id": CLUSTER_ID, "voter_id": 1, "to_directory": ZERO_UUID, **changes}

@@ -13,13 +13,14 @@ from headrace.log.ports import Origin
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.faulty_disk import SimDisk
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.stored_log import StoredLog
 
 METADATA = TopicPartition("__cluster_metadata", 0)
 
 
 def _open(disk: SimDisk) -> StoredLog:
-    return open_metadata_log(StoredLog, disk, "/d", LogConfig(), now_ms=0)
+    return open_metadata_log(StoredLog, disk, "/d", LogConfig(), LoadHints(now_ms=0))
 
 
 def _append(log: StoredLog, value: bytes) -> None:

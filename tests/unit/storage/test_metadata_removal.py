@@ -8,6 +8,7 @@ from headrace.log.ports import Origin
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.disk import LossyFiles
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import sync
 
@@ -19,7 +20,7 @@ def test_segments_below_a_snapshot_leave_the_disk() -> None:
     files = LossyFiles()
     files.mkdir("/d")
     config = LogConfig(segment_bytes=200)
-    log = open_metadata_log(StoredLog, files, "/d", config, now_ms=0)
+    log = open_metadata_log(StoredLog, files, "/d", config, LoadHints(now_ms=0))
     for offset in range(60):
         placement = Placement(base_offset=offset, leader_epoch=1)
         data = build_batch([NewRecord(None, b"value" * 5, 0)], placement=placement)

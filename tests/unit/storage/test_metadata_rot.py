@@ -11,7 +11,7 @@ from headrace.records.batch import iter_batches
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.faulty_disk import SimDisk
 from headrace.storage.metadata_log import open_metadata_log
-from headrace.storage.recovery import RottenLog
+from headrace.storage.recovery import LoadHints, RottenLog
 from headrace.storage.stored_log import StoredLog
 
 METADATA = TopicPartition("__cluster_metadata", 0)
@@ -23,9 +23,8 @@ BASE_OFFSET, LENGTH, EPOCH, CRC, VALUE = 7, 11, 15, 20, -2
 
 
 def _open(disk: SimDisk, *, recovery_point: int = 0, latest_epoch: int | None = None) -> StoredLog:
-    return open_metadata_log(
-        StoredLog, disk, "/d", SMALL, now_ms=0, recovery_point=recovery_point, latest_epoch=latest_epoch
-    )
+    known = LoadHints(recovery_point=recovery_point, latest_epoch=latest_epoch)
+    return open_metadata_log(StoredLog, disk, "/d", SMALL, known)
 
 
 def _disk() -> SimDisk:

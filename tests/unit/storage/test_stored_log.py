@@ -19,6 +19,7 @@ from headrace.records.record import NewRecord, Placement, ProducerStamp, build_b
 from headrace.records.walk import finish
 from headrace.sim.disk import LossyFile, LossyFiles
 from headrace.storage.metadata_log import open_metadata_log
+from headrace.storage.recovery import LoadHints
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import (
     NOW_MS,
@@ -318,7 +319,7 @@ def test_the_metadata_log_takes_contiguous_batches_only() -> None:
     """inv:R20: several batches with their own offsets and epochs; a gap or an old offset is refused."""
     files = LossyFiles()
     files.mkdir("/data")
-    log = open_metadata_log(StoredLog, files, "/data", SMALL, now_ms=NOW_MS)
+    log = open_metadata_log(StoredLog, files, "/data", SMALL, LoadHints(now_ms=NOW_MS))
     assert log.topic_id == METADATA_TOPIC_ID
 
     def at(base: int, epoch: int) -> bytes:
