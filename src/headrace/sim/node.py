@@ -405,8 +405,7 @@ class SimNode:
     # --- requests of others ---
 
     def is_listening(self, port: int) -> bool:
-        """Controllers listen from the start, brokers from RECOVERY on, both until the process closes: a controlled shutdown may wait for nodes
-        that must be able to connect meanwhile."""
+        """Controllers listen from the start, brokers from RECOVERY on, both until the process closes."""
         machine = self.machine
         if machine is None or self._is_closing:
             return False

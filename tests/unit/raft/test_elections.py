@@ -339,7 +339,6 @@ def test_a_peer_without_pre_vote_that_refused_before_is_there_again() -> None:
     asked = [each.request for each in effects if isinstance(each, SendRaftRequest)]
     assert [each.voter_id for each in asked if isinstance(each, vote.VoteRequest)] == [3]
     assert isinstance(node.role, Candidate)
-    assert node.role.backoff_deadline_ms is None
 
 
 def begin(leader: int, epoch: int, **changes: Any) -> begin_quorum_epoch.BeginQuorumEpochRequest:
