@@ -42,6 +42,17 @@ def with_spares(use: Callable[[], T]) -> T:
             os.close(spare)
 
 
+def open_descriptor(path: str, flags: int) -> int:
+    """As `os.open`, with a spare one when there is no other; a start opens some for each log, so what is usual comes first. Raises OSError."""
+    if len(_spares) >= _wanted:
+        try:
+            return os.open(path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in _NONE_LEFT:
+                raise
+    return with_spares(lambda: os.open(path, flags, 0o644))
+
+
 def _refill() -> None:
     """Take back what was given away, as far as there are any; the last free one is left for who asks now."""
     try:

@@ -7,10 +7,11 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from stat import S_ISDIR
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
-from headrace.storage.descriptors import with_spares
+from headrace.storage.descriptors import open_descriptor, with_spares
 
 _READ_BYTES = 64 * 1024
 """A file is read whole in such pieces: nearly all of those that are have fewer bytes, and are read without a look at their size."""
@@ -207,13 +208,15 @@ class OsFiles:
             flags |= os.O_CREAT
         if truncate:
             flags |= os.O_TRUNC
-        with _faults("open", path, self._directory):
-            return OsFile(with_spares(lambda: os.open(path, flags, 0o644)), path, self._directory)
+        try:
+            return OsFile(open_descriptor(path, flags), path, self._directory)
+        except OSError as error:
+            raise _fault(error, "open", path, self._directory) from error
 
     def read_file(self, path: str, /) -> bytes | None:
         """The whole file, or None if there is none."""
         try:
-            fd = with_spares(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            fd = open_descriptor(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -240,12 +243,14 @@ class OsFiles:
             return None
         except OSError as error:
             raise _fault(error, "examine", path, self._directory) from error
-        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, os.path.isdir(path))
+        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, S_ISDIR(found.st_mode))
 
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""
-        with _faults("list", path, self._directory):
+        try:
             return sorted(with_spares(lambda: os.listdir(path)))
+        except OSError as error:
+            raise _fault(error, "list", path, self._directory) from error
 
     def mkdir(self, path: str, /) -> None:
         """Make a directory and its missing parents."""
@@ -278,7 +283,7 @@ class OsFiles:
     def fsync_dir(self, path: str, /) -> None:
         """Return when the names in this directory are durable."""
         with _faults("sync", path, self._directory):
-            fd = with_spares(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            fd = open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:

@@ -27,7 +27,6 @@ from headrace.storage.layout import (
     TXN_INDEX,
     log_directory_of,
     offset_file,
-    parse_offset_file,
 )
 from headrace.storage.producer_snapshot import read_snapshot
 from headrace.storage.segment_file import Segment
@@ -133,8 +132,7 @@ class _Loader:
     def _segments(self) -> list[Segment]:
         """The segments in order, after unfinished work was finished and leftovers were removed; at least one."""
         files, path = self._files, self._path
-        names = finish_swaps(files, path)
-        parsed = [found for name in names if (found := parse_offset_file(name)) is not None]
+        parsed = finish_swaps(files, path)
         bases = sorted(found.offset for found in parsed if found.suffix == LOG)
         while len(bases) > 1 and bases[1] <= self._hints.log_start_offset:
             bases.pop(0)

@@ -32,12 +32,12 @@ from headrace.storage.layout import (
 from headrace.storage.segment_file import Segment
 
 
-def finish_swaps(files: Files, path: str) -> list[str]:
-    """Remove what is going or unfinished in a partition's directory and finish decided swaps; the names left."""
-    names = files.listdir(path)
-    found = {name: parsed for name in names if (parsed := parse_offset_file(name)) is not None and parsed.state}
+def finish_swaps(files: Files, path: str) -> list[OffsetFile]:
+    """Remove what is going or unfinished in a partition's directory and finish decided swaps; what the names left say, in their order."""
+    all_found = _offset_files(files, path)
+    found = {name: parsed for name, parsed in all_found if parsed.state}
     if not found:
-        return names
+        return [parsed for _, parsed in all_found]
     unfinished = [parsed.offset for parsed in found.values() if parsed.state == CLEANED and parsed.suffix == LOG]
     abandoned_from = min(unfinished, default=None)
     swaps = []
@@ -48,7 +48,12 @@ def finish_swaps(files: Files, path: str) -> list[str]:
             files.unlink(f"{path}/{name}")
     if swaps:
         apply_swaps(files, path, {swap.offset: _swap_end(files, path, swap.offset) for swap in swaps})
-    return files.listdir(path)
+    return [parsed for _, parsed in _offset_files(files, path)]
+
+
+def _offset_files(files: Files, path: str) -> list[tuple[str, OffsetFile]]:
+    """The names in a partition's directory that say an offset, and what they say."""
+    return [(name, parsed) for name in files.listdir(path) if (parsed := parse_offset_file(name)) is not None]
 
 
 def _has_no_log(parsed: OffsetFile, found: dict[str, OffsetFile], abandoned_from: int | None) -> bool:

@@ -204,11 +204,15 @@ class PartitionPublisher:
     def _make_log(self, hosted: HostedPartition, change: LocalPartition, take_role: _TakeRole) -> None:
         broker = self._broker
         name = TopicPartition(change.topic, change.partition)
+        found = broker.logs.get(name)
+        if found is not None and found.topic_id == change.topic_id:
+            hosted.log = found
+            self._roomless.pop(name, None)
+            return
         settings = log_config(broker.topic_config(change.topic), broker.config)
         directory = change.delta.after.directory_of(broker.node_id)
         try:
-            stale = broker.logs.get(name)
-            if stale is not None and stale.topic_id != change.topic_id:
+            if found is not None:
                 broker.logs.mark_stray(name)
             hosted.log = broker.logs.create(name, topic_id=change.topic_id, config=settings, directory_id=directory)
             self._roomless.pop(name, None)
