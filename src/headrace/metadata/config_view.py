@@ -1,11 +1,11 @@
-"""What DescribeConfigs says of a resource: each key's value, where it comes from, and what stands behind it.
+"""What DescribeConfigs says of a resource: each key's value, where it comes from, and what stands behind it. Given out one by one, as a broker has hundreds.
 
 Pure: out of the image and the node's configuration. Sources and synonyms follow Kafka 4.3.1 (KIP-226, KIP-569).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -60,31 +60,31 @@ class ConfigView:
             originals.setdefault("broker.id", originals["node.id"])
         object.__setattr__(self, "_static", originals)
 
-    def topic(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def topic(self, name: str, wanted: Collection[str] | None) -> Iterator[DescribeConfigsResourceResult]:
         """Every key of a topic, or those wanted."""
         own = self.configs.of(ResourceType.TOPIC, name)
         return self._all(ResourceType.TOPIC, own, wanted, Source.TOPIC)
 
-    def group(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def group(self, name: str, wanted: Collection[str] | None) -> Iterator[DescribeConfigsResourceResult]:
         """Every key of a group, or those wanted."""
         return self._all(ResourceType.GROUP, self.configs.of(ResourceType.GROUP, name), wanted, Source.GROUP)
 
-    def client_metrics(self, name: str, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def client_metrics(self, name: str, wanted: Collection[str] | None) -> Iterator[DescribeConfigsResourceResult]:
         """Every key of a client-metrics subscription, or those wanted."""
         own = self.configs.of(ResourceType.CLIENT_METRICS, name)
         return self._all(ResourceType.CLIENT_METRICS, own, wanted, Source.CLIENT_METRICS)
 
-    def broker(self, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def broker(self, wanted: Collection[str] | None) -> Iterator[DescribeConfigsResourceResult]:
         """Every key of this broker and what else it was given, or those wanted."""
         own = self.configs.of_broker(self.started_with.node_id)
         names = [name for name, key in KEYS.items() if not key.internal or name in self._static]
         names += sorted({name for name in {**self._static, **self.configs.of_all_brokers(), **own} if name not in KEYS})
-        return tuple(self._broker_entry(name, is_default=False) for name in names if not wanted or name in wanted)
+        return (self._broker_entry(name, is_default=False) for name in names if not wanted or name in wanted)
 
-    def all_brokers(self, wanted: Collection[str] | None) -> tuple[DescribeConfigsResourceResult, ...]:
+    def all_brokers(self, wanted: Collection[str] | None) -> Iterator[DescribeConfigsResourceResult]:
         """What is set for the whole cluster, by name: every node answers alike."""
         names = sorted(self.configs.of_all_brokers())
-        return tuple(self._broker_entry(name, is_default=True) for name in names if not wanted or name in wanted)
+        return (self._broker_entry(name, is_default=True) for name in names if not wanted or name in wanted)
 
     def _broker_entry(self, name: str, *, is_default: bool) -> DescribeConfigsResourceResult:
         key = keys_of(ResourceType.BROKER).get(base_name(name))
@@ -130,8 +130,7 @@ class ConfigView:
 
     def _all(
         self, resource_type: ResourceType, own: Mapping[str, str], wanted: Collection[str] | None, source: Source
-    ) -> tuple[DescribeConfigsResourceResult, ...]:
-        found = []
+    ) -> Iterator[DescribeConfigsResourceResult]:
         for key in keys_of(resource_type).values():
             if (key.internal and key.name not in own) or (wanted and key.name not in wanted):
                 continue
@@ -141,8 +140,7 @@ class ConfigView:
                 behind = [DescribeConfigsSynonym(name=key.name, value=value, source=source), *behind]
             elif resource_type is ResourceType.GROUP and not behind:
                 behind = [DescribeConfigsSynonym(name=key.name, value=value, source=Source.DEFAULT)]
-            found.append(self._entry(key, key.name, value=value, synonyms=behind, is_read_only=False))
-        return tuple(found)
+            yield self._entry(key, key.name, value=value, synonyms=behind, is_read_only=False)
 
     def _default(self, resource_type: ResourceType, key: ConfigKey) -> tuple[str | None, list[DescribeConfigsSynonym]]:
         """The value of a key that the resource does not set, and what the broker says of it."""

@@ -16,7 +16,7 @@ from headrace.core.holds import Hold
 from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
 from headrace.rpc.long_answers import encoded_in_steps, unwritable
-from headrace.rpc.long_work import Job, LongWork, Steps, all_released, released
+from headrace.rpc.long_work import Job, LongWork, Steps
 from headrace.rpc.reply import (
     AnyReply,
     CloseConnection,
@@ -28,6 +28,7 @@ from headrace.rpc.reply import (
     NoReply,
     Pieces,
     Reply,
+    begun,
 )
 from headrace.rpc.splitting import SPLITS, answer_in_parts, answer_later, has_many_things
 from headrace.rpc.unread import LongAnswer
@@ -245,13 +246,13 @@ class Connection:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
                 self._note_software(request)
+            handle, target = handler_of(row), self._service.target
             if row.key in SPLITS and has_many_things(row.key, request):
                 result = InSteps(self._answered(row, request, context), size=len(view) - at)
-            elif self._service.long_work.is_crowded:
-                steps = answer_later(handler_of(row), request, context, self._service.target)
-                result = InSteps(steps, holds_back=row.is_pipelined)  # else a later one might overtake it
+            elif self._service.long_work.is_crowded:  # with `holds_back`, else a later one might overtake it
+                result = InSteps(answer_later(handle, request, context, target), holds_back=row.is_pipelined)
             else:
-                result = handler_of(row)(request, context, self._service.target)
+                result = begun(handle(request, context, target))
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)
 
     def _context(self, row: ApiRow, version: int, correlation_id: int, client_id: str | None) -> RequestContext:
@@ -298,7 +299,7 @@ class Connection:
         elif isinstance(result, tuple):
             result = EncodedReply(result)
         elif isinstance(result, InSteps):
-            result = self._in_turns(result)
+            result = self._in_turns(row, result)
         elif isinstance(result, Reply):
             result = self._encoded(row, version, result)
         if not self._slots and not isinstance(result, Deferred):
@@ -321,7 +322,8 @@ class Connection:
         if self._closed:
             return
         if isinstance(reply, Reply | InSteps):
-            made = self._in_turns(reply) if isinstance(reply, InSteps) else self._encoded(slot.row, slot.version, reply)
+            row = slot.row
+            made = self._in_turns(row, reply) if isinstance(reply, InSteps) else self._encoded(row, slot.version, reply)
             if isinstance(made, Deferred):
                 slot.deferred = made
                 made.when_done(lambda whole: self._done(slot, whole))
@@ -381,14 +383,14 @@ class Connection:
             )
             if not isinstance(result, Reply):
                 if not isinstance(result, Deferred):  # else its handler may need the request still
-                    service.long_work.begin(released(request), _nothing_more)
+                    service.long_work.release([request])
                 return result
             answers[:] = (request, result.message)
             return (yield from self._whole(row, context.api_version, result.message))
         finally:
-            service.long_work.begin(all_released(answers), _nothing_more)
+            service.long_work.release(answers)
 
-    def _in_turns(self, work: InSteps) -> Deferred | CloseConnection:
+    def _in_turns(self, row: ApiRow, work: InSteps, *, goes_on: bool = False) -> Deferred | CloseConnection:
         """The answer that the steps make, while others have their turns. What is refused on the way closes the connection."""
         if not self._service.long_work.has_room(work.size):
             work.steps.close()
@@ -409,7 +411,8 @@ class Connection:
             else:
                 answer.complete(result)
 
-        jobs.append(self._service.long_work.begin(self._guarded(work.steps), done, size=work.size))
+        begin, steps = self._service.long_work.begin, self._guarded(work.steps)
+        jobs.append(begin(steps, done, size=work.size, kind=row.key, goes_on=goes_on))
         return answer
 
     def _guarded(self, steps: Steps[HandlerResult]) -> Steps[HandlerResult]:
@@ -432,13 +435,13 @@ class Connection:
             return EncodedReply((bytes(out),))
         except EncodeError as error:
             return unwritable(row.name, version, error)
-        return self._in_turns(InSteps(self._whole_and_released(row, version, reply.message)))
+        return self._in_turns(row, InSteps(self._whole_and_released(row, version, reply.message)), goes_on=True)
 
     def _whole_and_released(self, row: ApiRow, version: int, message: Any) -> Steps[AnyReply]:
         try:
             return (yield from self._whole(row, version, message))
         finally:
-            self._service.long_work.begin(released(message), _nothing_more)
+            self._service.long_work.release([message])
 
     def _whole(self, row: ApiRow, version: int, message: Any) -> Steps[AnyReply]:
         out = LongAnswer(self._service.long_work.unread, self._no_room)
@@ -485,10 +488,6 @@ class Connection:
         """KIP-511: who the client says it is."""
         self.software_name = request.client_software_name or "unknown"
         self.software_version = request.client_software_version or "unknown"
-
-
-def _nothing_more(_: None) -> None:
-    """Memory was given back; nobody waits for that."""
 
 
 def _behind_tags(view: memoryview, at: int) -> int:

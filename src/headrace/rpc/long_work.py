@@ -26,13 +26,15 @@ MOST_UNDER_WAY_BYTES: Final = 4 << 20
 CROWD_S: Final = 0.005
 """How long requests of many connections are handled in one turn as they come; what comes then is handled in later turns, as works."""
 QUICK_S: Final = 0.001
-"""A work that has not run for so long yet is before those that have: who asks for little does not wait for all who ask for much."""
+"""A work that has not run for so long yet is before those that have: who asks for little does not wait for all who ask for much. Before both are those that
+have not run at all, one of each kind in turn: a crowd of one API's requests is not before another API's."""
 LONG_S: Final = 0.02
 """A work that has run for so long makes much of little, whatever its request's size: of such works, too, one is under way at a time."""
 MOST_HELD_BYTES: Final = 128 << 20
 """Of requests that are under way or wait for their turn: beyond it a large one is refused, for each lies in memory whole (M1)."""
 _LIGHTEST_BYTES: Final = 64 << 10
 """A request that is answered in steps counts at least so much among those under way, for what its answer takes."""
+_OF_THE_LAST: Final = 2
 _RELEASED_AT_ONCE: Final = 256
 
 
@@ -47,15 +49,17 @@ class Job:
         "done",
         "is_begun",
         "is_long",
+        "kind",
         "size",
         "spent_s",
         "steps",
     )
 
-    def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, size: int) -> None:
+    def __init__(self, steps: Steps[Any], done: Callable[[Any], object], *, size: int, kind: int) -> None:
         self.steps = steps
         self.done = done
         self.size = size
+        self.kind = kind
         self.is_begun = False
         self.is_long = False
         self.spent_s = 0.0
@@ -143,6 +147,40 @@ class _Lane:
         return not self._under_way_bytes or self._under_way_bytes + job.weight <= self._most_bytes
 
 
+class _Row:
+    """Works that wait for a step: those that have not run yet, those that have run little, and the rest."""
+
+    __slots__ = ("_fresh", "_new", "_under_way")
+
+    def __init__(self) -> None:
+        self._new: dict[int, deque[Job]] = {}
+        self._fresh: deque[Job] = deque()
+        self._under_way: deque[Job] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._new or self._fresh or self._under_way)
+
+    def add(self, job: Job) -> None:
+        """It goes on behind its like."""
+        if not job.spent_s:
+            self._new.setdefault(job.kind, deque()).append(job)
+        else:
+            (self._fresh if job.spent_s < QUICK_S else self._under_way).append(job)
+
+    def take(self, number: int) -> Job:
+        """Whose step is the turn's next; `number` have been taken in it. The first two are for works that wait behind others by rule."""
+        if self._under_way and (not number or not (self._new or self._fresh)):
+            return self._under_way.popleft()
+        if self._fresh and (number < _OF_THE_LAST or not self._new):
+            return self._fresh.popleft()
+        kind, jobs = next(iter(self._new.items()))
+        del self._new[kind]
+        job = jobs.popleft()
+        if jobs:
+            self._new[kind] = jobs  # behind the other kinds
+        return job
+
+
 class LongWork:
     """The works of one listener's connections, a little of each in turn.
 
@@ -160,8 +198,7 @@ class LongWork:
         self._soon = soon
         self.clock = clock
         self._held = held
-        self._fresh: deque[Job] = deque()
-        self._under_way: deque[Job] = deque()
+        self._row = _Row()
         self._huge = _Lane(0)
         self._large = _Lane(MOST_UNDER_WAY_BYTES)
         self._long: deque[Job] = deque()
@@ -191,14 +228,25 @@ class LongWork:
         """Whether a request of this size may be begun."""
         return self._held_bytes + size <= MOST_HELD_BYTES
 
-    def begin(self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0) -> Job:
-        """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes."""
-        job = Job(steps, done, size=size)
+    def begin(
+        self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0, kind: int = 0, goes_on: bool = False
+    ) -> Job:
+        """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes, `kind` its API.
+
+        What `goes_on` with a work that has taken long is not before others as a new one would be.
+        """
+        job = Job(steps, done, size=size, kind=kind)
+        if goes_on:
+            job.spent_s = QUICK_S
         if size:
             self._hold(size)
         if not size or self._lane_of(job).enter(job):
             self._go_on(job)
         return job
+
+    def release(self, messages: list[Any]) -> None:
+        """Give the memory of messages back, in steps."""
+        self.begin(all_released(messages), _nothing_more, goes_on=True)
 
     def _hold(self, by: int) -> None:
         self._held_bytes += by
@@ -209,47 +257,41 @@ class LongWork:
         return self._huge if job.size > HUGE_BYTES else self._large
 
     def _go_on(self, job: Job) -> None:
-        self._in_row(job)
+        self._row.add(job)
         if self._soon is None:
             if not self._is_called_soon:
                 self._is_called_soon = True
-                while self._has_work:
-                    following = (self._fresh or self._under_way).popleft()
+                while self._row:
+                    following = self._row.take(0)
                     if self._step(following):
-                        self._in_row(following)
+                        self._row.add(following)
                 self._is_called_soon = False
         elif not self._is_called_soon:
             self._is_called_soon = True
             self._soon(self._turn)
 
-    def _in_row(self, job: Job) -> None:
-        (self._fresh if job.spent_s < QUICK_S else self._under_way).append(job)
-
-    @property
-    def _has_work(self) -> bool:
-        return bool(self._fresh or self._under_way)
-
     def _turn(self) -> None:
-        """A little of each work, one that has run before first and then the fresh ones. What a work raises is raised here, when the others are seen to."""
+        """A little of each work: one that has run for long, one that has run before, then the new ones. What a work raises is raised here, when the others are seen to."""
         self._is_called_soon = False
         now = self.clock()
         give_way_at = now + TURN_S
         job: Job | None = None
         goes_on = False
+        number = 0
         try:
             while True:
                 before, now = now, self.clock()
                 if job is not None:
                     job.spent_s += now - before
                     if goes_on:
-                        self._in_row(job)
-                if not self._has_work or now >= give_way_at:
+                        self._row.add(job)
+                if not self._row or now >= give_way_at:
                     break
-                row = self._under_way if job is None else self._fresh
-                job = (row or self._fresh or self._under_way).popleft()
+                job = self._row.take(number)
+                number += 1
                 goes_on = self._step(job)
         finally:
-            if self._has_work and not self._is_called_soon and self._soon is not None:
+            if self._row and not self._is_called_soon and self._soon is not None:
                 self._is_called_soon = True
                 self._soon(self._turn)
 
@@ -293,6 +335,10 @@ class LongWork:
             self._hold(-job.size)
             for following in self._lane_of(job).leave(job):
                 self._go_on(following)
+
+
+def _nothing_more(_: None) -> None:
+    """Memory was given back; nobody waits for that."""
 
 
 def released(message: Message) -> Steps[None]:

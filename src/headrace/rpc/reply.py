@@ -49,10 +49,11 @@ class InSteps:
 
     It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`. `size` is what it keeps of its request, in bytes. With `holds_back`
     the connection's next request is not begun before the answer; with `keeps_frame` the steps read the request where it was received. What
-    `outlives_asker` is done to its end also when the connection has closed.
+    `outlives_asker` is done to its end also when the connection has closed. Of what is `mostly_short` the first steps are taken at once where no crowd asks;
+    they wait for no reply.
     """
 
-    __slots__ = ("holds_back", "keeps_frame", "outlives_asker", "size", "steps")
+    __slots__ = ("holds_back", "keeps_frame", "mostly_short", "outlives_asker", "size", "steps")
 
     def __init__(
         self,
@@ -62,12 +63,14 @@ class InSteps:
         holds_back: bool = False,
         keeps_frame: bool = False,
         outlives_asker: bool = False,
+        mostly_short: bool = False,
     ) -> None:
         self.steps = steps
         self.size = size
         self.holds_back = holds_back
         self.keeps_frame = keeps_frame
         self.outlives_asker = outlives_asker
+        self.mostly_short = mostly_short
 
 
 AnyReply = Reply | EncodedReply | NoReply | CloseConnection | InSteps
@@ -180,16 +183,19 @@ HotResult = bytes | Pieces | HandlerResult
 """What a handler may give: also the encoded body itself, whole or around a slice, where it reads raw bytes, and an answer that is made in steps."""
 
 
-_STEPS_AT_ONCE = 2
+_STEPS_AT_ONCE = 8
+"""Half a millisecond."""
 
 
-def begun(steps: Generator[Deferred | None, AnyReply | None, HandlerResult]) -> HandlerResult:
-    """The answer itself where a few steps make it, as nearly always; else the rest of the steps. The first steps must not wait for a reply."""
+def begun(result: HotResult) -> HotResult:
+    """The answer itself where a few steps make it, as nearly always; else the rest of the steps."""
+    if not isinstance(result, InSteps) or not result.mostly_short:
+        return result
     try:
         for _ in range(_STEPS_AT_ONCE):
-            waits_for = next(steps)
+            waits_for = next(result.steps)
             assert waits_for is None, "the first steps wait for nobody"
     except StopIteration as end:
-        result: HandlerResult = end.value
-        return result
-    return InSteps(steps, size=1)
+        found: HandlerResult = end.value
+        return found
+    return result

@@ -165,7 +165,6 @@ def answer_in_parts(
 
 def answer_later(handle: Handler, request: Any, context: RequestContext, target: Any) -> Steps[AnyReply | Deferred]:
     """The answer to an ordinary request, when others had their turn."""
-    yield None
     return (yield from settled(handle(request, context, target)))
 
 

@@ -20,8 +20,8 @@ from headrace.storage.descriptors import keep_spare_descriptors
 __all__ = ["NodeThread", "ReadyInfo", "new_event_loop", "run", "tune_garbage_collection"]
 
 _LOG = logging.getLogger("headrace.server")
-_GC_THRESHOLDS = (20_000, 5, 1_000)
-"""The young are looked at 20,000 and 100,000 at a time, each of them twice whatever the numbers are: larger ones mean longer pauses, of 35 ms for 400,000."""
+_GC_THRESHOLDS = (5_000, 4, 5_000)
+"""The young are looked at 5,000 and 20,000 at a time, each of them twice whatever the numbers are: larger ones mean longer pauses, of 25 ms for 100,000."""
 _SWITCH_S = 0.0005
 """How long a thread keeps the interpreter while the loop wants it; Python's own 5 ms is the longest part of many a request beside a snapshot."""
 

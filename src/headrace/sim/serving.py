@@ -9,10 +9,12 @@ from headrace.broker.served_apis import BROKER_APIS
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import ApiRow, handler_of
 from headrace.rpc.context import RequestContext
+from headrace.rpc.long_work import LongWork
+from headrace.rpc.reply import Deferred, InSteps
 
 if TYPE_CHECKING:
     from headrace.node.compose import ComposedNode
-    from headrace.rpc.reply import AnyReply, Deferred
+    from headrace.rpc.reply import AnyReply
     from headrace.sim.links import Question
     from headrace.wire.messages.vote import VoteResponse
 
@@ -48,10 +50,25 @@ def served(question: Question, composed: ComposedNode, *, now_ms: int) -> AnyRep
         now_ms=now_ms,
         is_controller_listener=is_controller_port,
     )
-    answer: AnyReply | Deferred = handle(
-        request, context, composed.controller_server if is_controller_port else composed.machine.broker
+    return _whole(
+        handle(request, context, composed.controller_server if is_controller_port else composed.machine.broker)
     )
-    return answer
+
+
+def _whole(result: AnyReply | Deferred) -> AnyReply | Deferred:
+    """The answer; what takes steps takes them at once."""
+    if not isinstance(result, InSteps):
+        return result
+    answer = Deferred()
+
+    def done(made: AnyReply | Deferred) -> None:
+        if isinstance(made, Deferred):
+            made.when_done(answer.complete)
+        else:
+            answer.complete(made)
+
+    LongWork(soon=None, clock=lambda: 0.0).begin(result.steps, done)
+    return answer.reply or answer
 
 
 def _handler(row: ApiRow, *, is_controller: bool) -> Handler:

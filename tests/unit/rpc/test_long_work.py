@@ -63,6 +63,26 @@ def test_who_asks_for_little_does_not_wait_for_all_who_ask_for_much() -> None:
     assert len(log) == 4
 
 
+def test_a_crowd_of_one_kind_is_not_before_another_kind() -> None:
+    """PR8, M6: among works that have not run, one of each API in turn."""
+    turns, log = Turns(), list[str]()
+    for number in range(20):
+        turns.work.begin(counting(1, log, f"a{number}-"), lambda _: None, kind=1)
+    turns.work.begin(counting(1, log, "b"), lambda _: None, kind=2)
+    turns.turn()
+    assert log == ["a0-0", "b0"]
+
+
+def test_what_goes_on_with_a_long_work_is_not_before_a_new_one() -> None:
+    """M6: the answer of a work that took long is written, and its memory given back, behind those that have not run."""
+    turns, log = Turns(), list[str]()
+    for number in range(20):
+        turns.work.begin(counting(1, log, f"a{number}-"), lambda _: None, goes_on=True)
+    turns.work.begin(counting(1, log, "b"), lambda _: None)
+    turns.turn()
+    assert log == ["a0-0", "b0"]
+
+
 def test_of_huge_works_one_is_under_way_at_a_time() -> None:
     """M2: what a request of megabytes is made into takes several times as much; small ones do not wait for it."""
     turns, log, ended = Turns(), list[str](), list[str]()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Final, Protocol
 
 from headrace.broker.config_changes import LogLevels, parse_node_id
 from headrace.config.node_config import NodeConfig
@@ -12,7 +13,8 @@ from headrace.core.errors import PeerError
 from headrace.metadata.config_view import ConfigView, Source
 from headrace.metadata.image import MetadataImage
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import Reply
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import HandlerResult, InSteps, Reply
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -20,6 +22,9 @@ from headrace.wire.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+
+_REST_AFTER: Final = 4
+"""A setting with its synonyms and its documentation takes 20 microseconds."""
 
 
 class DescribedNode(Protocol):
@@ -46,8 +51,12 @@ class DescribedNode(Protocol):
         """Its loggers."""
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext, broker: DescribedNode) -> Reply:
-    """Answer for each resource apart."""
+def handle(request: DescribeConfigsRequest, context: RequestContext, broker: DescribedNode) -> InSteps:
+    """Answer for each resource apart, in steps: a broker has hundreds of settings."""
+    return InSteps(_steps(request, broker), size=1, mostly_short=True)
+
+
+def _steps(request: DescribeConfigsRequest, broker: DescribedNode) -> Steps[HandlerResult]:
     view = ConfigView(
         started_with=broker.started_with,
         current=broker.config,
@@ -55,12 +64,19 @@ def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Des
         shows_synonyms=request.include_synonyms,
         shows_documentation=request.include_documentation,
     )
-    return Reply(DescribeConfigsResponse(results=tuple(_result(one, view, broker) for one in request.resources)))
+    results = []
+    for one in request.resources:
+        results.append((yield from _result(one, view, broker)))
+    return Reply(DescribeConfigsResponse(results=tuple(results)))
 
 
-def _result(resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode) -> DescribeConfigsResult:
+def _result(resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode) -> Steps[DescribeConfigsResult]:
+    configs = []
     try:
-        configs = _configs(resource, view, broker)
+        for number, config in enumerate(_configs(resource, view, broker), 1):
+            configs.append(config)
+            if not number % _REST_AFTER:
+                yield None
     except PeerError as refusal:
         return DescribeConfigsResult(
             error_code=refusal.code,
@@ -69,13 +85,14 @@ def _result(resource: DescribeConfigsResource, view: ConfigView, broker: Describ
             resource_name=resource.resource_name,
         )
     return DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=configs
+        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=tuple(configs)
     )
 
 
 def _configs(
     resource: DescribeConfigsResource, view: ConfigView, broker: DescribedNode
-) -> tuple[DescribeConfigsResourceResult, ...]:
+) -> Iterator[DescribeConfigsResourceResult]:
+    """Raises PeerError before the first is asked for, or at once."""
     name = resource.resource_name
     wanted = frozenset(resource.configuration_keys or ())  # looked up for each key that there is
     if not name and resource.resource_type in _WHEN_EMPTY:
@@ -119,8 +136,8 @@ def _check_is_me(name: str, otherwise: str, broker: DescribedNode) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
-def _loggers(broker: DescribedNode, wanted: frozenset[str]) -> tuple[DescribeConfigsResourceResult, ...]:
-    return tuple(
+def _loggers(broker: DescribedNode, wanted: frozenset[str]) -> Iterator[DescribeConfigsResourceResult]:
+    return (
         DescribeConfigsResourceResult(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
         for name, level in sorted(broker.log_levels.levels().items())
         if not wanted or name in wanted

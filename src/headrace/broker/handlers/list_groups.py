@@ -8,13 +8,13 @@ from headrace.broker.broker import Broker
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
-from headrace.rpc.reply import HandlerResult, Reply, begun
+from headrace.rpc.reply import HandlerResult, InSteps, Reply
 from headrace.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from headrace.coordinator.groups.machine import GroupCoordinator
 
-_REST_AFTER = 500
+_REST_AFTER = 100
 
 
 def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) -> HandlerResult:
@@ -22,7 +22,7 @@ def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) 
     coordinators = broker.groups.all_coordinators()
     if isinstance(coordinators, ErrorCode):
         return Reply(ListGroupsResponse(error_code=coordinators))
-    return begun(_steps(request, coordinators))
+    return InSteps(_steps(request, coordinators), size=1, mostly_short=True)
 
 
 def _steps(request: ListGroupsRequest, coordinators: list[GroupCoordinator]) -> Steps[HandlerResult]:

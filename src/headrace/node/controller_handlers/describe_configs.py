@@ -11,7 +11,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.metadata.image import MetadataImage
 from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import Reply
+from headrace.rpc.reply import InSteps
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
 
 
@@ -26,7 +26,7 @@ class _Controller:
     log_levels: LogLevels
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext, server: ControllerServer) -> Reply:
+def handle(request: DescribeConfigsRequest, context: RequestContext, server: ControllerServer) -> InSteps:
     """As a broker answers, from this node's file and metadata."""
     image, node_id = server.image(), server.config.node_id
     known = image.configs
