@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache
 
 import pytest
@@ -203,6 +205,29 @@ def test_bombs_from_many_sides_take_the_memory_of_one(target: Target) -> None:
     finally:
         for peer in peers:
             peer.socket.close()
+
+
+def test_searches_of_many_sides_take_the_memory_of_a_few(target: Target, peer: RawConnection) -> None:
+    """inv:M1: 200 clients who search in one batch of 4 MB: each search that waited for the others kept it."""
+    topic = "searched-by-many"
+    target.create_topic(topic, max_message_bytes="10000000")
+    value, at = random.Random(5).randbytes(4 * MIB), now_ms() - HOUR_MS
+    length = bytearray()
+    write_varint(length, len(value))
+    body = b"\x00\x00\x00\x01" + length + value + b"\x00"
+    size = bytearray()
+    write_varint(size, len(body))
+    batch = made(Codec.ZSTD, compress(Codec.ZSTD, bytes(size + body)), 1, at, at + 1_000)
+    assert produced(peer, topic, batch) == ErrorCode.NONE
+    wanted = ListOffsetsTopic(name=topic, partitions=(ListOffsetsPartition(partition_index=0, timestamp=at + 500),))
+    request = ListOffsetsRequest(replica_id=-1, topics=(wanted,))
+    with target.attacked(memory=128 * MIB), ExitStack() as opened:
+        peers = [opened.enter_context(RawConnection(target.node.port)) for _ in range(200)]
+        for each in peers:
+            each.socket.settimeout(400)
+            each.send(request_frame(request, 7))
+        for each in peers:
+            assert each.answer(row_of(request), 7).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def test_what_comes_behind_a_bomb_on_its_connection_does_not_overtake_it(target: Target, peer: RawConnection) -> None:

@@ -115,11 +115,14 @@ class _Call:
         if plain is not None:
             self._add(topic, plain)
             return True
-        search = self._search(leader.log, asked)
         self._searches += 1
         self._is_answered = False
-        broker.walks.follow(
-            search, lambda hit: self._found(topic, asked, hit), in_place=self._searches <= _SEARCHES_IN_PLACE
+        broker.walks.in_turn(
+            lambda: self._search(topic, asked),
+            lambda hit: self._found(topic, asked, hit),
+            asker=self._context.client_host,
+            is_wanted=lambda: self._deferred is None or not self._deferred.is_done,
+            in_place=self._searches <= _SEARCHES_IN_PLACE,
         )
         self._is_waiting = not self._is_answered
         return self._is_answered
@@ -139,10 +142,12 @@ class _Call:
                 assert self._deferred is not None, "who waits has a deferred reply"
                 self._deferred.complete(self._reply())
 
-    def _search(
-        self, log: PartitionLogPort, asked: ListOffsetsPartition
-    ) -> Search[TimestampAndOffset | ErrorCode | None]:
-        """What the log finds; a disk that fails meanwhile is an error of its partitions."""
+    def _search(self, topic: str, asked: ListOffsetsPartition) -> Search[TimestampAndOffset | ErrorCode | None]:
+        """What the log finds, when its turn has come; a disk that fails meanwhile is an error of its partitions."""
+        leader = self._leader(topic, asked)
+        if isinstance(leader, ErrorCode):
+            return leader
+        log = leader.log
         try:
             if asked.timestamp == MAX_TIMESTAMP:
                 return (yield from log.max_timestamp())
