@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.partition_change import Wish, change_partition
+from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import LOST_DIRECTORY, TopicIdPartition, is_reserved_uuid
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def decide_assignment_to_directories(situation: Situation, request: AssignReplicasToDirsRequest) -> Decision:
-    """Note where the broker put its replicas; those in a directory that is offline lose their ISR places.
+    """Note where the broker put its replicas; those in a directory that is offline lose their ISR places with the same record (C25).
 
     Raises PeerError: UNSUPPORTED_VERSION below 3.7-IV2, STALE_BROKER_EPOCH for another incarnation (C8).
     """
@@ -34,9 +36,11 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
         raise PeerError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = check_broker_epoch(situation, request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
-    offline: list[TopicIdPartition] = []
+    moves: list[Moves] = []
     directories: list[ResponseDirectoryData] = []
     for directory in request.directories:
+        offline: list[TopicIdPartition] = []
+        is_offline = _is_offline(broker, directory.id)
         topics = []
         for asked in directory.topics:
             topic = situation.image.topics.by_id.get(asked.topic_id)
@@ -46,17 +50,29 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
                 answers.append(ResponsePartitionData(partition_index=number, error_code=error))
                 if topic is not None and error is ErrorCode.NONE:
                     place = TopicIdPartition(topic.id, number)
-                    records += _assigned(situation, topic, place, (request.broker_id, directory.id))
-                    if _is_offline(broker, directory.id):
+                    if is_offline:
                         offline.append(place)
+                    else:
+                        records += _assigned(situation, topic, place, (request.broker_id, directory.id))
             topics.append(ResponseTopicData(topic_id=asked.topic_id, partitions=tuple(answers)))
         directories.append(ResponseDirectoryData(id=directory.id, topics=tuple(topics)))
-    moves = Moves(places=offline, remove=broker.broker_id, broker_epoch=broker.broker_epoch)
+        if offline:
+            moves.append(_leaving(broker, directory.id, offline))
     return Decision(
         records=tuple(records),
         response=AssignReplicasToDirsResponse(directories=tuple(directories)),
-        moves=(moves,) if offline else (),
+        moves=tuple(moves),
         is_atomic=False,
+    )
+
+
+def _leaving(broker: BrokerRegistration, directory: Uuid, places: list[TopicIdPartition]) -> Moves:
+    """One record a partition: while these moves wait for others, nobody leads out of a directory that is offline."""
+    return Moves(
+        places=places,
+        remove=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        change=partial(leader_and_isr_updates, remove=broker.broker_id, home=directory),
     )
 
 

@@ -276,3 +276,26 @@ def test_a_directory_that_is_lost_while_others_move_is_left_as_things_are_then()
     bench.commit()
     assert bench.machine.image.cluster.brokers[1].fenced
     assert bench.machine.image.cluster.brokers[3].log_dirs == (directory(3),)
+
+
+def test_a_replica_found_in_an_offline_directory_stops_leading_at_once() -> None:
+    """inv:C25, KIP-858: where it is and that it does not lead there is one record, also while the moves of another broker come first."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    epochs = {1: bench.broker(1), 2: bench.broker(2), 3: bench.broker(3, log_dirs=(directory(3), spare))}
+    topic(bench, (1, 2), (2, 1), name="moves")
+    topic(bench, (3, 2))
+    bench.heartbeat(3, epochs[3], offline_log_dirs=(spare,))
+    bench.machine.slice_size = 1
+    bench.send(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], want_fence=True))
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    there = assign.RequestTopicData(topic_id=topic_id, partitions=(assign.RequestPartitionData(),))
+    where = assign.RequestDirectoryData(id=spare, topics=(there,))
+    bench.send(assign.AssignReplicasToDirsRequest(broker_id=3, broker_epoch=epochs[3], directories=(where,)))
+    seen = []
+    for _ in range(12):
+        bench.commit()
+        now = partition(bench)
+        seen.append((now.leader, now.directory_of(3) == spare))
+        bench.advance(1)
+    assert list(dict.fromkeys(seen)) == [(3, False), (2, True)]
