@@ -103,6 +103,11 @@ def test_a_quorum_that_shrinks_is_judged_by_what_it_can_bear(seed: int) -> None:
     assert result.markers["voter removed"] > 0
 
 
+def test_a_disk_goes_only_when_it_is_decided_who_votes() -> None:
+    """inv:RL4 inv:RL1: the removal of the leader whose disk rots dies with it, and then it counts as a voter without a disk again."""
+    assert run(RunKey(level="partitions", seed=930_268)).failure is None
+
+
 def test_a_disk_that_nobody_has_used_yet_cannot_rot() -> None:
     """fault:S61 meets fault:S64: the disk was replaced, and its node has not started since."""
     result = run(RunKey(level="quorum", seed=700_230))
@@ -127,6 +132,12 @@ def test_an_epoch_that_rotted_is_nobodys_lie(seed: int) -> None:
 def test_candidates_whose_peers_know_no_pre_votes_do_not_outrun_each_other() -> None:
     """inv:RL1: a peer that refused connections when it was last asked may be back."""
     assert run(RunKey(level="quorum", seed=930_730)).failure is None
+
+
+@pytest.mark.parametrize("seed", [930_047, 930_425, 930_467])
+def test_nobody_leads_out_of_a_directory_that_is_offline(seed: int) -> None:
+    """inv:C25: a broker tells that a replica is in one while the moves of another broker are under way."""
+    assert run(RunKey(level="partitions", seed=seed)).failure is None
 
 
 def test_a_controller_that_shuts_down_is_still_reached() -> None:

@@ -363,12 +363,17 @@ class FaultInjector:
         return all(hosts[each] == {self._cluster.nodes[each].host} for each in hosts)
 
     def _may_destroy(self, node: SimNode) -> bool:
-        """Disks of a minority of the voters may go, and no second one before the quorum has got over the first."""
+        """Disks of a minority of the voters may go, and no second one before the quorum has got over the first.
+
+        While a change of the voters is not committed the voters before it may come into force again: nothing goes.
+        """
         cluster = self._cluster
         leader = cluster.leader()
         if leader is None or leader.raft is None:
             return False
         voters = leader.raft.voters
+        if leader.raft.voter_change is not None:
+            return False
         if node.node_id not in voters.ids:
             return True
         if not self._are_addresses_known(voters):
@@ -421,6 +426,8 @@ class FaultInjector:
         """One voter at a time, and not the leader: the others must know where the last one went."""
         node, leader = nodes[0], self._cluster.leader()
         if leader is None or leader.raft is None or leader is node or not self._cluster.plan.is_dynamic:
+            return
+        if leader.raft.voter_change is not None:
             return
         ids = leader.raft.voters.ids
         is_whole = self._are_addresses_known(leader.raft.voters) and not any(each in self._tampered for each in ids)
