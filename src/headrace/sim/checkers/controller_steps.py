@@ -30,7 +30,6 @@ from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import LogAppended, StepKind
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from headrace.wire.messages.alter_configs import AlterConfigsRequest
-from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationResponse
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
@@ -51,14 +50,13 @@ if TYPE_CHECKING:
 ATOMIC: Final = (
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
-    AlterPartitionRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
     UpdateFeaturesRequest,
 )
-"""Operations whose records are visible together or not at all."""
+"""Operations whose records are visible together or not at all. What a broker asks of many partitions is an operation for each of them."""
 
 
 class Unanswered(NamedTuple):

@@ -189,6 +189,17 @@ def test_an_operation_in_parts_inside_of_a_transaction_is_fine() -> None:
     reign.write(*parts)
 
 
+def test_the_partitions_of_one_alter_partition_may_come_in_parts() -> None:
+    """inv:C4, KIP-497: a leader changes very many ISRs at once, each partition on its own (Kafka's result is not atomic either)."""
+    reign = Reigning(GROUP)
+    created = [*usual_records()]
+    reign.decide(reign.request(_create()), created)
+    reign.write(created)
+    parts: list[list[Message]] = [[_change(isr=(1, 2))], [_change(isr=(1,))]]
+    reign.decide(reign.request(AlterPartitionRequest(broker_id=1, broker_epoch=1, topics=())), *parts)
+    reign.write(parts[0])
+
+
 def test_what_a_leaving_broker_means_may_come_in_parts() -> None:
     """inv:C4, B-C22: only operations that are one decision are all or none."""
     reign = _reign()
