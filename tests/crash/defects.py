@@ -11,7 +11,7 @@ from headrace.core.ports import BytesLike, Files
 from headrace.log import producers
 from headrace.log.config import LogConfig
 from headrace.log.ports import Appended, AppendRefused
-from headrace.storage import checkpoints, log_directory, recovery, trimming
+from headrace.storage import checkpoints, cutting, log_directory, recovery, trimming
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex
 from headrace.storage.layout import CLEAN_SHUTDOWN, INDEX, TIME_INDEX, offset_file
 from headrace.storage.log_store import LogStore
@@ -94,7 +94,8 @@ def one_batch_remembered(patch: pytest.MonkeyPatch) -> None:
 
 def producers_not_cut(patch: pytest.MonkeyPatch) -> None:
     """K35: producer state stays as it was when the log is cut."""
-    patch.setattr(trimming, "replay_producers", lambda *_, **__: None)
+    for each in (trimming, cutting):
+        patch.setattr(each, "replay_producers", lambda *_, **__: None)
 
 
 PLANTED: dict[str, Plant] = {

@@ -8,13 +8,13 @@ behind the first `count` calls may show.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.log.config import LogConfig
-from headrace.log.ports import Appended, Origin
+from headrace.log.ports import Appended, LogCut, Origin
 from headrace.records.batch import set_offset_and_epoch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch
 from headrace.sim.disk import LossyFiles
@@ -251,7 +251,10 @@ class Workload:
         back = self.chance.choice((2, 5, 40))
         wanted = max(low, log.log_end_offset - self.chance.randrange(1, back + 1))
         before = len(self.files.ops)
-        log.truncate_to(wanted)
+        if self.chance.random() < 0.5:
+            log.truncate_to(wanted)
+        else:
+            self._cut_together([LogCut(PLAIN, wanted)])
         self.epoch += 1
         self._note(PLAIN, "cut", before, log.log_end_offset)
         for producer_id in (5, 6):
@@ -260,6 +263,21 @@ class Workload:
             last = entry.last_sequence if entry else -1
             self.sequences[(PLAIN, producer_id)] = [each for each in kept if each[0] + each[1] - 1 <= last]
         self._remember_start()
+
+    def _cut_together(self, cuts: Sequence[LogCut]) -> None:
+        """As one job; the periodic checkpoints may come in between, and a flush that began before may end in it."""
+        for job in self.store.cut(cuts):
+            job.look_up()
+            self._maybe_checkpoint()
+            job.lower()
+            self._maybe_checkpoint()
+            job.run()
+            self._maybe_checkpoint()
+            job.finish()
+
+    def _maybe_checkpoint(self) -> None:
+        if self.chance.random() < 0.3:
+            self.store.write_checkpoints()
 
     def _remember_start(self) -> None:
         self._known_at_start = {p: len(self.sequences.get((PLAIN, p), ())) for p in (5, 6)}

@@ -152,6 +152,33 @@ class CompactionJob(Protocol):
         """Swap the cleaned segments in; returns the bytes saved. Call it also after `run` raised, to clean up."""
 
 
+class LogCut(NamedTuple):
+    """A log that is to end at or before `offset`; with `starts_over` everything in it goes, and the next record gets `offset`."""
+
+    partition: TopicPartition
+    offset: int
+    starts_over: bool = False
+
+
+class CutJob(Protocol):
+    """The cuts of logs of one log directory, in the order of these calls; each may raise StorageFault, and then the directory must go offline.
+
+    From `LogStorePort.cut` to the end of `finish` nobody may use the logs.
+    """
+
+    def look_up(self) -> None:
+        """Find where each log is cut; blocks, for a thread."""
+
+    def lower(self) -> None:
+        """What lies above counts as gone."""
+
+    def run(self) -> None:
+        """Cut, durably; blocks, for a thread."""
+
+    def finish(self) -> None:
+        """The logs may be used again."""
+
+
 class PartitionLogPort(Protocol):
     """One partition's log."""
 
@@ -315,6 +342,9 @@ class PartitionLogPort(Protocol):
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""
 
+    def after_cut(self, go_on: Callable[[], None]) -> bool:
+        """True if a job of `LogStorePort.cut` has the log, which refuses appends: `go_on` is called when that is over, and never if the log is closed before."""
+
     def advance_log_start(self, offset: int) -> bool:
         """DeleteRecords: nothing below `offset` may be read any more. At most to the high watermark (else ValueError)."""
 
@@ -376,6 +406,9 @@ class LogStorePort(Protocol):
 
     def fail_directory(self, path: str) -> Sequence[TopicPartition]:
         """Take a log directory offline after a `StorageFault`; returns the partitions lost with it."""
+
+    def cut(self, cuts: Sequence[LogCut]) -> Sequence[CutJob]:
+        """Cut many logs durably, off the loop: a job for each log directory, for `node.log_cuts`."""
 
     def write_checkpoints(self) -> None:
         """Replace recovery-point, high-watermark and log-start checkpoints of all directories atomically."""

@@ -24,6 +24,7 @@ class Lane(Enum):
     FLUSHES = "flushes"
     CHECKPOINTS = "checkpoints"
     REMOVALS = "removals"
+    CUTS = "cuts"
     COMPACTION = "compaction"
     WALK = "walk"
     LARGE_WALK = "large walk"

@@ -113,6 +113,15 @@ def topic_id_text(topic_id: Uuid) -> bytes:
     return f"version: {_VERSION}\ntopic_id: {topic_id}".encode()
 
 
+def write_topic_id(files: Files, path: str, topic_id: Uuid) -> None:
+    """Write `partition.metadata` to the page cache."""
+    file = files.open(f"{path}/{PARTITION_METADATA}", create=True, truncate=True)
+    try:
+        file.pwrite(topic_id_text(topic_id), 0)
+    finally:
+        file.close()
+
+
 def read_clean_shutdown(files: Files, directory: str) -> int | None:
     """The broker epoch in the mark of a clean stop (-1 if it names none); None if there is no mark."""
     data = files.read_file(f"{directory}/{CLEAN_SHUTDOWN}")

@@ -68,19 +68,28 @@ class EntryFile:
         self.stored = len(self.data)
         return True
 
-    def cut(self, size: int) -> None:
-        """Keep the first `size` bytes, in the file too: synced, for old entries would look as good as new ones."""
+    def cut(self, size: int) -> bool:
+        """Keep the first `size` bytes. True if the file was cut: it must be synced then, for old entries would look as good as new ones."""
         if size >= len(self.data):
-            return
+            return False
         del self.data[size:]
-        if self.stored > size:
-            file = self.files.open(self.path, create=True)
-            try:
-                file.truncate(size)
-                file.fsync()
-            finally:
-                file.close()
-            self.stored = size
+        if self.stored <= size:
+            return False
+        file = self.files.open(self.path, create=True)
+        try:
+            file.truncate(size)
+        finally:
+            file.close()
+        self.stored = size
+        return True
+
+    def sync(self) -> None:
+        """Return when the file is durable."""
+        file = self.files.open(self.path)
+        try:
+            file.fsync()
+        finally:
+            file.close()
 
 
 class OffsetIndex:
@@ -152,13 +161,13 @@ class OffsetIndex:
                 high = middle
         return low
 
-    def cut_at(self, end_position: int) -> None:
-        """Drop entries of batches at or behind `end_position`."""
+    def cut_at(self, end_position: int) -> bool:
+        """Drop entries of batches at or behind `end_position`. True if the file must be synced."""
         data = self.file.data
         size = len(data)
         while size and _OFFSET_ENTRY.unpack_from(data, size - OFFSET_ENTRY_BYTES)[1] >= end_position:
             size -= OFFSET_ENTRY_BYTES
-        self.file.cut(size)
+        return self.file.cut(size)
 
     def is_sane(self, log_size: int) -> bool:
         """True if entries rise and point into a log of `log_size` bytes (K33)."""
@@ -213,13 +222,13 @@ class TimeIndex:
                 high = middle
         return found
 
-    def cut_at(self, end_offset: int) -> None:
-        """Drop entries of batches at or above `end_offset`."""
+    def cut_at(self, end_offset: int) -> bool:
+        """Drop entries of batches at or above `end_offset`. True if the file must be synced."""
         data = self.file.data
         size = len(data)
         while size and _TIME_ENTRY.unpack_from(data, size - TIME_ENTRY_BYTES)[1] + self._base >= end_offset:
             size -= TIME_ENTRY_BYTES
-        self.file.cut(size)
+        return self.file.cut(size)
 
     def is_sane(self) -> bool:
         """True if timestamps and offsets rise and no offset is below the segment's base."""
@@ -273,9 +282,9 @@ class TransactionIndex:
         """Write new entries to the page cache. True if there were any."""
         return bool(self.file.data or self.file.stored) and self.file.store()
 
-    def cut_at(self, end_offset: int) -> None:
-        """Drop transactions whose marker is at or above `end_offset`."""
-        self.file.cut(self._first_from(end_offset) * _TXN_ENTRY.size)
+    def cut_at(self, end_offset: int) -> bool:
+        """Drop transactions whose marker is at or above `end_offset`. True if the file must be synced."""
+        return self.file.cut(self._first_from(end_offset) * _TXN_ENTRY.size)
 
     def is_sane(self, base_offset: int) -> bool:
         """True if every entry is whole, of the known version, its marker lies in the segment, and markers rise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from threading import Lock
 from typing import Final
 
 from headrace.core.ids import TopicPartition
@@ -12,6 +13,7 @@ from headrace.core.ports import DiskFull, Files
 from headrace.log.compaction import Cleanable, SegmentView, cleanable, is_due
 from headrace.storage.checkpoints import read_offsets, write_offsets
 from headrace.storage.cleaning_job import CleaningJob
+from headrace.storage.cutting import OpenLog
 from headrace.storage.layout import CLEANER_OFFSETS, partition_directory
 from headrace.storage.stored_log import StoredLog
 
@@ -32,6 +34,7 @@ class LogCleaner:
         self._found_no_room = False
         self._rests_until_ms = 0
         self._damaged: set[str] = set()
+        self._writing = Lock()
 
     def _offsets(self, directory: str) -> dict[TopicPartition, int]:
         offsets = self._clean_to.get(directory)
@@ -47,17 +50,29 @@ class LogCleaner:
 
     def _cut(self, log: StoredLog, offset: int) -> None:
         """Note durably that `log` is clean up to `offset` at most, before it is cut there. Raises StorageFault."""
-        offsets = self._offsets(log.directory)
-        if offsets.get(log.topic_partition, 0) > offset:
-            offsets[log.topic_partition] = offset
-            write_offsets(self._files.within(log.directory), log.directory, CLEANER_OFFSETS, offsets)
+        self.note_cuts([(log, offset)])
+
+    def note_cuts(self, cuts: Iterable[tuple[OpenLog, int]]) -> None:
+        """The same of many logs, which lie in one directory; each file is written once. May run in a thread."""
+        with self._writing:
+            changed: set[str] = set()
+            for log, offset in cuts:
+                offsets = self._offsets(log.directory)
+                if offsets.get(log.topic_partition, 0) > offset:
+                    offsets[log.topic_partition] = offset
+                    changed.add(log.directory)
+            for directory in sorted(changed):
+                self._write(directory)
+
+    def _write(self, directory: str) -> None:
+        write_offsets(self._files.within(directory), directory, CLEANER_OFFSETS, self._offsets(directory))
 
     def forget(self, directory: str, partition: TopicPartition) -> None:
         """A new log begins: what is known of an earlier one under its name is not true of it. Durable. Raises StorageFault."""
         self._damaged.discard(f"{directory}/{partition_directory(partition)}")
-        offsets = self._offsets(directory)
-        if offsets.pop(partition, None) is not None:
-            write_offsets(self._files.within(directory), directory, CLEANER_OFFSETS, offsets)
+        with self._writing:
+            if self._offsets(directory).pop(partition, None) is not None:
+                self._write(directory)
 
     def first_dirty_offset(self, log: StoredLog) -> int:
         """Where the part begins that no pass has seen."""
@@ -75,7 +90,12 @@ class LogCleaner:
         best: tuple[bool, float] | None = None
         chosen: tuple[StoredLog, Cleanable, list[SegmentView]] | None = None
         for log in logs.values():
-            if not log.config.is_compacted or len(log.segments) < 2 or log.path in self._damaged:
+            if (
+                not log.config.is_compacted
+                or len(log.segments) < 2
+                or log.path in self._damaged
+                or log.owner.is_being_cut
+            ):
                 continue
             views = _views(log)
             stable_end = min(log.last_stable_offset, log.durable_end_offset, log.segments[-1].base_offset)
@@ -101,10 +121,9 @@ class LogCleaner:
             if job.is_damaged:
                 self._damaged.add(log.path)
             if clean_end is not None:
-                offsets = self._offsets(log.directory)
-                offsets[log.topic_partition] = clean_end
-                with suppress(DiskFull):  # a lower offset on disk is true, too
-                    write_offsets(self._files.within(log.directory), log.directory, CLEANER_OFFSETS, offsets)
+                with self._writing, suppress(DiskFull):  # a lower offset on disk is true, too
+                    self._offsets(log.directory)[log.topic_partition] = clean_end
+                    self._write(log.directory)
 
         job = CleaningJob(
             self._files.within(log.directory),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from headrace.storage.checkpoints import (
     write_clean_shutdown,
     write_offsets,
 )
+from headrace.storage.cutting import CutJob, CutOfLog, OpenLog
 from headrace.storage.flushing import SegmentFlush, sync_together
 from headrace.storage.layout import (
     CLEANER_OFFSETS,
@@ -306,12 +307,20 @@ class LogDirectory:
             for job in jobs:
                 job.run()
 
+    def cut_job(self, cuts: Sequence[CutOfLog], note_cuts: Callable[[Iterable[tuple[OpenLog, int]]], None]) -> CutJob:
+        """The cuts of logs in this directory as one job."""
+
+        def sync_tree(due: Sequence[CutOfLog]) -> bool:
+            return len(due) >= MANY_SYNCS and self._files.sync_tree(self.path)
+
+        return CutJob(cuts, note_cuts=note_cuts, write_checkpoints=self.write_checkpoints, sync_tree=sync_tree)
+
     # -- closing -----------------------------------------------------------------------------------------------
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
-        """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4)."""
-        logs: Iterable[StoredLog] = self.logs.values()
-        if clean and self.is_online:
+        """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4). Where a cut is under way recovery is to look."""
+        logs = list(self.logs.values())
+        if clean and self.is_online and not any(log.owner.is_being_cut for log in logs):
             jobs = [(log, job) for log in logs if (job := log.prepare_stop()) is not None]
             self.sync([job for _, job in jobs])
             for log, job in jobs:

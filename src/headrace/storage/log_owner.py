@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,21 +19,47 @@ class LogOwner:
 
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
     with the offset from which on records are about to go.
-    `refused_for_space` says why an append was refused on a full disk (D10); the store takes it.
+    `refused_for_space` says why an append was refused on a full disk (D10); the store takes it. The log is closed with `closing` held, and a thread
+    that changes its files holds it, too. While `is_being_cut`, a thread has the log to itself (`headrace.storage.cutting`).
     """
 
-    __slots__ = ("_busy", "_log", "on_cut", "persist_recovery_point", "refused_for_space")
+    __slots__ = (
+        "_busy",
+        "_log",
+        "_waiting",
+        "closing",
+        "is_being_cut",
+        "on_cut",
+        "persist_recovery_point",
+        "refused_for_space",
+    )
 
     def __init__(self) -> None:
         self.persist_recovery_point: Callable[[], None] = _nothing
         self.on_cut: Callable[[int], None] = _nothing
         self.refused_for_space = ""
+        self.is_being_cut = False
+        self.closing = Lock()
+        self._waiting: list[Callable[[], None]] = []
         self._busy: BusyLogs[Any] | None = None
         self._log: object = None
 
     def looks_after(self, log: object, busy: BusyLogs[Any]) -> None:
         """Whenever there is something to do for `log`, it is put among those that are `busy`."""
         self._busy, self._log = busy, log
+
+    def after_cut(self, go_on: Callable[[], None]) -> bool:
+        """True if the log is being cut: `go_on` is called when that is over, and never if the log is closed before."""
+        if self.is_being_cut:
+            self._waiting.append(go_on)
+        return self.is_being_cut
+
+    def cut_ended(self) -> None:
+        """The log may be used again."""
+        self.is_being_cut = False
+        waiting, self._waiting = self._waiting, []
+        for go_on in waiting:
+            go_on()
 
     def wake(self) -> None:
         """Something is to be done later; the store comes back to this log."""

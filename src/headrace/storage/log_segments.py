@@ -174,6 +174,13 @@ class LogSegments:
         first = max(bisect_right(self.bases, self._state.durable_end_offset) - 1, 0)
         return [*self.retired.condemned, *self.in_order[first:]]
 
+    def begin_cut(self) -> None:
+        """A thread is about to have the segments to itself; who waits for a sync waits in vain, and compaction under way comes to nothing."""
+        assert not self._owner.is_being_cut, "one cut at a time"
+        self._owner.is_being_cut = True
+        self.generation += 1
+        self._flush.first_unacknowledged = -1
+
     def before_cut(self, offset: int) -> None:
         """Some records from `offset` on are about to go."""
         self.generation += 1
@@ -184,8 +191,14 @@ class LogSegments:
         """Remove the last segments, newest first, durably. Readers may still hold them open."""
         if not segments:
             return
-        self._unlink(segments)
+        self.unlink(segments)
         self._files.fsync_dir(self.path)
+        self.newest_removed(segments)
+
+    def newest_removed(self, segments: Sequence[Segment]) -> None:
+        """The files of the last segments have gone."""
+        if not segments:
+            return
         self.retired.unlinked(segments)
         self._owner.wake()
         del self.in_order[len(self.in_order) - len(segments) :]
@@ -194,19 +207,30 @@ class LogSegments:
 
     def start_over(self, offset: int) -> None:
         """Drop everything, durably; the log goes on at `offset`."""
-        old = self.in_order
-        self._unlink(old)
-        self.snapshots.remove_all()
-        self._files.unlink(f"{self.path}/{LEADER_EPOCHS}")
-        self._flush.epochs_removed()
+        self.unlink_all()
         self._files.fsync_dir(self.path)
-        self.retired.unlinked(old)
-        self._owner.wake()
-        self.active = Segment.create(self._files, self.path, offset, now_ms=old[-1].created_ms)
-        self.in_order, self.bases = [self.active], [offset]
+        self.started_over(self.first_segment(offset))
         self._files.fsync_dir(self.path)
 
-    def _unlink(self, segments: Sequence[Segment]) -> None:
+    def unlink_all(self) -> None:
+        """Remove all files of the log but its topic id, newest first."""
+        self.unlink(self.in_order)
+        self.snapshots.remove_all()
+        self._files.unlink(f"{self.path}/{LEADER_EPOCHS}")
+
+    def first_segment(self, offset: int) -> Segment:
+        """A new segment for a log that was emptied."""
+        return Segment.create(self._files, self.path, offset, now_ms=self.active.created_ms)
+
+    def started_over(self, first: Segment) -> None:
+        """The files of all segments have gone; the log goes on with `first`."""
+        self._flush.epochs_removed()
+        self.retired.unlinked(self.in_order)
+        self._owner.wake()
+        self.active = first
+        self.in_order, self.bases = [first], [first.base_offset]
+
+    def unlink(self, segments: Sequence[Segment]) -> None:
         for segment in reversed(segments):
             for suffix in SEGMENT_SUFFIXES:
                 self._files.unlink(offset_file(self.path, segment.base_offset, suffix))

@@ -10,7 +10,8 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
-from headrace.log.ports import CompactionJob, DirectoryInfo
+from headrace.log.ports import CompactionJob, DirectoryInfo, LogCut
+from headrace.storage.cutting import CutJob
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import partition_directory
 from headrace.storage.log_cleaner import LogCleaner
@@ -214,6 +215,19 @@ class LogStore:
         for partition in lost:
             self._by_partition.pop(partition, None)
         return lost
+
+    def cut(self, cuts: Sequence[LogCut]) -> Sequence[CutJob]:
+        """Begin to cut many logs: a job for each log directory. From now on, until its job is finished, nobody may use a log of it."""
+        jobs = []
+        for directory in self._online():
+            here = [
+                log.begin_cut(offset, starts_over=starts_over)
+                for partition, offset, starts_over in cuts
+                if (log := directory.logs.get(partition)) is not None
+            ]
+            if here:
+                jobs.append(directory.cut_job(here, self._cleaner.note_cuts))
+        return jobs
 
     # -- what is due -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ports import DiskFull
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 appended: Callable[[tuple[object, ...]], Appended] = partial(tuple.__new__, Appended)
 """`Appended` of its fields in order, without a call of Python's."""
 
+BEING_CUT: Final = AppendRefused(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message="The log is being cut.")
+
 
 class LogWriter:
     """Does the plans of one log's `PartitionLog`. Driven by `headrace.storage.stored_log.StoredLog`. Hot path."""
@@ -39,6 +41,8 @@ class LogWriter:
         self, plan: WritePlan | AppendRefused | Appended, now_ms: int, *, commits: bool
     ) -> Appended | AppendRefused:
         """Write what was planned; a repeated batch waits for the sync that its first copy waits for."""
+        if self._owner.is_being_cut:
+            return BEING_CUT
         if isinstance(plan, WritePlan):
             done = self.write(plan, now_ms)
             if commits:

@@ -108,10 +108,14 @@ class ProducerSnapshots:
 
     def cut(self, offset: int) -> None:
         """Remove those above `offset`, durably."""
+        if self.remove_above(offset):
+            self._files.fsync_dir(self._path)
+
+    def remove_above(self, offset: int) -> bool:
+        """Remove those above `offset`. True if there were any."""
         stale = [at for at in self._offsets if at > offset]
         self._remove(stale)
-        if stale:
-            self._files.fsync_dir(self._path)
+        return bool(stale)
 
     def remove_below(self, offset: int) -> None:
         """Remove those below `offset` but the newest."""

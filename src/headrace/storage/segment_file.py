@@ -276,19 +276,20 @@ class Segment:
             changed = True
         return changed
 
-    def cut(self, position: int, end_offset: int) -> None:
-        """Drop everything from `position` on, which is where offset `end_offset` would be; synced before it returns.
+    def cut(self, position: int, end_offset: int) -> list[EntryFile]:
+        """Drop everything from `position` on, which is where offset `end_offset` would be; the indexes that were cut with it.
 
-        Synced, because a cut that a crash undoes could let old batches stand between new ones.
+        The caller syncs these and the log before the next append: a cut that a crash undoes could let old batches stand between new ones.
         """
         indexes = (self.index, self.time_index)
         self._starts.clear()
         self.log.truncate(position)
         self.size = position
-        indexes[0].cut_at(position)
-        indexes[1].cut_at(end_offset)
-        self.txn_index.cut_at(end_offset)
-        self.log.fsync()
+        cut = [
+            *([indexes[0].file] if indexes[0].cut_at(position) else ()),
+            *([indexes[1].file] if indexes[1].cut_at(end_offset) else ()),
+            *([self.txn_index.file] if self.txn_index.cut_at(end_offset) else ()),
+        ]
         self._max_timestamp, self._offset_of_max_timestamp = indexes[1].last() or (NO_TIMESTAMP, -1)
         entry = indexes[0].last()
         start = entry[1] if entry else 0
@@ -298,6 +299,7 @@ class Segment:
         for _, header in self.batches(start):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        return cut
 
     # -- reading -----------------------------------------------------------------------------------------------
 

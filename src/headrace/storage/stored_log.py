@@ -49,13 +49,14 @@ from headrace.records.crc import crc32c
 from headrace.records.walk import Search, finish
 from headrace.storage import lookups
 from headrace.storage.append_limits import AppendLimits, append_limits
-from headrace.storage.checkpoints import topic_id_text
+from headrace.storage.checkpoints import write_topic_id
+from headrace.storage.cutting import CutOfLog
 from headrace.storage.flush_state import FlushState
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import PARTITION_METADATA, partition_directory
 from headrace.storage.log_owner import LogOwner
 from headrace.storage.log_segments import LogSegments
-from headrace.storage.log_writer import LogWriter, appended
+from headrace.storage.log_writer import BEING_CUT, LogWriter, appended
 from headrace.storage.recovery import Loaded
 from headrace.storage.segment_file import Segment
 from headrace.storage.trimming import LogTrimmer
@@ -269,7 +270,7 @@ class StoredLog:
         state, active, size = self._state, self._segments.active, len(data)
         limits = self._limits
         if limits is None or limits.config is not state.config or limits.segment is not active:
-            limits = self._limits = append_limits(state.config, active, state)
+            limits = self._limits = None if self.owner.is_being_cut else append_limits(state.config, active, state)
         if limits is None or size < HEADER_SIZE:
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         fields = _HEADER(data)
@@ -328,6 +329,8 @@ class StoredLog:
 
         An empty log that begins inside the first batch (the leader's log start lies there) begins with that batch.
         """
+        if self.owner.is_being_cut:
+            return BEING_CUT
         state = self._state
         log_start = state.log_start_offset
         if log_start == state.log_end_offset and len(batches) >= HEADER_SIZE:
@@ -398,6 +401,15 @@ class StoredLog:
         self._trimmer.cut(offset)
         return True
 
+    def begin_cut(self, offset: int, *, starts_over: bool) -> CutOfLog:
+        """The log's part of a cut of many; until that is over, nobody may use the log."""
+        self._limits = None
+        return CutOfLog(self._files, self, self._state, self._segments, offset=offset, starts_over=starts_over)
+
+    def after_cut(self, go_on: Callable[[], None]) -> bool:
+        """True if the log is part of such a cut: `go_on` is called at its end."""
+        return self.owner.after_cut(go_on)
+
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything, durably; the next record gets `offset`."""
         self._limits = None
@@ -428,12 +440,7 @@ class StoredLog:
 
     def write_topic_id(self) -> None:
         """Write `partition.metadata` to the page cache; the first flush, which is due at once, makes it durable."""
-        name = f"{self.path}/{PARTITION_METADATA}"
-        file = self._files.open(name, create=True, truncate=True)
-        try:
-            file.pwrite(topic_id_text(self.topic_id), 0)
-        finally:
-            file.close()
+        write_topic_id(self._files, self.path, self.topic_id)
         self.distrust_names()
 
     def distrust_names(self) -> None:
@@ -448,11 +455,11 @@ class StoredLog:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
-        return self._flush.is_due(now_ms)
+        return not self.owner.is_being_cut and self._flush.is_due(now_ms)
 
     def prepare_flush(self) -> SegmentFlush | None:
         """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
-        return self._flush.prepare(self._segments.unsynced)
+        return None if self.owner.is_being_cut else self._flush.prepare(self._segments.unsynced)
 
     def flushed(self, upto: int) -> None:
         """A flush job ended well: raise the durable end."""
@@ -471,26 +478,21 @@ class StoredLog:
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
 
-        Jobs of this log that are still under way come to nothing.
+        Jobs under way come to nothing.
         """
         if self.is_closed:
             return
-        if clean:
-            self.sync_all()
-        self.is_closed = self._flush.is_closed = True
+        if clean and (job := self.prepare_stop()) is not None:
+            job.run_all()
+            self.flushed(job.upto)
+        with self.owner.closing:
+            self.is_closed = self._flush.is_closed = True
         self.retired.close(remove=clean)
         for segment in self.segments:
             segment.close()
 
-    def sync_all(self) -> None:
-        """Write indexes, epoch table and a producer snapshot, and sync everything; blocks. Nothing may be appended after it. Raises StorageFault."""
-        job = self.prepare_stop()
-        if job is not None:
-            job.run_all()
-            self.flushed(job.upto)
-
     def prepare_stop(self) -> SegmentFlush | None:
-        """The writing part of `sync_all`; the job that syncs it, None if all is durable. Raises StorageFault."""
+        """Write indexes and a producer snapshot; the job that syncs everything, None if all is durable. Nothing may be appended after it. Raises StorageFault."""
         active = self._segments.active
         if active.become_inactive():
             self._flush.index_written(active)

@@ -51,7 +51,7 @@ class Sweeper:
         now, later = waiting[:LOGS_A_TURN], waiting[LOGS_A_TURN:]
         self._left[:1] = [(names, later)] if later else []
         for log in now:
-            if not log.is_closed:
+            if not log.is_closed and not log.owner.is_being_cut:
                 _look_after(log, names, now_ms)
         return now
 

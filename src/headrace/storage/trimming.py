@@ -36,18 +36,13 @@ class LogTrimmer:
     def cut(self, offset: int) -> None:
         """Cut so that the log, which reaches above `offset` and begins below, ends there or before, durably; producer state and epochs follow (K13, K35)."""
         segments = self._segments
-        keep = bisect_right(segments.bases, offset)
-        if segments.bases[keep - 1] == offset:
-            keep -= 1
+        keep, position, end = place_of_cut(segments, offset)
         segment = segments.in_order[keep - 1]
-        found = segment.find(offset)
-        if found is None:
-            position, end = segment.size, _end_of(segment)
-        else:
-            position, end = found[0], _end_before(segment, found[0])
         self._before_cut(end, log_start=end)
         segments.remove_newest(segments.in_order[keep:])
-        segment.cut(position, end)
+        for index in segment.cut(position, end):
+            index.sync()
+        segment.log.fsync()
         state = self._state
         state.cut(end)
         replay_producers(
@@ -122,6 +117,18 @@ class LogTrimmer:
         if count > 0:
             segments.retire_oldest(count)
         return max(count, 0)
+
+
+def place_of_cut(segments: LogSegments, offset: int) -> tuple[int, int, int]:
+    """Where a log that reaches above `offset` and begins below is cut: (number of segments that stay, position in the last of them, its end offset)."""
+    keep = bisect_right(segments.bases, offset)
+    if segments.bases[keep - 1] == offset:
+        keep -= 1
+    segment = segments.in_order[keep - 1]
+    found = segment.find(offset)
+    if found is None:
+        return keep, segment.size, _end_of(segment)
+    return keep, found[0], _end_before(segment, found[0])
 
 
 def _end_before(segment: Segment, position: int) -> int:

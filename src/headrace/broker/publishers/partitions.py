@@ -131,6 +131,9 @@ class PartitionPublisher:
         hosted.leader_epoch = after.leader_epoch
         if hosted.log is None:
             return hosted
+        if hosted.log.after_cut(partial(self._lead_after_cut, change)):
+            hosted.leader = None
+            return hosted
         try:
             hosted.leader = PartitionLeader(
                 broker_id=broker.node_id,
@@ -149,6 +152,18 @@ class PartitionPublisher:
         if change.topic == OFFSETS_TOPIC:
             broker.groups.elected(change.partition, after.leader_epoch)
         return hosted
+
+    def _lead_after_cut(self, change: LocalPartition) -> None:
+        """The log of a partition to lead was cut; unless a later change has overtaken this one."""
+        hosted = self._broker.partitions.get(change.topic, change.partition)
+        if (
+            hosted is None
+            or hosted.topic_id != change.topic_id
+            or hosted.leader_epoch != change.delta.after.leader_epoch
+        ):
+            return
+        if hosted.leader_id == self._broker.node_id:
+            self._broker.partition_changed(self._lead(change))
 
     def _follow(self, change: LocalPartition) -> HostedPartition:
         """Hold a replica without leading it."""
