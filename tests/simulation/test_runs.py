@@ -123,10 +123,15 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_written_again(seed: int) -
     assert result.markers["acknowledged records outlive a power cut"] > 0
 
 
-@pytest.mark.parametrize("seed", [800_516, 910_848])
-def test_an_epoch_that_rotted_is_nobodys_lie(seed: int) -> None:
+@pytest.mark.parametrize(("level", "seed"), [("records", 800_516), ("records", 910_848), ("cluster", 930_052)])
+def test_an_epoch_that_rotted_is_nobodys_lie(level: str, seed: int) -> None:
     """fault:S61 inv:R4: the epoch of a batch is outside of its CRC; a disk that rots counts as lost, a broker fetches its metadata again."""
-    assert run(RunKey(level="records", seed=seed)).failure is None
+    assert run(RunKey(level=level, seed=seed)).failure is None
+
+
+def test_a_leader_that_answers_a_search_serves_its_follower() -> None:
+    """inv:R22: the disk was slow, so the search left when the leader was known already."""
+    assert run(RunKey(level="partitions", seed=950_063)).failure is None
 
 
 def test_candidates_whose_peers_know_no_pre_votes_do_not_outrun_each_other() -> None:

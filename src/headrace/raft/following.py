@@ -155,12 +155,19 @@ class Following:
         core.heed_response(flight.to, leader.leader_epoch, leader.leader_id, end_points)
         if not is_answer_current(flight, core.role):
             if flight.purpose is Purpose.FIND_LEADER:
-                self._search_later()
+                self._searched(flight, partition)
             return
         if partition.error_code != ErrorCode.NONE:
             core.outbox.leave_alone(flight.to, core.now_ms)
             return
         self._take(partition, flight)
+
+    def _searched(self, flight: Flight, partition: PartitionData) -> None:
+        """Whom to follow is all that is taken; but a leader that answers well is alive, whatever it was asked for (KIP-996)."""
+        if partition.error_code == ErrorCode.NONE and is_leaders(flight, self._core.role):
+            self.leader_served()
+        else:
+            self._search_later()
 
     def _take(self, partition: PartitionData, flight: Flight) -> None:
         core = self._core
@@ -314,12 +321,12 @@ class Following:
 
 def is_answer_current(flight: Flight, role: Role) -> bool:
     """An answer counts only in the epoch it was asked in, from the leader it was asked of (R20, K12)."""
-    return (
-        isinstance(role, Follower)
-        and flight.purpose is Purpose.FETCH
-        and flight.epoch == role.epoch
-        and flight.to.node_id == role.leader_id
-    )
+    return flight.purpose is Purpose.FETCH and is_leaders(flight, role)
+
+
+def is_leaders(flight: Flight, role: Role) -> bool:
+    """The leader was asked, in its epoch."""
+    return isinstance(role, Follower) and flight.epoch == role.epoch and flight.to.node_id == role.leader_id
 
 
 def must_flush_first(core: RaftCore) -> bool:

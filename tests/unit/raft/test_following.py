@@ -49,7 +49,14 @@ EPOCH = 5
 class Fed:
     """Node 1 follows node 2 of epoch 5; the test plays the leader."""
 
-    def __init__(self, *, log: MemoryLog | None = None, voters: VoterSet | None = None, **changes: object) -> None:
+    def __init__(
+        self,
+        *,
+        log: MemoryLog | None = None,
+        voters: VoterSet | None = None,
+        leader: int = LEADER,
+        **changes: object,
+    ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = MemorySnapshots()
         self.now_ms = 1_000
@@ -57,7 +64,7 @@ class Fed:
             config=config(1, static(1, 2, 3) if voters is None else voters, **changes),
             log=self.log.as_port(),
             snapshots=self.snapshots.as_port(),
-            state=QuorumState(leader_epoch=EPOCH, leader_id=LEADER),
+            state=QuorumState(leader_epoch=EPOCH, leader_id=leader),
             rng=random.Random(1),
         )
         self.seen: list[RaftEffect] = []
@@ -257,6 +264,18 @@ def test_the_answer_to_another_fetch_of_the_same_epoch_is_taken() -> None:
     fed.answer(fetched(records=batch(0)), number=0)
     fed.give(batch(0, b"n", epoch=EPOCH + 1), leader=3, epoch=EPOCH + 1)
     assert (fed.node.log_end, fed.log.latest_epoch) == (1, EPOCH + 1)
+
+
+@pytest.mark.parametrize(("error", "is_served"), [(ErrorCode.NONE, True), (ErrorCode.UNKNOWN_LEADER_EPOCH, False)])
+def test_a_leader_that_answers_a_search_is_alive(*, error: ErrorCode, is_served: bool) -> None:
+    """KIP-996, inv:R22: it was asked who leads, and told so itself meanwhile; its records are fetched by the next request (R20)."""
+    fed = Fed(leader=-1, elect_at_start=False)
+    asked = fed.sent[-1].to.node_id
+    fed.follow(asked, EPOCH)
+    effects = fed.answer(fetched(records=batch(0), leader=asked, error_code=error), number=0)
+    role = fed.node.role
+    assert isinstance(role, Follower)
+    assert (role.leader_id, role.has_fetched, fed.node.log_end, effects) == (asked, is_served, 0, [])
 
 
 def test_a_forked_log_is_cut_where_the_histories_part() -> None:
