@@ -20,24 +20,14 @@ from headrace.cli.shell import offered
 from headrace.core.errors import OperatorError
 from headrace.sim.faults import FaultKind
 from headrace.sim.outcome import Failure, RunKey, RunResult
-from headrace.sim.plan import LEVELS, parse_kinds
+from headrace.sim.plan import LEVELS, SIZES, parse_kinds
 from headrace.sim.report import failure_text
 from headrace.sim.run import replayed, run
 from headrace.sim.shrink import shrink
 from headrace.sim.suites import SUITES, Suite, Tally
 
-_SIZES = (
-    "controllers",
-    "voters",
-    "brokers",
-    "scripted_brokers",
-    "admins",
-    "hostile_peers",
-    "racks",
-    "seconds",
-    "faults",
-    "every_ms",
-)
+_DRAWN_ELSE = (*SIZES, "seconds", "faults", "every_ms")
+"""What is drawn from the seed unless it is given."""
 _TELL_EVERY_RUNS = 500
 _EPILOG = "\b\nFault kinds: " + "\n".join(
     ", ".join(kind.value for kind in list(FaultKind)[start : start + 9]) for start in range(0, len(FaultKind), 9)
@@ -68,6 +58,10 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 )
 @click.option("--racks", type=click.IntRange(0, 9), metavar="N", help="Racks that the nodes stand in by turns.")
 @click.option(
+    "--producers", type=click.IntRange(0, 20), metavar="N", help="Clients that write records (level records)."
+)
+@click.option("--consumers", type=click.IntRange(0, 20), metavar="N", help="Clients that read records (level records).")
+@click.option(
     "--seconds", type=click.IntRange(1, 3600), metavar="N", help="Simulated time with faults, before healing."
 )
 @click.option(
@@ -90,7 +84,7 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(**options: Any) -> int:
     """Run, print, and say with the exit code whether all went well."""
-    given = {name: options[name] for name in _SIZES if options[name] is not None}
+    given = {name: options[name] for name in _DRAWN_ELSE if options[name] is not None}
     if "faults" in given:
         parse_kinds(given["faults"])
     if options["suite"] is not None:

@@ -290,7 +290,7 @@ LEVELS: Final = ("quorum", "cluster", "partitions", "records")
 """`quorum`: controllers and scripted clients only; `cluster`: whole brokers too; `partitions`: either, with more asked of partitions; `records`:
 whole brokers, producers and consumers."""
 
-_SIZES: Final = (
+SIZES: Final = (
     "controllers",
     "voters",
     "brokers",
@@ -301,13 +301,14 @@ _SIZES: Final = (
     "producers",
     "consumers",
 )
+"""What a run has how many of: fields of `Plan` that an option may say."""
 
 
 def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
     plan = _with_short_memory(_with_more_requests(_DRAWN[level](seed)))
     plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
-    sizes: dict[str, int] = {name: int(str(options[name])) for name in _SIZES if name in options}
+    sizes: dict[str, int] = {name: int(str(options[name])) for name in SIZES if name in options}
     if "controllers" in sizes:
         sizes.setdefault("voters", sizes["controllers"])
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
