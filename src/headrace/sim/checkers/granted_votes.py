@@ -22,6 +22,7 @@ from headrace.raft.roles import Follower, Leader
 from headrace.sim.checkers.group import Group, Scene
 from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class GrantedVotes(Group):
         self._against: dict[int, dict[int, str]] = {}
         """Node -> token of a vote request -> what spoke against it, "" = nothing."""
         self._fetches: dict[int, dict[int, int]] = {}
-        """Node -> correlation of a fetch that is under way -> the epoch in which it was sent, by a follower."""
+        """Node -> correlation of a fetch, of records or of a snapshot, that is under way -> the epoch in which a follower sent it."""
 
     def machine_events(self) -> Mapping[type, Handler]:
         """Requests for votes, answers of leaders, and that there will be none."""
@@ -81,8 +82,9 @@ class GrantedVotes(Group):
             del self._served[life.node_id]
 
     def _fetches_sent(self, life: Life, effect: SendRaftRequest) -> None:
-        if isinstance(effect.request, FetchRequest) and isinstance(life.role, Follower):
-            epoch = effect.request.topics[0].partitions[0].current_leader_epoch
+        request = effect.request
+        if isinstance(request, FetchRequest | FetchSnapshotRequest) and isinstance(life.role, Follower):
+            epoch = request.topics[0].partitions[0].current_leader_epoch
             self._fetches[life.node_id][effect.correlation] = epoch
 
     def _answer_came(self, life: Life, step: MachineStep) -> None:

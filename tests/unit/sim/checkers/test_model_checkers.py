@@ -9,6 +9,7 @@ import pytest
 
 from headrace.controller.events import Answer
 from headrace.core.ids import Uuid
+from headrace.core.peers import SendFailure
 from headrace.core.values import changed
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
@@ -18,6 +19,7 @@ from headrace.raft.events import (
     AnswerRaftRequest,
     QuorumState,
     RaftRequestArrived,
+    RaftRequestFailed,
     RaftResponseArrived,
     SendRaftRequest,
 )
@@ -31,7 +33,7 @@ from headrace.sim.checkers.heartbeat_answers import HeartbeatOffsets
 from headrace.sim.checkers.hosted_partitions import HostedPartitions
 from headrace.sim.checkers.metadata_changes import MetadataChanges, delta_fault
 from headrace.sim.observation import DeltaPublished, ImagePublished, MachineStep, Received, RequestSent
-from headrace.wire.messages import broker_heartbeat, fetch, update_features, vote
+from headrace.wire.messages import broker_heartbeat, fetch, fetch_snapshot, update_features, vote
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
@@ -287,6 +289,24 @@ def test_a_pre_vote_of_a_follower_that_was_served_before_it_asked_itself_is_fine
     story = Story(GrantedVotes)
     _served(story)
     story.step(2, role=Prospective(epoch=1, leader_id=1, election_deadline_ms=0))
+    _asks_for_vote(story)
+
+
+@pytest.mark.parametrize("kind", [fetch, fetch_snapshot])
+def test_a_pre_vote_of_a_follower_whose_leader_refuses_connections_is_fine(kind: Any) -> None:
+    """inv:R22: its leader is dead, whether it was asked for records or for a snapshot."""
+    story = Story(GrantedVotes)
+    _served(story)
+    if kind is fetch:
+        topic: Any = fetch.FetchTopic(partitions=(fetch.FetchPartition(current_leader_epoch=1),))
+        request: Any = fetch.FetchRequest(topics=(topic,))
+    else:
+        part = fetch_snapshot.RequestPartitionSnapshot(current_leader_epoch=1)
+        request = fetch_snapshot.FetchSnapshotRequest(topics=(fetch_snapshot.RequestTopicSnapshot(partitions=(part,)),))
+    effect = SendRaftRequest(correlation=4, to=None, request=request, timeout_ms=1)  # type: ignore[arg-type]
+    story.step(2, machines=[MachineStep("raft", object(), [effect])])
+    refused = RaftRequestFailed(correlation=4, failure=SendFailure.REFUSED, now_ms=0)
+    story.step(2, machines=[MachineStep("raft", refused, [])])
     _asks_for_vote(story)
 
 
