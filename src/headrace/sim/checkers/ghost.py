@@ -185,9 +185,12 @@ class Ghost:
     # What is committed
 
     def count(self, life: Life) -> None:
-        """Something that may commit changed on this node: its durable end, its epoch, or its role."""
-        term = self.term
-        if term is None or life.epoch != term.epoch:
+        """Something that may commit changed on this node: its durable end, its epoch, or its role.
+
+        A leader that does not know of a later epoch commits in its own what a majority held before they went on to that epoch.
+        """
+        term = self.terms.get(life.epoch)
+        if term is None or not term.is_live:
             return
         leaders_log, log = term.life.disk.log, life.disk.log
         matched = log.matches(leaders_log, below=log.durable)

@@ -104,6 +104,15 @@ def test_a_leader_that_comes_late_need_not_have_what_a_later_one_committed() -> 
     assert story.markers.counts["leader of an epoch that is over"] == 1
 
 
+def test_a_leader_commits_in_its_epoch_what_a_majority_held_before_the_next_one() -> None:
+    """inv:R8, inv:R9: its own disk is the last of the majority, and it does not know yet that another leads a later epoch."""
+    story = _story()
+    story.replicate(2, _written(story))
+    story.lead(2, 2)
+    story.step(1, LogDurable(2), high_watermark=2)
+    assert story.ghost.committed.end == 2
+
+
 # R9
 
 
