@@ -123,7 +123,9 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_written_again(seed: int) -
     assert result.markers["acknowledged records outlive a power cut"] > 0
 
 
-@pytest.mark.parametrize(("level", "seed"), [("records", 800_516), ("records", 910_848), ("cluster", 930_052)])
+@pytest.mark.parametrize(
+    ("level", "seed"), [("records", 800_516), ("records", 910_848), ("cluster", 930_052), ("cluster", 930_329)]
+)
 def test_an_epoch_that_rotted_is_nobodys_lie(level: str, seed: int) -> None:
     """fault:S61 inv:R4: the epoch of a batch is outside of its CRC; a disk that rots counts as lost, a broker fetches its metadata again."""
     assert run(RunKey(level=level, seed=seed)).failure is None
@@ -132,6 +134,12 @@ def test_an_epoch_that_rotted_is_nobodys_lie(level: str, seed: int) -> None:
 def test_a_leader_that_answers_a_search_serves_its_follower() -> None:
     """inv:R22: the disk was slow, so the search left when the leader was known already."""
     assert run(RunKey(level="partitions", seed=950_063)).failure is None
+
+
+@pytest.mark.parametrize(("level", "seed"), [("quorum", 960_018), ("quorum", 960_048), ("cluster", 930_303)])
+def test_what_was_judged_too_strictly_is_fine(level: str, seed: int) -> None:
+    """inv:R22 inv:R8 inv:C19: the leader of who reads its snapshot is dead; a leader syncs late; copies are placed while a broker goes."""
+    assert run(RunKey(level=level, seed=seed)).failure is None
 
 
 def test_candidates_whose_peers_know_no_pre_votes_do_not_outrun_each_other() -> None:

@@ -83,6 +83,8 @@ class Reign:
     """By token."""
     answering: Unanswered | None = None
     """The request whose answer the judges are told of."""
+    going: frozenset[int] = frozenset()
+    """Brokers that may just be moved away, slice by slice, for what they or the time said: nothing new comes to them (B-C22, B-C24)."""
 
 
 @quick_value

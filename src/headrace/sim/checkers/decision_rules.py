@@ -179,7 +179,8 @@ class Placement(Judge):
 
     def _check_racks(self, decided: Decided, replicas: tuple[int, ...]) -> None:
         brokers = decided.before.cluster.brokers
-        if any(broker.rack is None or not broker.is_active for broker in brokers.values()):
+        going = decided.reign.going
+        if any(each.rack is None or not each.is_active or each.broker_id in going for each in brokers.values()):
             return
         racks = {broker.rack for broker in brokers.values()}
         used = {brokers[each].rack for each in replicas if each in brokers}

@@ -44,6 +44,10 @@ class _Heard:
     ran_out: dict[int, int] = field(default_factory=dict)
     """Whose session had run out when time was told -> until when the fence that was decided then may come, slice by slice (B-C22)."""
 
+    def is_going(self, broker_id: int) -> bool:
+        """It may be on its way to be fenced, though the image does not say so yet."""
+        return broker_id in self.may_be_fenced or self.ran_out.get(broker_id, -1) >= self.last_ms
+
 
 class Sessions(Judge):
     """Time, and what brokers said."""
@@ -88,6 +92,7 @@ class Sessions(Judge):
             self._fences(decided, heard)
             self._moves(decided, heard)
         self._overdue(decided, heard, now_ms)
+        decided.reign.going = frozenset(filter(heard.is_going, (*heard.may_be_fenced, *heard.ran_out)))
 
     # fenced in time, and not before (C14)
 
@@ -238,9 +243,8 @@ class Sessions(Judge):
                         return f"it leads {topic.name}-{number}"
         moved = heard.stopping[broker_id]
         for other_id, other in image.cluster.brokers.items():
-            is_going = other_id in heard.may_be_fenced or heard.ran_out.get(other_id, -1) >= heard.last_ms
             read = heard.offsets.get(other_id, -1)
-            if other_id != broker_id and other.is_active and not is_going and read < moved:
+            if other_id != broker_id and other.is_active and not heard.is_going(other_id) and read < moved:
                 return f"broker {other_id} has read up to {read} of {moved}"
         return ""
 

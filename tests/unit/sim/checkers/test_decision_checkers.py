@@ -682,6 +682,15 @@ def test_copies_that_share_a_rack_without_need_are_flagged() -> None:
         reign.decide(reign.request(_create()), records)
 
 
+def test_copies_may_share_a_rack_while_the_brokers_of_the_other_are_fenced() -> None:
+    """inv:C19, B-C24: a broker counts as gone from the first slice on; the record that says so comes last."""
+    reign = Reigning(GROUP, image=image_of(*_racks()))
+    for broker_id in (2, 4):
+        reign.decide(BrokerUnreachable(broker_id=broker_id, broker_epoch=broker_id, now_ms=reign.now_ms))
+    records = [TopicRecord(name="t", topic_id=TOPIC), partition(replicas=(1, 3))]
+    reign.decide(reign.request(_create()), records)
+
+
 def test_copies_that_the_client_placed_may_share_a_rack() -> None:
     """inv:C19."""
     reign = Reigning(GROUP, image=image_of(*_racks()))
