@@ -153,6 +153,12 @@ def test_nobody_leads_out_of_a_directory_that_is_offline(seed: int) -> None:
     assert run(RunKey(level="partitions", seed=seed)).failure is None
 
 
+@pytest.mark.parametrize("seed", [930_185, 930_337, 930_425, 930_657, 930_945])
+def test_a_replica_whose_directory_works_again_leads(seed: int) -> None:
+    """inv:CL2: the broker served all the while, so no unfencing elects it."""
+    assert run(RunKey(level="partitions", seed=seed)).failure is None
+
+
 def test_the_partitions_of_one_alter_partition_are_decided_each_on_its_own() -> None:
     """inv:C4, B-C22: its records take several batches, of which the first is committed alone."""
     assert run(RunKey(level="partitions", seed=930_519)).failure is None

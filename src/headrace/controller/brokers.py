@@ -63,7 +63,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         rack=request.rack,
         fenced=is_fenced,
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and is_same else False,
-        log_dirs=tuple(sorted(request.log_dirs)) if has_directory_assignment(situation.metadata_version) else (),
+        log_dirs=_directories(situation, request, existing if is_same else None),
     )
     response = BrokerRegistrationResponse(broker_epoch=registration.broker_epoch)
     draft = register_broker_record(registration, situation.metadata_version)
@@ -87,6 +87,16 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
     if len(registration.log_dirs) == 1 and not set(existing.log_dirs) <= set(registration.log_dirs):
         moves = _to_the_only_directory(situation, moves, registration.log_dirs[0])
     return Decision(response=response, moves=(moves,))
+
+
+def _directories(
+    situation: Situation, request: BrokerRegistrationRequest, same: BrokerRegistration | None
+) -> tuple[Uuid, ...]:
+    """KIP-858: a process names all its directories whenever it registers; those that went offline are back only with another process (C25, CL2)."""
+    if not has_directory_assignment(situation.metadata_version):
+        return ()
+    online = [each for each in request.log_dirs if same is None or not same.log_dirs or each in same.log_dirs]
+    return tuple(sorted(online or request.log_dirs))
 
 
 def _to_the_only_directory(situation: Situation, moves: Moves, home: Uuid) -> Moves:

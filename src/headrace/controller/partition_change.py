@@ -6,6 +6,7 @@ record says no more than what differs. Source: KIP-455, KIP-497, KIP-631, KIP-84
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,7 +133,8 @@ def change_partition(
         if done is not None:
             assignment, isr = done
     replicas = before.replicas if assignment is None else assignment.replicas
-    leader, is_unclean = elect(before, replicas, isr, eligible, election=wish.election)
+    placed = before if wish.directories is None else _placed(before, wish.directories)
+    leader, is_unclean = elect(placed, replicas, isr, eligible, election=wish.election)
     recovery = before.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
     new_isr = isr or before_isr
     if is_unclean:
@@ -158,6 +160,12 @@ def change_partition(
         full = _with_assignment(record, before, assignment or assignment_of(before), wish, metadata_version)
         return None if full is None else VersionedRecord(full, partition_version(metadata_version))
     return VersionedRecord(record, partition_version(metadata_version))
+
+
+def _placed(before: PartitionRegistration, directories: Mapping[int, Uuid]) -> PartitionRegistration:
+    """The partition with these directories, for the election: who may lead depends on where its replica is from now on (CL2)."""
+    known = dict(zip(before.replicas, before.directories, strict=False)) | dict(directories)
+    return replace(before, directories=tuple(known.get(each, MIGRATING_DIRECTORY) for each in before.replicas))
 
 
 def _must_bump(

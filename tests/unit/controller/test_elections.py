@@ -9,7 +9,7 @@ from headrace.controller.refusals import refused
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
-from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER, PartitionRegistration
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages import assign_replicas_to_dirs as assign
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -33,6 +33,16 @@ def elect(bench: ControllerBench, kind: int, *numbers: int, name: str = "t") -> 
     asked = TopicPartitions(topic=name, partitions=numbers)
     answer = bench.ask(ElectLeadersRequest(election_type=kind, topic_partitions=(asked,)))
     return [each.error_code for each in answer.replica_election_results[0].partition_result]
+
+
+def in_directory(bench: ControllerBench, epoch: int, where: Uuid) -> PartitionRegistration:
+    """The first partition once broker 1 said that its replica is in that directory."""
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    there = assign.RequestTopicData(topic_id=topic_id, partitions=(assign.RequestPartitionData(),))
+    asked = assign.RequestDirectoryData(id=where, topics=(there,))
+    answer = bench.ask(assign.AssignReplicasToDirsRequest(broker_id=1, broker_epoch=epoch, directories=(asked,)))
+    assert answer.directories[0].topics[0].partitions[0].error_code == 0
+    return partition(bench)
 
 
 def test_the_preferred_replica_leads_again_when_asked() -> None:
@@ -299,3 +309,33 @@ def test_a_replica_found_in_an_offline_directory_stops_leading_at_once() -> None
         seen.append((now.leader, now.directory_of(3) == spare))
         bench.advance(1)
     assert list(dict.fromkeys(seen)) == [(3, False), (2, True)]
+
+
+def test_a_replica_that_moves_to_a_directory_that_works_leads_again() -> None:
+    """inv:CL2, KIP-858: the directory that it is told to be in decides, not the one that it was in."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    epoch = bench.broker(1, log_dirs=(directory(1), spare))
+    topic(bench, (1,))
+    assert in_directory(bench, epoch, spare).leader == 1
+    bench.heartbeat(1, epoch, offline_log_dirs=(spare,))
+    assert partition(bench).leader == NO_LEADER
+    assert in_directory(bench, epoch, directory(1)).leader == 1
+
+
+def test_a_directory_that_is_offline_stays_so_until_the_broker_starts_anew() -> None:
+    """inv:CL2, inv:C25, KIP-858: a process that registers again names all its directories, also those that it said are offline."""
+    bench = active()
+    spare = Uuid(bytes([250]) * 16)
+    both = (directory(1), spare)
+    epoch = bench.broker(1, log_dirs=both)
+    topic(bench, (1,))
+    in_directory(bench, epoch, spare)
+    bench.heartbeat(1, epoch, offline_log_dirs=(spare,))
+    assert bench.broker(1, unfenced=False, log_dirs=both) == epoch
+    again = bench.machine.image.cluster.brokers[1]
+    assert (again.log_dirs, partition(bench).leader) == ((directory(1),), NO_LEADER)
+    fence(bench, 1, epoch)
+    bench.broker(1, incarnation_id=Uuid(bytes([77]) * 16), log_dirs=both)
+    anew = bench.machine.image.cluster.brokers[1]
+    assert (anew.log_dirs, partition(bench).leader) == (both, 1)
