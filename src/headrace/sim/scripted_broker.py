@@ -117,9 +117,15 @@ class ScriptedBroker(Client):
         if drawn < 0.015:
             self._is_stopping = True
         elif drawn < 0.025:
-            self._offline = (self.chance.choice(self._directories),)
+            self._lose(self.chance.choice(self._directories))
         elif drawn < 0.06:
             self._cordoned = self.chance.choice(((), self._directories[:1], self._directories[1:], self._directories))
+
+    def _lose(self, directory: Uuid) -> None:
+        """A directory that failed is offline as long as the process lives; it stops when that was the last one (KIP-112, KIP-858)."""
+        self._offline = tuple(each for each in self._directories if each == directory or each in self._offline)
+        if self._offline == self._directories:
+            self._start_anew(is_clean=False)
 
     def _start_anew(self, *, is_clean: bool) -> None:
         """Another process, after a clean stop or an unclean one, on directories that work."""
@@ -173,10 +179,10 @@ class ScriptedBroker(Client):
         )
 
     def _assignment(self) -> Message | None:
-        """AssignReplicasToDirs (KIP-858): some of its replicas are in one of its directories."""
+        """AssignReplicasToDirs (KIP-858): some of its replicas are in one of its directories, which may have gone offline a moment ago."""
         images = self.images()
-        usable = [each for each in self._directories if each not in self._offline]
-        if not images or not usable:
+        usable = [each for each in self._directories if not self.cluster.is_healing or each not in self._offline]
+        if not images:
             return None
         image = self.chance.choice(images)
         topics: list[assign_replicas_to_dirs.RequestTopicData] = []
