@@ -13,6 +13,7 @@ from headrace.broker.log_syncs import LogSyncs
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
+from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import NodeConfig
@@ -93,6 +94,13 @@ class Broker:
             partitions=self.partitions,
             partition_changed=self.partition_changed,
             now_ms=clock.now_ms,
+        )
+        self.replica_fetchers = ReplicaFetchers(
+            config=lambda: self.config,
+            image=lambda: self.image,
+            clock=clock,
+            on_fault=lambda fault: self.on_storage_fault(fault),
+            on_warning=lambda warning: self.on_warning(warning),
         )
         self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
         self._groups: GroupService | None = None
@@ -271,6 +279,7 @@ class Broker:
     def lost_log(self, hosted: HostedPartition) -> None:
         """The partition's log directory failed: nobody is served from it, who waits hears so, and its group coordinator resigns."""
         was_leader = hosted.leader is not None
+        self.replica_fetchers.leave(hosted)
         hosted.log = None
         hosted.leader = None
         if was_leader and hosted.topic == OFFSETS_TOPIC:
@@ -309,11 +318,17 @@ class Broker:
         if self._groups is not None:
             self._groups.tick(now_ms)
         self.isr_changes.tick(now_ms)
+        self.replica_fetchers.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do, or None."""
         groups = None if self._groups is None else self._groups.next_deadline_ms()
-        parts = (self.purgatory.next_deadline_ms(), groups, self.isr_changes.next_deadline_ms())
+        parts = (
+            self.purgatory.next_deadline_ms(),
+            groups,
+            self.isr_changes.next_deadline_ms(),
+            self.replica_fetchers.next_deadline_ms(),
+        )
         return min((at for at in parts if at is not None), default=None)
 
     def shrink_isrs(self, now_ms: int) -> None:

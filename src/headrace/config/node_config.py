@@ -151,8 +151,15 @@ class NodeConfig:
     producer_id_expiration_ms: int = 86_400_000
 
     # Replication
+    num_replica_fetchers: int = 1
+    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    replica_socket_timeout_ms: int = 30_000
 
     # Groups
     group_initial_rebalance_delay_ms: int = 3_000

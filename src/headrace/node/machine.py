@@ -43,7 +43,7 @@ from headrace.node.metadata_plane import (
 from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.node_to_controller import NodeToControllerChannel
 from headrace.node.notices import Notices
-from headrace.node.outbound import Channel, Outbound, SendRequest
+from headrace.node.outbound import BrokerLinks, Channel, Outbound, SendRequest
 from headrace.node.quorum_requests import QuorumRequests
 from headrace.node.self_fencing import SelfFencing
 from headrace.node.upkeep import LogUpkeep
@@ -181,7 +181,8 @@ class NodeMachine:
         broker.log_syncs.begin = broker.walks.begin = self.do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
         broker.purgatory.on_deadline = self.alarm.by
-        broker.deadline_changed = self.alarm.changed
+        broker.deadline_changed = broker.replica_fetchers.on_waiting = self.alarm.changed
+        broker.replica_fetchers.channel = BrokerLinks(self._outbound)
         parts.lifecycle.on_heard = fencing.heartbeat_answered
         self.broker, self._publisher, self.lifecycle = broker, parts.publisher, parts.lifecycle
         self.self_fencing, self.upkeep = fencing, parts.upkeep
@@ -239,12 +240,20 @@ class NodeMachine:
         self.broker.broker_epoch = self.lifecycle.broker_epoch
         self.broker.producer_ids.broker_epoch = self.lifecycle.broker_epoch
         self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
+        self.broker.replica_fetchers.broker_epoch = self.lifecycle.broker_epoch
         self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image), at_once=True)
         self.lifecycle.recovered(self._clock.now_ms())
         if self.upkeep is not None:
             self.upkeep.begin()
         self.tick()
         self.alarm.changed()
+
+    def end_upkeep(self) -> None:
+        """The logs are going to be closed: nothing is ordered for them or written to them any more."""
+        if self.upkeep is not None:
+            self.upkeep.end()
+        if self.broker is not None:
+            self.broker.replica_fetchers.end()
 
     def begin_shutdown(self) -> None:
         """The operator wants the process to stop: the broker first (B-K12)."""
@@ -446,6 +455,7 @@ class NodeMachine:
             hosted = broker.partitions.get(*name)
             if hosted is not None:
                 broker.lost_log(hosted)
+        broker.replica_fetchers.begin()
         if failed in directories and self.lifecycle is not None:
             known = self.lifecycle.offline_directories
             self.lifecycle.offline_directories = tuple(dict.fromkeys((*known, directories[failed])))

@@ -24,6 +24,10 @@ class Channel(Enum):
     """Clients' requests on their way to the active controller."""
     ALTER_PARTITION = "alter-partition"
     """What a broker itself asks of the active controller: ISR changes, blocks of producer ids."""
+    REPLICATION = "replication"
+    """Fetch of the partitions that the other broker leads, which waits for news."""
+    REPLICA_OFFSETS = "replica-offsets"
+    """What a follower asks its leader beside that."""
     BOOTSTRAP = "bootstrap"
     """Requests of the quorum to an address that may stand for several nodes: the connection ends with the response (S4-01, S4-17)."""
 
@@ -73,3 +77,18 @@ class Outbound:
         then = self._waiting.pop(correlation, None)
         if then is not None:
             then(outcome)
+
+
+class BrokerLinks:
+    """The way to other brokers for followers. Implements `broker.replica_fetchers.PeerChannel`."""
+
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+
+    def fetch(self, to: Destination, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]) -> None:
+        """Send a Fetch of replicas."""
+        self._outbound.send(to, Channel.REPLICATION, request, timeout_ms=timeout_ms, then=then)
+
+    def ask(self, to: Destination, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]) -> None:
+        """Send anything else."""
+        self._outbound.send(to, Channel.REPLICA_OFFSETS, request, timeout_ms=timeout_ms, then=then)

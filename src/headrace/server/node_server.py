@@ -372,8 +372,8 @@ class NodeServer:
 
     def _close_soon(self, *, is_clean: bool) -> None:
         if self._closing is None:
-            if self._node is not None and self._node.machine.upkeep is not None:
-                self._node.machine.upkeep.end()
+            if self._node is not None:
+                self._node.machine.end_upkeep()
             self._closing = asyncio.get_running_loop().create_task(self._close_everything(is_clean=is_clean))
 
     async def _resign(self, machine: NodeMachine) -> None:

@@ -261,6 +261,7 @@ class SimNode:
             return
         machine, disk = composed.machine, composed.disk
         epoch = machine.lifecycle.broker_epoch if machine.lifecycle is not None else -1
+        machine.end_upkeep()
         disk.close_logs(is_clean=True, broker_epoch=epoch)
         machine.resign()
         disk.close_metadata(is_clean=True)

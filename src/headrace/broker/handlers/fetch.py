@@ -230,6 +230,8 @@ def _update(session: FetchSession, request: ParsedFetch, broker: Broker, *, by_i
         if known is None:
             session.update(_asked(request, broker, by_id=by_id).items(), ())
             break
+        if epoch != known.current_leader_epoch or offset < known.fetch_offset:
+            known.told_high_watermark = -1  # the fetcher did not take what it was told of another history
         known.fetch_offset = offset
         known.max_bytes = max_bytes
         known.current_leader_epoch = epoch

@@ -76,6 +76,7 @@ class PartitionPublisher:
             hosted = take_role(change)
             if hosted is not None:
                 self._broker.partition_changed(hosted)
+        self._broker.replica_fetchers.begin()
 
     def next_deadline_ms(self) -> int | None:
         """At once while something is due."""
@@ -125,6 +126,7 @@ class PartitionPublisher:
             leader_recovery_state=after.leader_recovery_state,
         )
         hosted.leader_id = after.leader
+        broker.replica_fetchers.leave(hosted)
         if hosted.leader is not None and hosted.leader_epoch == after.leader_epoch:
             hosted.leader.update(terms, now_ms=broker.now_ms())
             return hosted
@@ -175,6 +177,7 @@ class PartitionPublisher:
         hosted.leader_epoch = after.leader_epoch
         if was_leader and change.topic == OFFSETS_TOPIC:
             self._broker.groups.resigned(change.partition, after.leader_epoch)
+        self._broker.replica_fetchers.follow(hosted)
         return hosted
 
     def _remove(self, change: LocalPartition) -> HostedPartition | None:
@@ -187,6 +190,7 @@ class PartitionPublisher:
                 return None
             broker.partitions.remove(change.topic, change.partition)
         self._roomless.pop(TopicPartition(change.topic, change.partition), None)
+        broker.replica_fetchers.leave(hosted)
         was_leader = hosted.leader is not None
         hosted.leader = None
         if was_leader and change.topic == OFFSETS_TOPIC:
@@ -208,6 +212,7 @@ class PartitionPublisher:
         if known is not None:  # another topic of that name
             if known.leader is not None and change.topic == OFFSETS_TOPIC:
                 broker.groups.resigned(change.partition, None)
+            broker.replica_fetchers.leave(known)
             broker.partitions.remove(change.topic, change.partition)
             self._roomless.pop(name, None)
             self._delete_log(name)
@@ -241,6 +246,7 @@ class PartitionPublisher:
         """There may be room by now; unless the replica is gone, or a later change was a try of its own."""
         if self._roomless.get(TopicPartition(change.topic, change.partition)) is change:
             self._broker.partition_changed(take_role(change))
+            self._broker.replica_fetchers.begin()
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:

@@ -1,0 +1,338 @@
+"""The fetchers of a broker, one for each broker that leads something it follows, and their messages (KIP-227, KIP-903)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicIdPartition, Uuid
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.peers import Destination, SendFailure
+from headrace.replication.follower import (
+    AskEnds,
+    CutLogs,
+    EndsTold,
+    Fetched,
+    FetchFailed,
+    FollowedPartition,
+    FollowerEvent,
+    LogFailed,
+    LogsCut,
+    PartitionsFollowed,
+    PartitionsLeft,
+    PartitionTold,
+    ReplicaFetcher,
+    Reported,
+    SendFetch,
+    TimeAdvanced,
+)
+from headrace.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from headrace.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.partitions import HostedPartition
+    from headrace.broker.ports import Clock
+    from headrace.config.node_config import NodeConfig
+    from headrace.metadata.image import MetadataImage
+    from headrace.replication.fetch_plan import PlannedFetch
+    from headrace.wire.schema import Message
+
+_LATEST, _EARLIEST = -1, -2
+
+Then = Callable[["Message | SendFailure"], None]
+
+
+class PeerChannel(Protocol):
+    """The way to other brokers."""
+
+    def fetch(self, to: Destination, request: Message, *, timeout_ms: int, then: Then) -> None:
+        """Send a Fetch of replicas, one at a time to each broker."""
+
+    def ask(self, to: Destination, request: Message, *, timeout_ms: int, then: Then) -> None:
+        """Send anything else, which does not wait behind a fetch that waits for news."""
+
+
+class ReplicaFetchers:
+    """Which partitions are fetched from whom. Driven by `publishers.partitions` (`follow`, `leave`, then `begin`) and the node (`tick`, `end`).
+
+    What one delta of metadata changes reaches each fetcher as one event.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Callable[[], NodeConfig],
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+        on_fault: Callable[[StorageFault], None],
+        on_warning: Callable[[str], None],
+    ) -> None:
+        self.channel: PeerChannel | None = None
+        """Set by the node."""
+        self.broker_epoch = -1
+        self.on_waiting: Callable[[], None] = _nobody_sleeps
+        """Told when `next_deadline_ms` may be sooner than before."""
+        self.failed_requests = 0
+        self._config = config
+        self._image = image
+        self._clock = clock
+        self._on_fault = on_fault
+        self._on_warning = on_warning
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._leaders: dict[TopicIdPartition, int] = {}
+        self._new: dict[int, dict[TopicIdPartition, FollowedPartition]] = {}
+        self._left: dict[int, dict[TopicIdPartition, None]] = {}
+        self._is_over = False
+
+    def __iter__(self) -> Iterator[tuple[int, ReplicaFetcher]]:
+        return iter(self._fetchers.items())
+
+    @property
+    def max_lag(self) -> int:
+        """MaxLag of `ReplicaFetcherManager`: records."""
+        return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
+
+    # --- what is followed ---
+
+    def follow(self, hosted: HostedPartition) -> None:
+        """Fetch it from `hosted.leader_id` in `hosted.leader_epoch`, from the next `begin` on."""
+        key = TopicIdPartition(hosted.topic_id, hosted.partition)
+        leader_id, log = hosted.leader_id, hosted.log
+        known = self._leaders.get(key)
+        if known is not None and known != leader_id:
+            self._leave(key, known)
+        if log is None or leader_id < 0:
+            if known == leader_id:
+                self._leave(key, known)
+            return
+        self._leaders[key] = leader_id
+        self._left.get(leader_id, {}).pop(key, None)
+        followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch)
+        self._new.setdefault(leader_id, {})[key] = followed
+
+    def leave(self, hosted: HostedPartition) -> None:
+        """Fetch it no more."""
+        key = TopicIdPartition(hosted.topic_id, hosted.partition)
+        known = self._leaders.get(key)
+        if known is not None:
+            self._leave(key, known)
+
+    def _leave(self, key: TopicIdPartition, leader_id: int) -> None:
+        del self._leaders[key]
+        self._new.get(leader_id, {}).pop(key, None)
+        self._left.setdefault(leader_id, {})[key] = None
+
+    def begin(self) -> None:
+        """What was said of partitions is complete: fetch."""
+        left, self._left = self._left, {}
+        for leader_id, keys in left.items():
+            fetcher = self._fetchers.get(leader_id)
+            if fetcher is not None and keys:
+                self._step(leader_id, fetcher, PartitionsLeft(keys=tuple(keys)))
+        new, self._new = self._new, {}
+        for leader_id, partitions in new.items():
+            if partitions:
+                fetcher = self._fetchers.get(leader_id)
+                if fetcher is None:
+                    backoff_ms = self._config().replica_fetch_backoff_ms
+                    fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms)
+                self._step(leader_id, fetcher, PartitionsFollowed(partitions=tuple(partitions.values())))
+
+    def end(self) -> None:
+        """The logs are going to be closed: what comes from now on is dropped."""
+        self._is_over = True
+
+    # --- time ---
+
+    def tick(self, now_ms: int) -> None:
+        """Wake those whose rest is over."""
+        for leader_id, fetcher in list(self._fetchers.items()):
+            due = fetcher.next_deadline_ms
+            if due is not None and due <= now_ms:
+                self._step(leader_id, fetcher, TimeAdvanced(now_ms=now_ms))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        if self._is_over:
+            return None
+        dues = (fetcher.next_deadline_ms for fetcher in self._fetchers.values())
+        return min((due for due in dues if due is not None), default=None)
+
+    # --- effects ---
+
+    def _step(self, leader_id: int, fetcher: ReplicaFetcher, event: FollowerEvent) -> None:
+        if self._is_over:
+            return
+        for effect in fetcher.step(event):
+            match effect:
+                case SendFetch():
+                    self._send(leader_id, fetcher, effect.plan)
+                case AskEnds():
+                    self._ask_ends(leader_id, fetcher, effect.partition)
+                case CutLogs():
+                    self._cut(leader_id, fetcher, effect)
+                case LogFailed():
+                    self._on_fault(effect.fault)
+                case Reported():
+                    name = effect.partition.log.topic_partition
+                    self._on_warning(f"{name} cannot take what broker {leader_id} sent: {effect.text}")
+                case _:
+                    assert_never(effect)
+        if fetcher.next_deadline_ms is not None:
+            self.on_waiting()
+
+    def _cut(self, leader_id: int, fetcher: ReplicaFetcher, effect: CutLogs) -> None:
+        for cut in effect.cuts:
+            log = cut.partition.log
+            try:
+                if cut.starts_over:
+                    log.truncate_fully_and_start_at(cut.offset)
+                else:
+                    log.truncate_to(cut.offset)
+            except StorageFault as fault:
+                self._on_fault(fault)
+        self._step(leader_id, fetcher, LogsCut(cuts=effect.cuts, now_ms=self._clock.now_ms()))
+
+    # --- messages ---
+
+    def _address(self, leader_id: int) -> Destination | None:
+        registered = self._image().cluster.brokers.get(leader_id)
+        if registered is None:
+            return None
+        end_point = registered.end_point(self._config().inter_broker_listener_name)
+        return None if end_point is None else Destination(leader_id, end_point.host, end_point.port)
+
+    def _send(self, leader_id: int, fetcher: ReplicaFetcher, plan: PlannedFetch) -> None:
+        config, to = self._config(), self._address(leader_id)
+        done = partial(self._fetched, leader_id, fetcher)
+        if to is None or self.channel is None:
+            done(SendFailure.DISCONNECTED)
+            return
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=config.node_id, replica_epoch=self.broker_epoch),
+            max_wait_ms=0 if plan.has_more else config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=plan.session_id,
+            session_epoch=plan.session_epoch,
+            topics=_topics(plan, config.replica_fetch_max_bytes),
+            forgotten_topics_data=_forgotten(plan),
+        )
+        self.channel.fetch(to, request, timeout_ms=config.replica_socket_timeout_ms, then=done)
+
+    def _fetched(self, leader_id: int, fetcher: ReplicaFetcher, outcome: Message | SendFailure) -> None:
+        now_ms = self._clock.now_ms()
+        if isinstance(outcome, SendFailure):
+            self.failed_requests += 1
+            self._step(leader_id, fetcher, FetchFailed(now_ms=now_ms))
+            return
+        assert isinstance(outcome, FetchResponse), "the api's own response"
+        event = Fetched(
+            session_id=outcome.session_id,
+            error=ErrorCode.known(outcome.error_code),
+            told=_told(outcome),
+            now_ms=now_ms,
+            wall_ms=self._clock.wall_ms(),
+        )
+        self._step(leader_id, fetcher, event)
+
+    def _ask_ends(self, leader_id: int, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
+        """ListOffsets of the two ends, each in a request of its own: one may not name a partition twice."""
+        to = self._address(leader_id)
+        ends: dict[int, int | None] = {}
+
+        def told(timestamp: int, outcome: Message | SendFailure) -> None:
+            ends[timestamp] = _offset_told(outcome)
+            if len(ends) == 2:
+                start, end = ends[_EARLIEST], ends[_LATEST]
+                both = None if start is None or end is None else (start, end)
+                self._step(leader_id, fetcher, EndsTold(partition=partition, ends=both, now_ms=self._clock.now_ms()))
+
+        for timestamp in (_LATEST, _EARLIEST):
+            if to is None or self.channel is None:
+                told(timestamp, SendFailure.DISCONNECTED)
+                continue
+            request = self._ends_request(partition, timestamp)
+            timeout_ms = self._config().replica_socket_timeout_ms
+            self.channel.ask(to, request, timeout_ms=timeout_ms, then=partial(told, timestamp))
+
+    def _ends_request(self, partition: FollowedPartition, timestamp: int) -> ListOffsetsRequest:
+        name, number = partition.log.topic_partition
+        asked = ListOffsetsPartition(
+            partition_index=number, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
+        )
+        return ListOffsetsRequest(
+            replica_id=self._config().node_id, topics=(ListOffsetsTopic(name=name, partitions=(asked,)),)
+        )
+
+
+def _topics(plan: PlannedFetch, max_bytes: int) -> tuple[FetchTopic, ...]:
+    topics: dict[Uuid, list[FetchPartition]] = {}
+    for (topic_id, number), position in plan.asks:
+        asked = FetchPartition(
+            partition=number,
+            current_leader_epoch=position.leader_epoch,
+            fetch_offset=position.fetch_offset,
+            last_fetched_epoch=position.last_fetched_epoch,
+            log_start_offset=position.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
+        topics.setdefault(topic_id, []).append(asked)
+    return tuple(FetchTopic(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items())
+
+
+def _forgotten(plan: PlannedFetch) -> tuple[ForgottenTopic, ...]:
+    topics: dict[Uuid, list[int]] = {}
+    for topic_id, number in plan.forgotten:
+        topics.setdefault(topic_id, []).append(number)
+    return tuple(ForgottenTopic(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items())
+
+
+def _told(response: FetchResponse) -> Iterator[PartitionTold]:
+    for topic in response.responses:
+        topic_id = topic.topic_id
+        for data in topic.partitions:
+            yield PartitionTold(
+                TopicIdPartition(topic_id, data.partition_index),
+                ErrorCode.known(data.error_code),
+                data.high_watermark,
+                data.log_start_offset,
+                _diverging(data),
+                None if data.records is None else memoryview(data.records),
+            )
+
+
+def _diverging(data: PartitionData) -> OffsetAndEpoch | None:
+    told = data.diverging_epoch
+    return None if told.epoch < 0 and told.end_offset < 0 else OffsetAndEpoch(told.end_offset, told.epoch)
+
+
+def _offset_told(outcome: Message | SendFailure) -> int | None:
+    if isinstance(outcome, SendFailure):
+        return None
+    assert isinstance(outcome, ListOffsetsResponse), "the api's own response"
+    for topic in outcome.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.NONE and partition.offset >= 0:
+                return partition.offset
+    return None
+
+
+def _nobody_sleeps() -> None:
+    """Nobody sleeps until a deadline."""

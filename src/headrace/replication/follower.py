@@ -1,0 +1,470 @@
+"""The follower's side of the partitions that one broker leads: what is fetched from it, and what becomes of its responses.
+
+A partition, as long as it is followed in one leader epoch:
+
+    FETCHING   -> CUTTING     the leader's history is another one above some offset (KIP-595), or its log is shorter or begins later
+    FETCHING   -> ASKING      OFFSET_OUT_OF_RANGE: where does the leader's log begin and end?
+    FETCHING   -> RESTING     any other error, of the leader's or of what it sent: again after `replica.fetch.backoff.ms`, or sooner where the
+                              leader may only not have heard of its election yet
+    FETCHING   -> FENCED      the leader is of a later epoch: metadata that say so are on their way, and bring a new beginning
+    ASKING     -> CUTTING, FETCHING, RESTING
+    CUTTING    -> FETCHING
+    RESTING    -> FETCHING, ASKING
+
+A new leader epoch begins anew, with the log's end and the epoch of its last record: whether they fit is the leader's first response (KIP-101).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import PeerError, StorageFault
+from headrace.core.offsets import OffsetAndEpoch
+from headrace.log.ports import AppendRefused
+from headrace.records.batch import whole_batch_size
+from headrace.replication.fetch_plan import FetchPlan, PlannedFetch, Position
+from headrace.replication.truncation import common_end, first_offset_to_fetch, start_after_out_of_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.core.ids import TopicIdPartition
+    from headrace.log.ports import PartitionLogPort
+
+NO_EPOCH: Final = -1
+_EARLY_MS: Final = 10
+_MOST_DOUBLED: Final = 16
+"""A leader that does not know of its election is asked again after 20 ms, then 40, and so on up to the backoff."""
+
+
+class FollowerState(Enum):
+    """Where a followed partition stands; the module lists the transitions."""
+
+    FETCHING = "fetching"
+    ASKING = "asking"
+    CUTTING = "cutting"
+    RESTING = "resting"
+    FENCED = "fenced"
+
+
+class FollowedPartition:
+    """One partition that is followed in one leader epoch. `lag` is what the leader had committed beyond our end when it last said so; -1: not yet."""
+
+    __slots__ = (
+        "early_tries",
+        "key",
+        "lag",
+        "leader_epoch",
+        "log",
+        "position",
+        "rests_until_ms",
+        "state",
+        "wants_ends",
+    )
+
+    def __init__(self, key: TopicIdPartition, log: PartitionLogPort, *, leader_epoch: int) -> None:
+        self.key = key
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.state = FollowerState.FETCHING
+        self.position: Position | None = None
+        """What was last asked for."""
+        self.rests_until_ms = 0
+        self.early_tries = 0
+        self.wants_ends = False
+        self.lag = -1
+
+    def __repr__(self) -> str:
+        return f"FollowedPartition({self.log.topic_partition}, {self.state.value}, epoch={self.leader_epoch})"
+
+
+class PartitionTold(NamedTuple):
+    """What a Fetch response says of one partition. Offsets are -1 where it does not say; `records` is a view onto the response."""
+
+    key: TopicIdPartition
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    diverging: OffsetAndEpoch | None
+    records: memoryview | None
+
+
+class LogCut(NamedTuple):
+    """Cut the partition's log at `offset`; with `starts_over` drop all of it, the next record gets `offset`."""
+
+    partition: FollowedPartition
+    offset: int
+    starts_over: bool
+
+
+# --- events ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsFollowed:
+    """The broker leads these, and this replica follows, in a leader epoch that may be new to it."""
+
+    partitions: Sequence[FollowedPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsLeft:
+    """These are not followed there any more: another leader, no replica here, no log."""
+
+    keys: Sequence[TopicIdPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The leader answered the fetch that was under way."""
+
+    session_id: int
+    error: ErrorCode
+    told: Iterable[PartitionTold]
+    now_ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailed:
+    """It did not: no connection, or silence."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsTold:
+    """Where the leader's log of one partition begins and ends; None when it did not say."""
+
+    partition: FollowedPartition
+    ends: tuple[int, int] | None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsCut:
+    """What `CutLogs` ordered is done."""
+
+    cuts: Sequence[LogCut]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeAdvanced:
+    """Look at what rested."""
+
+    now_ms: int
+
+
+FollowerEvent = PartitionsFollowed | PartitionsLeft | Fetched | FetchFailed | EndsTold | LogsCut | TimeAdvanced
+
+# --- effects ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendFetch:
+    """Send this Fetch to the leader; its outcome is `Fetched` or `FetchFailed`."""
+
+    plan: PlannedFetch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEnds:
+    """Ask the leader where the partition's log begins and ends (ListOffsets); the outcome is `EndsTold`."""
+
+    partition: FollowedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLogs:
+    """Cut these logs, durably; then `LogsCut`."""
+
+    cuts: tuple[LogCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFailed:
+    """A log's disk refused."""
+
+    fault: StorageFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What an operator should know of a partition."""
+
+    partition: FollowedPartition
+    text: str
+
+
+FollowerEffect = SendFetch | AskEnds | CutLogs | LogFailed | Reported
+
+
+class ReplicaFetcher:
+    """Follows what one broker leads, with one fetch under way at a time. Driven by `broker.replica_fetchers`.
+
+    Appends to logs directly, as `PartitionLeader` does. Idle partitions cost nothing: the session holds them, and a response speaks of those that
+    have news.
+    """
+
+    def __init__(self, *, backoff_ms: int) -> None:
+        self._backoff_ms = backoff_ms
+        self.partitions: dict[TopicIdPartition, FollowedPartition] = {}
+        self._plan = FetchPlan()
+        self._is_fetching = False
+        self._waits_until_ms: int | None = None
+        self._resting: list[tuple[int, int, FollowedPartition]] = []
+        self._rests = count()
+        self.fetches = 0
+        """RequestsPerSec."""
+        self.bytes_in = 0
+        """BytesPerSec of `FetcherStats`."""
+
+    def step(self, event: FollowerEvent) -> list[FollowerEffect]:
+        """Take one event; the effects in their order."""
+        effects: list[FollowerEffect] = []
+        match event:
+            case Fetched():
+                self._is_fetching = False
+                self._fetched(event, effects)
+            case PartitionsFollowed():
+                self._follow(event.partitions, effects)
+            case PartitionsLeft():
+                for key in event.keys:
+                    self.partitions.pop(key, None)
+                    self._plan.drop(key)
+            case FetchFailed():
+                self._is_fetching = False
+                self._plan.lost()
+                self._waits_until_ms = event.now_ms + self._backoff_ms
+            case EndsTold():
+                self._ends_told(event, effects)
+            case LogsCut():
+                for cut in event.cuts:
+                    if self._is_followed(cut.partition):
+                        self._fetch_again(cut.partition, event.now_ms)
+            case TimeAdvanced():
+                self._wake(event.now_ms, effects)
+            case _:
+                assert_never(event)
+        self._go_on(effects)
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `TimeAdvanced` has something to do."""
+        rests, waits = self._resting[0][0] if self._resting else None, self._waits_until_ms
+        return min((at for at in (rests, waits) if at is not None), default=None)
+
+    @property
+    def max_lag(self) -> int:
+        """MaxLag: the furthest that a partition is behind what its leader had committed."""
+        return max((each.lag for each in self.partitions.values()), default=0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is followed and nothing is under way."""
+        return not self.partitions and not self._is_fetching
+
+    # --- requests ---
+
+    def _go_on(self, effects: list[FollowerEffect]) -> None:
+        """The next fetch, if none is under way and there is something to hear of."""
+        if self._is_fetching or self._waits_until_ms is not None or not self._plan.is_worth_a_request:
+            return
+        self._is_fetching = True
+        self.fetches += 1
+        effects.append(SendFetch(plan=self._plan.next()))
+
+    def _follow(self, partitions: Sequence[FollowedPartition], effects: list[FollowerEffect]) -> None:
+        cuts = []
+        for partition in partitions:
+            known = self.partitions.get(partition.key)
+            if known is not None and known.leader_epoch == partition.leader_epoch and known.log is partition.log:
+                continue
+            self.partitions[partition.key] = partition
+            start = first_offset_to_fetch(partition.log)
+            if start < partition.log.log_end_offset:
+                cuts.append(LogCut(partition, start, starts_over=False))
+            else:
+                self._fetch_from_end(partition)
+        self._cut(cuts, effects)
+
+    def _fetch_from_end(self, partition: FollowedPartition) -> None:
+        log = partition.log
+        epoch = log.latest_epoch
+        partition.state = FollowerState.FETCHING
+        partition.position = Position(
+            partition.leader_epoch, log.log_end_offset, NO_EPOCH if epoch is None else epoch, log.log_start_offset
+        )
+        self._plan.want(partition.key, partition.position)
+
+    def _fetch_again(self, partition: FollowedPartition, now_ms: int) -> None:
+        """The same after something was done about what the leader refused; if that changed nothing, not at once."""
+        before = partition.position
+        self._fetch_from_end(partition)
+        if partition.position == before:
+            self._rest(partition, now_ms)
+
+    def _is_followed(self, partition: FollowedPartition) -> bool:
+        return self.partitions.get(partition.key) is partition
+
+    # --- responses ---
+
+    def _fetched(self, event: Fetched, effects: list[FollowerEffect]) -> None:
+        if not self._plan.answered(event.session_id, event.error):
+            if event.error not in _SESSION_ERRORS:
+                self._waits_until_ms = event.now_ms + self._backoff_ms
+            return
+        cuts: list[LogCut] = []
+        for told in event.told:
+            partition = self.partitions.get(told.key)
+            if partition is None or partition.state is not FollowerState.FETCHING:
+                continue
+            if not self._plan.is_answered(told.key):  # it was asked otherwise by now
+                continue
+            if told.error is not ErrorCode.NONE:
+                self._refused(partition, told.error, event.now_ms, effects)
+            elif told.diverging is not None:
+                cuts.append(LogCut(partition, common_end(partition.log, told.diverging), starts_over=False))
+            else:
+                self._take(partition, told, event, effects)
+        self._cut(cuts, effects)
+
+    def _take(
+        self, partition: FollowedPartition, told: PartitionTold, event: Fetched, effects: list[FollowerEffect]
+    ) -> None:
+        """Append what came, then follow the leader's high watermark and log start. Source: KIP-101, KIP-107; P16, P18."""
+        log = partition.log
+        try:
+            if told.records:
+                refused = self._append(partition, told.records, event.wall_ms)
+                if refused is not None:
+                    effects.append(Reported(partition=partition, text=refused.message))
+                    self._rest(partition, event.now_ms)
+                    return
+            end = log.log_end_offset
+            if told.high_watermark >= 0:
+                log.advance_high_watermark(told.high_watermark)
+                partition.lag = max(0, told.high_watermark - end)
+            if told.log_start_offset > log.log_start_offset:
+                log.advance_log_start(min(told.log_start_offset, log.high_watermark))
+        except StorageFault as fault:
+            self._lose(partition, fault, effects)
+            return
+        partition.early_tries = 0
+        self._fetch_from_end(partition)
+
+    def _append(self, partition: FollowedPartition, records: memoryview, wall_ms: int) -> AppendRefused | None:
+        """Write the whole batches of a response, byte for byte; a cut-off last one is asked for again. The refusal, if a batch cannot be taken."""
+        log, epoch = partition.log, partition.leader_epoch
+        at, end = 0, len(records)
+        while at < end:
+            rest = records[at:] if at else records
+            try:
+                if not whole_batch_size(rest, 0, end - at):
+                    return None
+            except PeerError as error:
+                return AppendRefused(error=error.code, message=error.message)
+            done = log.append_as_follower(rest, leader_epoch=epoch, now_ms=wall_ms)
+            if isinstance(done, AppendRefused):
+                return done
+            at += done.size
+            self.bytes_in += done.size
+        return None
+
+    def _refused(
+        self, partition: FollowedPartition, error: ErrorCode, now_ms: int, effects: list[FollowerEffect]
+    ) -> None:
+        """The leader has an error for a partition."""
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._ask(partition, effects)
+        elif error is ErrorCode.FENCED_LEADER_EPOCH:
+            self._plan.drop(partition.key)
+            partition.state = FollowerState.FENCED
+        elif error in _NOT_THERE_YET:
+            partition.early_tries += 1
+            self._rest(partition, now_ms, min(self._backoff_ms, _EARLY_MS << min(partition.early_tries, _MOST_DOUBLED)))
+        else:
+            self._rest(partition, now_ms)
+
+    def _ask(self, partition: FollowedPartition, effects: list[FollowerEffect]) -> None:
+        self._plan.drop(partition.key)
+        partition.state = FollowerState.ASKING
+        partition.wants_ends = True
+        effects.append(AskEnds(partition=partition))
+
+    def _ends_told(self, event: EndsTold, effects: list[FollowerEffect]) -> None:
+        """Source: Kafka behaviour (fetchOffsetAndTruncate)."""
+        partition = event.partition
+        if not self._is_followed(partition) or partition.state is not FollowerState.ASKING:
+            return
+        if event.ends is None:
+            self._rest(partition, event.now_ms)
+            return
+        partition.wants_ends = False
+        leader_start, leader_end = event.ends
+        offset, starts_over = start_after_out_of_range(partition.log, leader_start=leader_start, leader_end=leader_end)
+        if starts_over or offset < partition.log.log_end_offset:
+            self._cut([LogCut(partition, offset, starts_over)], effects)
+        else:
+            self._fetch_again(partition, event.now_ms)
+
+    # --- cutting, resting ---
+
+    def _cut(self, cuts: list[LogCut], effects: list[FollowerEffect]) -> None:
+        if cuts:
+            for cut in cuts:
+                self._plan.drop(cut.partition.key)
+                cut.partition.state = FollowerState.CUTTING
+            effects.append(CutLogs(cuts=tuple(cuts)))
+
+    def _rest(self, partition: FollowedPartition, now_ms: int, for_ms: int | None = None) -> None:
+        self._plan.drop(partition.key)
+        partition.state = FollowerState.RESTING
+        until_ms = partition.rests_until_ms = now_ms + (self._backoff_ms if for_ms is None else for_ms)
+        heappush(self._resting, (until_ms, next(self._rests), partition))
+
+    def _wake(self, now_ms: int, effects: list[FollowerEffect]) -> None:
+        if self._waits_until_ms is not None and now_ms >= self._waits_until_ms:
+            self._waits_until_ms = None
+        resting = self._resting
+        while resting and resting[0][0] <= now_ms:
+            until_ms, _, partition = heappop(resting)
+            is_due = partition.state is FollowerState.RESTING and partition.rests_until_ms == until_ms
+            if is_due and self._is_followed(partition):
+                if partition.wants_ends:
+                    self._ask(partition, effects)
+                else:
+                    self._fetch_from_end(partition)
+
+    def _lose(self, partition: FollowedPartition, fault: StorageFault, effects: list[FollowerEffect]) -> None:
+        """Its log directory failed: whoever hears of that stops following all partitions in it."""
+        self._plan.drop(partition.key)
+        del self.partitions[partition.key]
+        effects.append(LogFailed(fault=fault))
+
+
+_NOT_THERE_YET: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""The leader may be a moment behind this replica in its metadata."""
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""Refusals after which a new session may be begun at once."""
