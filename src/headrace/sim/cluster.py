@@ -216,8 +216,13 @@ class SimCluster:
             clients.append(
                 make_broker(self, -200 - number, broker_id=broker_id, rack=rack, wants_fence=plan.wants_fence)
             )
-        clients += [RecordProducer(self, -400 - number, number=number) for number in range(plan.producers)]
-        clients += [RecordConsumer(self, -500 - number, topics=plan.producers) for number in range(plan.consumers)]
+        clients += [
+            RecordProducer(self, -400 - number, number=number, copies=plan.copies) for number in range(plan.producers)
+        ]
+        clients += [
+            RecordConsumer(self, -500 - number, topics=plan.producers, copies=plan.copies)
+            for number in range(plan.consumers)
+        ]
         return clients + [HostilePeer(self, -300 - number) for number in range(plan.hostile_peers)]
 
     # --- running ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,12 +28,31 @@ class Limits:
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
     broker_heartbeat_interval_ms: int = 2_000
     broker_session_timeout_ms: int = 9_000
+    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_wait_max_ms: int = 500
+    replica_lag_time_max_ms: int = 30_000
+    replica_socket_timeout_ms: int = 2_000
     controller_slice_size: int = 9_990
     """Partitions that one step of a broker's moves looks at (`ControllerMachine.slice_size`); no setting of a node."""
 
     def settings(self, names: frozenset[str]) -> dict[str, Any]:
         """Those that a `NodeConfig` has."""
         return {name: getattr(self, name) for name in self.__slots__ if name in names}
+
+
+def draw_replication(chance: random.Random, limits: Limits) -> Limits:
+    """The same with limits of replication by chance."""
+    return replace(
+        limits,
+        replica_fetch_backoff_ms=chance.choice((50, 300, 1_000)),
+        replica_fetch_max_bytes=chance.choice((1, 300, 4_096, 1_048_576)),
+        replica_fetch_response_max_bytes=chance.choice((300, 4_096, 10_485_760)),
+        replica_fetch_wait_max_ms=chance.choice((20, 100, 500)),
+        replica_lag_time_max_ms=chance.choice((600, 2_000, 10_000)),
+        replica_socket_timeout_ms=chance.choice((600, 2_000)),
+    )
 
 
 def draw_limits(chance: random.Random) -> Limits:

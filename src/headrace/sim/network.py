@@ -113,10 +113,18 @@ class Network:
             self._schedule.after(self._delay_us(), self._hear_failure, who, SendFailure.UNSUPPORTED_VERSION)
 
     def send_bytes(
-        self, caller: Caller, to: Destination, correlation: int, message: Message, version: int, *, timeout_us: int
+        self,
+        caller: Caller,
+        to: Destination,
+        correlation: int,
+        message: Message,
+        version: int,
+        *,
+        timeout_us: int,
+        purpose: object = "bytes",
     ) -> None:
         """The same on a connection of its own where requests and responses travel as bytes, at a version that the caller chose."""
-        question = self._question(caller, to, "bytes", correlation, message)
+        question = self._question(caller, to, purpose, correlation, message)
         if question is not None:
             self._schedule.after(timeout_us, self._timed_out, question)
             question.api_version = version

@@ -19,7 +19,7 @@ from headrace.node.jobs import DiskJob, Lane
 from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.node.outbound import SendRequest
+from headrace.node.outbound import Channel, SendRequest
 from headrace.raft import events as raft_events
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from headrace.sim.world import World
     from headrace.wire.schema import Message
 
+_FETCH_VERSIONS: Final = (17, 18)
+"""What followers speak, which the handler reads as bytes."""
 TICK_US: Final = 1_000
 """No node looks at its clock more often than this."""
 
@@ -336,8 +338,20 @@ class SimNode:
             raise ProcessDied
 
     def _send(self, effect: SendRequest) -> None:
-        self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
         timeout_us = effect.timeout_ms * 1_000
+        if effect.channel is Channel.REPLICATION:
+            version = _FETCH_VERSIONS[self.node_id % 2]
+            self.world.network.send_bytes(
+                self,
+                effect.to,
+                effect.correlation,
+                effect.request,
+                version,
+                timeout_us=timeout_us,
+                purpose=effect.channel,
+            )
+            return
+        self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
         self.world.network.send(
             self, effect.to, effect.channel, effect.correlation, effect.request, timeout_us=timeout_us
         )

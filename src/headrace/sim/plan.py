@@ -10,7 +10,7 @@ from typing import Final
 from headrace.core.errors import OperatorError
 from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
-from headrace.sim.limits import Limits, draw_limits
+from headrace.sim.limits import Limits, draw_limits, draw_replication
 from headrace.sim.network import NetworkQuality
 
 
@@ -23,7 +23,7 @@ class Plan:
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
     (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
-    `producers` write records to whole brokers, each to a topic of its own, and `consumers` read them.
+    `producers` write records to whole brokers, each to a topic of its own that has `copies` replicas a partition, and `consumers` read them.
     """
 
     seed: int
@@ -55,6 +55,7 @@ class Plan:
     versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
     producers: int = 0
     consumers: int = 0
+    copies: int = 1
 
     @property
     def has_leaders(self) -> bool:
@@ -300,6 +301,7 @@ SIZES: Final = (
     "racks",
     "producers",
     "consumers",
+    "copies",
 )
 """What a run has how many of: fields of `Plan` that an option may say."""
 
@@ -398,11 +400,11 @@ def draw_partitions_plan(seed: int) -> Plan:
 
 
 def draw_records_plan(seed: int) -> Plan:
-    """A run in which records are written to whole brokers and read while these are broken: each partition has one copy."""
+    """A run in which records are written to whole brokers and read while these are broken: each partition has one copy, or by turns two or three."""
     chance = random.Random(f"records plan {seed}")
     plan = draw_cluster_plan(seed, length_ms=6_000)
     controllers = chance.choice((1, 1, 3))
-    return replace(
+    alone = replace(
         plan,
         controllers=controllers,
         voters=controllers,
@@ -412,6 +414,19 @@ def draw_records_plan(seed: int) -> Plan:
         producers=chance.choice((1, 2, 3)),
         consumers=chance.choice((1, 2)),
         think_ms=chance.choice((5, 20, 60)),
+    )
+    return alone if seed % 4 == 0 else _with_copies(alone)
+
+
+def _with_copies(plan: Plan) -> Plan:
+    """The same with followers: brokers enough for them, and small limits of what they fetch."""
+    chance = random.Random(f"copies {plan.seed}")
+    copies = chance.choice((2, 3, 3))
+    return replace(
+        plan,
+        copies=copies,
+        brokers=copies + chance.choice((0, 0, 1)),
+        limits=draw_replication(chance, plan.limits),
     )
 
 

@@ -30,13 +30,19 @@ _PRODUCE_VERSIONS: Final = (7, 9, 12, 13)
 _FETCH_VERSIONS: Final = (7, 11, 12, 16, 17)
 _BY_ID: Final = 13
 _CODECS: Final = (0, 0, 0, 1, 4)
+_COPIED: Final = "copied-"
 _PARTITION_BYTES: Final = (1, 300, 4_096)
 """Less than a batch, a few of them, many."""
 
 
-def topic_name(number: int) -> str:
+def topic_name(number: int, *, copies: int = 1) -> str:
     """The topic of the producer with this number."""
-    return f"records-{number}"
+    return f"{_COPIED if copies > 1 else 'records-'}{number}"
+
+
+def is_copied(topic: str) -> bool:
+    """Whether its partitions have several replicas."""
+    return topic.startswith(_COPIED)
 
 
 def is_synced(topic: str) -> bool:
@@ -74,9 +80,10 @@ class RecordClient(Client):
 class RecordProducer(RecordClient):
     """Makes its topic, asks for a producer id, and writes batch after batch. What was not acknowledged is sent again as it was, as an idempotent producer does."""
 
-    def __init__(self, cluster: Stage, client_id: int, *, number: int) -> None:
+    def __init__(self, cluster: Stage, client_id: int, *, number: int, copies: int = 1) -> None:
         super().__init__(cluster, client_id)
-        self.name = topic_name(number)
+        self.name = topic_name(number, copies=copies)
+        self._copies = copies
         self._stamp: ProducerStamp | None = None
         self._next_sequence: dict[int, int] = {}
         self._written = 0
@@ -95,16 +102,21 @@ class RecordProducer(RecordClient):
             self._produce(topic)
 
     def _creation(self) -> Message:
-        """One copy of each partition, at a broker of its own."""
+        """Partitions whose replicas begin at one broker after the other. With several, one may be missing, now and then none or all but one."""
         brokers = sorted(node.node_id for node in self.cluster.nodes.values() if node.config.is_broker)
         first = self.chance.randrange(0, len(brokers))
         assignments = tuple(
             create_topics.CreatableReplicaAssignment(
-                partition_index=partition, broker_ids=(brokers[(first + partition) % len(brokers)],)
+                partition_index=partition,
+                broker_ids=tuple(brokers[(first + partition + copy) % len(brokers)] for copy in range(self._copies)),
             )
             for partition in range(PARTITIONS)
         )
         settings = {"retention.ms": "-1", "internal.segment.bytes": str(self.chance.choice((300, 1_000, 1 << 30)))}
+        if self._copies > 1:
+            settings["min.insync.replicas"] = str(
+                self.chance.choice((self._copies - 1, self._copies - 1, 1, self._copies))
+            )
         if is_synced(self.name):
             settings["flush.messages"] = "1"
         configs = tuple(create_topics.CreatableTopicConfig(name=key, value=value) for key, value in settings.items())
@@ -165,10 +177,11 @@ class RecordProducer(RecordClient):
 class RecordConsumer(RecordClient):
     """Reads one partition after the other from its first record on, with a fetch session or without."""
 
-    def __init__(self, cluster: Stage, client_id: int, *, topics: int) -> None:
+    def __init__(self, cluster: Stage, client_id: int, *, topics: int, copies: int = 1) -> None:
         super().__init__(cluster, client_id)
         self._topics = topics
-        self._name = topic_name(0)
+        self._copies = copies
+        self._name = topic_name(0, copies=copies)
         self._partition = 0
         self._offset = 0
         self._version = _FETCH_VERSIONS[0]
@@ -179,7 +192,7 @@ class RecordConsumer(RecordClient):
         """The next fetch; now and then of another partition, from its start."""
         if self.chance.random() < 0.1:
             self._name, self._partition = (
-                topic_name(self.chance.randrange(0, self._topics)),
+                topic_name(self.chance.randrange(0, self._topics), copies=self._copies),
                 self.chance.randrange(0, 3),
             )
             self._offset = 0

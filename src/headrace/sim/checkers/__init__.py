@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.sim.checkers.controller_steps import ControllerSteps
+from headrace.sim.checkers.copied_records import CopiedRecords
 from headrace.sim.checkers.decision_rules import FencedIsOut, IsrChanges, OldEpochs, Placement
 from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
@@ -67,6 +68,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Reads,
     Reassignments,
     ClientRecords,
+    CopiedRecords,
     Liveness,
 )
 """In the order in which they hear of a step."""

@@ -14,7 +14,7 @@ from headrace.records.batch import checked_batches
 from headrace.records.record import read_records
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import CallEnded, CallStarted, Crash, StepKind
-from headrace.sim.record_clients import is_synced
+from headrace.sim.record_clients import is_copied, is_synced
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.core.ids import Uuid
-    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.ghost import Ghost, Life
     from headrace.sim.observation import ClusterView, NodeView
 
 _READ_BYTES: Final = 1 << 20
@@ -97,11 +97,13 @@ class ClientRecords(Group):
     def called(self, event: object) -> None:
         """A produce or a fetch begins or has ended."""
         if isinstance(event, CallStarted) and isinstance(event.request, ProduceRequest | FetchRequest):
+            if is_copied(self._asked(event.request)[0]):
+                return  # `copied_records` judges those
             node = self.scene.step.node
             copy = self._copy(node, event.request)
             self._begun[event.call_id] = _Begun(copy, copy.losses, copy.wipes, copy.end, copy.shown_end)
             if isinstance(event.request, ProduceRequest):
-                self._sent.update(_values(event.request.topic_data[0].partition_data[0].records))
+                self._sent.update(values_of(event.request.topic_data[0].partition_data[0].records))
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
             begun = self._begun.pop(event.call_id)
             if isinstance(event.response, ProduceResponse) and isinstance(event.request, ProduceRequest):
@@ -114,14 +116,7 @@ class ClientRecords(Group):
         return self._copies.setdefault(Place(topic, partition, node.node_id, node.directory_id), Copy())
 
     def _asked(self, request: ProduceRequest | FetchRequest) -> tuple[str, int]:
-        """The one partition that a request is about, by its topic's name."""
-        if isinstance(request, ProduceRequest):
-            written = request.topic_data[0]
-            name, topic_id, partition = written.name, written.topic_id, written.partition_data[0].index
-        else:
-            asked = request.topics[0]
-            name, topic_id, partition = asked.topic, asked.topic_id, asked.partitions[0].partition
-        return name or self.ghost.committed.replayed[-1].image.topics.by_id[topic_id].name, partition
+        return asked_partition(request, self.ghost)
 
     def _produced(self, begun: _Begun, request: ProduceRequest, response: ProduceResponse) -> None:
         told = response.responses[0].partition_responses[0]
@@ -130,7 +125,7 @@ class ClientRecords(Group):
         is_void = copy.wipes != begun.wipes or (copy.losses != begun.losses and not is_synced(topic))
         if told.error_code != ErrorCode.NONE or is_void:
             return
-        values = _values(request.topic_data[0].partition_data[0].records)
+        values = values_of(request.topic_data[0].partition_data[0].records)
         for offset, value in enumerate(values, told.base_offset):
             self._hold(copy, offset, value)
             copy.acknowledged.add(offset)
@@ -177,7 +172,7 @@ class ClientRecords(Group):
 
     def _read(self, copy: Copy, fetched: int, high_watermark: int, records: bytes | memoryview) -> None:
         node, expected = self.scene.step.node, -1
-        for base_offset, next_offset, batch in _batches(records):
+        for base_offset, next_offset, batch in batches_of(records):
             if expected < 0 and not base_offset <= fetched < next_offset:
                 raise self.broken("P17", f"asked for offset {fetched}, got a batch at {base_offset}", self._life(node))
             if expected >= 0 and base_offset != expected:
@@ -228,7 +223,7 @@ class ClientRecords(Group):
             while at < log.log_end_offset:
                 data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
                 assert isinstance(data, FileSlice), "what lies between a log's ends can be read"
-                for _, at, batch in _batches(data.read()):  # noqa: B007 - the next read begins there
+                for _, at, batch in batches_of(data.read()):  # noqa: B007 - the next read begins there
                     found.update(batch)
             for offset, value in copy.held.items():
                 if found.get(offset) != value:
@@ -253,13 +248,24 @@ class ClientRecords(Group):
         return self.ghost.lives[node.node_id]
 
 
-def _batches(data: bytes | memoryview) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:
+def asked_partition(request: ProduceRequest | FetchRequest, ghost: Ghost) -> tuple[str, int]:
+    """The one partition that a client's request is about, by its topic's name."""
+    if isinstance(request, ProduceRequest):
+        written = request.topic_data[0]
+        name, topic_id, partition = written.name, written.topic_id, written.partition_data[0].index
+    else:
+        asked = request.topics[0]
+        name, topic_id, partition = asked.topic, asked.topic_id, asked.partitions[0].partition
+    return name or ghost.committed.replayed[-1].image.topics.by_id[topic_id].name, partition
+
+
+def batches_of(data: bytes | memoryview) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:
     """First offset, next offset, and the records of each whole batch."""
     for position, header in checked_batches(data):
         records = [(record.offset, record.value or b"") for record in read_records(data, position)]
         yield header.base_offset, header.next_offset, records
 
 
-def _values(data: bytes | memoryview | None) -> list[bytes]:
+def values_of(data: bytes | memoryview | None) -> list[bytes]:
     """The values of a batch that is sent."""
-    return [value for _, _, records in _batches(data or b"") for _, value in records]
+    return [value for _, _, records in batches_of(data or b"") for _, value in records]

@@ -1,0 +1,286 @@
+"""Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 P1 P3 P4 P16 P17 PL1
+
+A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR, until
+`min.insync.replicas` copies of it lost what was not synced. A replica that lost something counts as wounded until it has registered anew, left the ISR and come back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headrace.core.error_code import ErrorCode
+from headrace.log.ports import FileSlice
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.records import asked_partition, batches_of, values_of
+from headrace.sim.observation import CallEnded, CallStarted, Crash, StepKind
+from headrace.sim.record_clients import is_copied
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.checkers.committed_log import Replayed
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.observation import ClusterView
+
+_READ_BYTES: Final = 1 << 20
+_ALL: Final = -1
+_MIN_ISR: Final = "min.insync.replicas"
+
+Place = tuple[str, int]
+
+
+class Wound:
+    """A replica that lost what it had not synced: the registration it had then, and whether a later one has left the ISR."""
+
+    __slots__ = ("broker_epoch", "is_out")
+
+    def __init__(self, broker_epoch: int) -> None:
+        self.broker_epoch = broker_epoch
+        self.is_out = False
+
+
+class Promise:
+    """What the copies of a partition must hold, by offset."""
+
+    __slots__ = ("end", "held", "losses", "offsets", "wounds")
+
+    def __init__(self) -> None:
+        self.held: dict[int, bytes] = {}
+        self.offsets: dict[bytes, int] = {}
+        self.end = 0
+        """Behind the last of them."""
+        self.losses = 0
+        self.wounds: dict[int, Wound] = {}
+
+    def forget(self) -> None:
+        """Too many copies lost something at the same time: nothing is promised of what was."""
+        self.losses += 1
+        self.held.clear()
+        self.offsets.clear()
+        self.end = 0
+
+
+class _Begun(NamedTuple):
+    """A call that goes on, and what was true when it began."""
+
+    promise: Promise
+    losses: int
+    end: int
+    leader: tuple[int, int]
+
+
+class CopiedRecords(Group):
+    """What producers were told and consumers were shown of partitions with several copies, and what lies in these."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._promises: dict[Place, Promise] = {}
+        self._begun: dict[int, _Begun] = {}
+        self._sent: set[bytes] = set()
+
+    # --- calls ---
+
+    def called(self, event: object) -> None:
+        """A produce or a fetch begins or has ended."""
+        if isinstance(event, CallStarted) and isinstance(event.request, ProduceRequest | FetchRequest):
+            place = asked_partition(event.request, self.ghost)
+            if not is_copied(place[0]):
+                return
+            promise = self._promises.setdefault(place, Promise())
+            self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place))
+            if isinstance(event.request, ProduceRequest):
+                self._sent.update(values_of(event.request.topic_data[0].partition_data[0].records))
+        elif isinstance(event, CallEnded) and event.call_id in self._begun:
+            begun = self._begun.pop(event.call_id)
+            if begun.promise.losses != begun.losses:
+                return
+            if isinstance(event.response, ProduceResponse) and isinstance(event.request, ProduceRequest):
+                self._produced(begun, event.request, event.response)
+            elif isinstance(event.response, FetchResponse) and isinstance(event.request, FetchRequest):
+                self._fetched(begun, event.request, event.response)
+
+    def _leader(self, place: Place) -> tuple[int, int]:
+        """Who leads the partition by what is committed, and in which epoch."""
+        partition = _registered(self._image(), place)
+        return (-1, -1) if partition is None else (partition.leader, partition.leader_epoch)
+
+    def _image(self) -> MetadataImage:
+        return self.ghost.committed.replayed[-1].image
+
+    def _produced(self, begun: _Begun, request: ProduceRequest, response: ProduceResponse) -> None:
+        told = response.responses[0].partition_responses[0]
+        if told.error_code != ErrorCode.NONE or request.acks != _ALL:
+            return
+        values = values_of(request.topic_data[0].partition_data[0].records)
+        for offset, value in enumerate(values, told.base_offset):
+            self._hold(begun.promise, offset, value)
+        self.hit("copied records acknowledged", len(values))
+
+    def _hold(self, promise: Promise, offset: int, value: bytes) -> None:
+        """A record is at an offset. No other one is, and it is at no other one."""
+        life = self._life()
+        if promise.held.setdefault(offset, value) != value:
+            raise self.broken("PR1", f"offset {offset} holds {promise.held[offset]!r}, and {value!r}", life)
+        if promise.offsets.setdefault(value, offset) != offset:
+            raise self.broken("PR4", f"{value!r} is at offset {promise.offsets[value]}, and at {offset}", life)
+        promise.end = max(promise.end, offset + 1)
+
+    def _fetched(self, begun: _Begun, request: FetchRequest, response: FetchResponse) -> None:
+        if response.error_code or not response.responses:
+            return
+        told = response.responses[0].partitions[0]
+        asked = request.topics[0].partitions[0]
+        node = self.scene.step.node
+        if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and asked.fetch_offset < begun.end:
+            leads_still = begun.leader[0] == node.node_id and begun.leader == self._leader(
+                asked_partition(request, self.ghost)
+            )
+            if leads_still:
+                raise self.broken(
+                    "PR1", f"the leader has nothing at offset {asked.fetch_offset}, below {begun.end}", self._life()
+                )
+        if told.error_code == ErrorCode.NONE:
+            self._read(begun.promise, asked.fetch_offset, told.high_watermark, told.records or b"")
+
+    def _read(self, promise: Promise, fetched: int, high_watermark: int, records: bytes | memoryview) -> None:
+        life, expected = self._life(), -1
+        for base_offset, next_offset, batch in batches_of(records):
+            if expected < 0 and not base_offset <= fetched < next_offset:
+                raise self.broken("P17", f"asked for offset {fetched}, got a batch at {base_offset}", life)
+            if expected >= 0 and base_offset != expected:
+                raise self.broken("P16", f"a batch at {base_offset} follows one that ends at {expected}", life)
+            if next_offset > high_watermark:
+                raise self.broken("P17", f"offset {next_offset - 1} is shown above {high_watermark}", life)
+            expected = next_offset
+            for offset, value in batch:
+                if value not in self._sent:
+                    raise self.broken("PR2", f"nobody sent what is at offset {offset}: {value!r}", life)
+                self._hold(promise, offset, value)
+                self.hit("copied record read")
+
+    # --- crashes ---
+
+    def ended(self, life: Life, kind: StepKind) -> None:
+        """What was not synced may be gone with the power, all with the disk."""
+        crash = self.scene.step.event
+        if kind is not StepKind.CRASHED or not isinstance(crash, Crash) or not (crash.is_lossy or crash.is_disk_lost):
+            return
+        if not self._promises:
+            return
+        image = self._image()
+        registered = image.cluster.brokers.get(life.node_id)
+        epoch = -1 if registered is None else registered.broker_epoch
+        for place, promise in self._promises.items():
+            partition = _registered(image, place)
+            if partition is None or life.node_id not in partition.replicas:
+                continue
+            promise.wounds[life.node_id] = Wound(epoch)
+            if len(promise.wounds) >= _min_isr(image, place[0]):
+                promise.forget()
+                self.hit("too many copies lost something")
+            elif promise.held:
+                self.hit("acknowledged records outlive the loss of a copy")
+
+    def committed(self, replayed: Replayed) -> None:
+        """Replicas that lost something come back."""
+        for place, promise in self._promises.items():
+            if not promise.wounds:
+                continue
+            partition = _registered(replayed.image, place)
+            for node_id, wound in list(promise.wounds.items()):
+                registered = replayed.image.cluster.brokers.get(node_id)
+                if registered is None or partition is None or registered.broker_epoch == wound.broker_epoch:
+                    continue
+                if node_id not in partition.isr:
+                    wound.is_out = True
+                elif wound.is_out:
+                    del promise.wounds[node_id]
+                    self.hit("wounded copy came into sync")
+
+    # --- what lies there ---
+
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """The leader, and every member of the ISR, reach to the end of what is promised (P1, P3)."""
+        for place, promise in self._promises.items():
+            partition = _registered(self._image(), place)
+            if partition is None:
+                continue
+            for node_id, log in _copies(cluster, place, partition.isr):
+                if node_id not in promise.wounds and log.log_end_offset < promise.end:
+                    raise self.broken(
+                        "P3",
+                        f"{place} at broker {node_id}, in sync, ends at {log.log_end_offset}, {promise.end} is promised",
+                        self.ghost.lives[node_id],
+                    )
+
+    def at_end(self, cluster: ClusterView) -> None:
+        """Every live replica is in sync, and holds what is promised, where it was promised (PL1, PR1, P4)."""
+        for place, promise in self._promises.items():
+            image = self._image()
+            partition = _registered(image, place)
+            if partition is None:
+                continue
+            live = {each for each in partition.replicas if (one := image.cluster.brokers.get(each)) and one.is_active}
+            if partition.leader >= 0 and set(partition.isr) != live:
+                raise self.broken("PL1", f"{place} has {sorted(live)} alive, in sync are {partition.isr}")
+            self._compare(place, promise, list(_copies(cluster, place, partition.isr)))
+
+    def _compare(self, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
+        committed = min((log.high_watermark for _, log in copies), default=0)
+        first: dict[int, tuple[int, bytes]] | None = None
+        for node_id, log in copies:
+            life = self.ghost.lives[node_id]
+            found = dict(_records(log))
+            for offset, value in promise.held.items():
+                if offset >= log.log_start_offset and found.get(offset, (0, b""))[1] != value:
+                    raise self.broken(
+                        "PR1",
+                        f"{place} at broker {node_id} holds {found.get(offset)!r} at {offset}, not {value!r}",
+                        life,
+                    )
+            below = {offset: record for offset, record in found.items() if offset < committed}
+            if first is not None and below != first:
+                different = min(at for at in {*below, *first} if below.get(at) != first.get(at))
+                raise self.broken(
+                    "P4",
+                    f"{place} differs at {different}: {first.get(different)!r}, {below.get(different)!r}",
+                    life,
+                )
+            first = below
+            self.hit("copies compared with each other")
+
+    def _life(self) -> Life:
+        return self.ghost.lives[self.scene.step.node.node_id]
+
+
+def _registered(image: MetadataImage, place: Place) -> PartitionRegistration | None:
+    topic = image.topics.by_name.get(place[0])
+    return None if topic is None else topic.partitions.get(place[1])
+
+
+def _min_isr(image: MetadataImage, topic: str) -> int:
+    return int(image.configs.of_topic(topic).get(_MIN_ISR, "1"))
+
+
+def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+    """The logs of these brokers that are loaded."""
+    for node_id in members:
+        machine = cluster.nodes[node_id].machine
+        broker: Any = None if machine is None else machine.broker
+        hosted = None if broker is None else broker.partitions.get(*place)
+        if hosted is not None and hosted.log is not None:
+            yield node_id, hosted.log
+
+
+def _records(log: Any) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """Offset, and (leader epoch, value) of each record."""
+    at = log.log_start_offset
+    while at < log.log_end_offset:
+        data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
+        assert isinstance(data, FileSlice), "what lies between a log's ends can be read"
+        for _, at, batch in batches_of(data.read()):  # noqa: B007 - the next read begins there
+            for offset, value in batch:
+                yield offset, (log.epoch_at(offset), value)
