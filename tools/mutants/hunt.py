@@ -18,6 +18,7 @@ from tools.mutants import (
     partition_defects,
     raft_defects,
     record_defects,
+    replica_defects,
 )
 from tools.mutants.planting import Defect, planted
 
@@ -28,6 +29,7 @@ DEFECTS: tuple[Defect, ...] = (
     *partition_defects.DEFECTS,
     *metadata_defects.DEFECTS,
     *record_defects.DEFECTS,
+    *replica_defects.DEFECTS,
 )
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 

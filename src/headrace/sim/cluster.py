@@ -242,8 +242,9 @@ class SimCluster:
 
     @property
     def settle_ms(self) -> int:
-        """How long the last calls may take to end, and news to reach everybody."""
-        return LONGEST_CALL_MS + 3_000 + 3 * self.fetch_timeout_ms
+        """How long the last calls may take to end, and news to reach everybody; where there are copies, also until every broker has registered and each copy is in sync."""
+        usual = LONGEST_CALL_MS + 3_000 + 3 * self.fetch_timeout_ms
+        return usual if self.plan.copies < 2 else usual + 5 * self.broker_session_timeout_ms
 
     def start(self) -> None:
         """Start all nodes and clients, and plan the faults."""

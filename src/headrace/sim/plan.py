@@ -419,15 +419,51 @@ def draw_records_plan(seed: int) -> Plan:
 
 
 def _with_copies(plan: Plan) -> Plan:
-    """The same with followers: brokers enough for them, and small limits of what they fetch."""
+    """The same with followers: brokers enough for them, small limits of what they fetch, and a quorum that is never silent for as long as its followers wait."""
     chance = random.Random(f"copies {plan.seed}")
     copies = chance.choice((2, 3, 3))
-    return replace(
+    copied = replace(
         plan,
         copies=copies,
         brokers=copies + chance.choice((0, 0, 1)),
-        limits=draw_replication(chance, plan.limits),
+        limits=replace(draw_replication(chance, plan.limits), metadata_max_idle_interval_ms=100),
     )
+    return copied if plan.seed % 4 == 1 else _with_lost_leaders(copied, chance)
+
+
+_LOSSES: Final = (
+    (FaultKind.KILL, (20, 600)),
+    (FaultKind.KILL, (20, 600)),
+    (FaultKind.KILL, (600, 3_000)),
+    (FaultKind.CRASH_STEP, (0, 1)),
+    (FaultKind.CRASH_DISK, (0, 1)),
+    (FaultKind.PAUSE, (200, 2_500)),
+    (FaultKind.ISOLATE, (500, 3_000)),
+    (FaultKind.ISOLATE, (1_500, 3_000)),
+    (FaultKind.RESTART, (0, 1)),
+    (FaultKind.POWER, (20, 600)),
+    (FaultKind.RESET, (0, 1)),
+)
+"""What happens to brokers, and for how many milliseconds."""
+
+
+def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
+    """Brokers are lost and come back all the time, some before others have what these had: leaders change, and followers cut their logs. In a third, all else fails too."""
+    limits = replace(plan.limits, broker_session_timeout_ms=1_500, broker_heartbeat_interval_ms=300)
+    faults: list[Fault] = list(plan.faults) if chance.random() < 0.33 else []
+    pace = chance.choice((150, 400, 900))
+    at_ms = 800
+    while at_ms < plan.faults_until_ms:
+        kind, (shortest, longest) = chance.choice(_LOSSES)
+        who = plan.controllers + chance.randrange(0, plan.brokers)
+        for_ms, amount = (
+            chance.randrange(shortest, longest),
+            chance.randrange(0, 4) if kind is FaultKind.CRASH_STEP else 20,
+        )
+        faults.append(Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount))
+        at_ms += 1 + int(chance.expovariate(1 / pace))
+    faults.sort(key=lambda one: (one.at_ms, one.kind.value))
+    return replace(plan, limits=limits, faults=tuple(faults))
 
 
 _DRAWN: Final[dict[str, Callable[[int], Plan]]] = {

@@ -2,6 +2,7 @@
 
 A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR, until
 `min.insync.replicas` copies of it lost what was not synced. A replica that lost something counts as wounded until it has registered anew, left the ISR and come back.
+What any replica has below its high watermark is committed in truth: every other one has the same there.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from headrace.core.error_code import ErrorCode
 from headrace.log.ports import FileSlice
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.records import asked_partition, batches_of, values_of
-from headrace.sim.observation import CallEnded, CallStarted, Crash, StepKind
+from headrace.sim.observation import CallEnded, CallStarted, Crash, ImagePublished, StepKind
 from headrace.sim.record_clients import is_copied
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from headrace.metadata.image import MetadataImage, PartitionRegistration
     from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView
 
 _READ_BYTES: Final = 1 << 20
@@ -45,7 +47,7 @@ class Wound:
 class Promise:
     """What the copies of a partition must hold, by offset."""
 
-    __slots__ = ("end", "held", "losses", "offsets", "wounds")
+    __slots__ = ("compared", "end", "held", "losses", "offsets", "truth", "wounds")
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = {}
@@ -54,12 +56,18 @@ class Promise:
         """Behind the last of them."""
         self.losses = 0
         self.wounds: dict[int, Wound] = {}
+        self.truth: dict[int, tuple[int, bytes]] = {}
+        """Leader epoch and value of what was below somebody's high watermark."""
+        self.compared: dict[tuple[int, int], int] = {}
+        """(node, its run) -> the end of what was compared with that."""
 
     def forget(self) -> None:
         """Too many copies lost something at the same time: nothing is promised of what was."""
         self.losses += 1
         self.held.clear()
         self.offsets.clear()
+        self.truth.clear()
+        self.compared.clear()
         self.end = 0
 
 
@@ -80,6 +88,15 @@ class CopiedRecords(Group):
         self._promises: dict[Place, Promise] = {}
         self._begun: dict[int, _Begun] = {}
         self._sent: set[bytes] = set()
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """New metadata, by which a replica leads, or follows and perhaps cuts its log."""
+        return {ImagePublished: self._published}
+
+    def _published(self, life: Life, change: ImagePublished) -> None:
+        if self.scene.cluster is not None:
+            for place, promise in self._promises.items():
+                self._in_sync(self.scene.cluster, place, promise)
 
     # --- calls ---
 
@@ -118,6 +135,8 @@ class CopiedRecords(Group):
         for offset, value in enumerate(values, told.base_offset):
             self._hold(begun.promise, offset, value)
         self.hit("copied records acknowledged", len(values))
+        assert self.scene.cluster is not None, "a call belongs to a cluster"
+        self._in_sync(self.scene.cluster, asked_partition(request, self.ghost), begun.promise)
 
     def _hold(self, promise: Promise, offset: int, value: bytes) -> None:
         """A record is at an offset. No other one is, and it is at no other one."""
@@ -185,8 +204,12 @@ class CopiedRecords(Group):
                 self.hit("acknowledged records outlive the loss of a copy")
 
     def committed(self, replayed: Replayed) -> None:
-        """Replicas that lost something come back."""
+        """Replicas that lost something come back; whoever comes into sync has what is promised."""
         for place, promise in self._promises.items():
+            topic = replayed.image.topics.by_name.get(place[0])
+            is_touched = replayed.delta is not None and topic is not None and topic.id in replayed.delta.changed_topics
+            if is_touched and self.scene.cluster is not None:
+                self._in_sync(self.scene.cluster, place, promise)
             if not promise.wounds:
                 continue
             partition = _registered(replayed.image, place)
@@ -205,16 +228,36 @@ class CopiedRecords(Group):
     def now_and_then(self, cluster: ClusterView) -> None:
         """The leader, and every member of the ISR, reach to the end of what is promised (P1, P3)."""
         for place, promise in self._promises.items():
+            self._in_sync(cluster, place, promise)
             partition = _registered(self._image(), place)
-            if partition is None:
-                continue
-            for node_id, log in _copies(cluster, place, partition.isr):
-                if node_id not in promise.wounds and log.log_end_offset < promise.end:
-                    raise self.broken(
-                        "P3",
-                        f"{place} at broker {node_id}, in sync, ends at {log.log_end_offset}, {promise.end} is promised",
-                        self.ghost.lives[node_id],
-                    )
+            for node_id, log in _copies(cluster, place, () if partition is None else partition.replicas):
+                self._compare_committed(cluster, place, promise, (node_id, log))
+
+    def _in_sync(self, cluster: ClusterView, place: Place, promise: Promise) -> None:
+        partition = _registered(self._image(), place)
+        if partition is None:
+            return
+        for node_id, log in _copies(cluster, place, partition.isr):
+            if node_id not in promise.wounds and log.log_end_offset < promise.end:
+                raise self.broken(
+                    "P3",
+                    f"{place} at broker {node_id}, in sync, ends at {log.log_end_offset}, {promise.end} is promised",
+                    self.ghost.lives[node_id],
+                )
+
+    def _compare_committed(self, cluster: ClusterView, place: Place, promise: Promise, copy: tuple[int, Any]) -> None:
+        """What the copy has below its high watermark is what others have there (P4)."""
+        node_id, log = copy
+        key = (node_id, cluster.nodes[node_id].run)
+        start = min(promise.compared.get(key, 0), log.log_end_offset)
+        end = promise.compared[key] = log.high_watermark
+        for offset, record in _records(log, start) if start < end else ():
+            if offset < end and promise.truth.setdefault(offset, record) != record:
+                raise self.broken(
+                    "P4",
+                    f"{place} at broker {node_id} has {record!r} at {offset}, committed is {promise.truth[offset]!r}",
+                    self.ghost.lives[node_id],
+                )
 
     def at_end(self, cluster: ClusterView) -> None:
         """Every live replica is in sync, and holds what is promised, where it was promised (PL1, PR1, P4)."""
@@ -275,9 +318,9 @@ def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Ite
             yield node_id, hosted.log
 
 
-def _records(log: Any) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """Offset, and (leader epoch, value) of each record."""
-    at = log.log_start_offset
+def _records(log: Any, start: int = 0) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """Offset, and (leader epoch, value) of each record from about `start` on."""
+    at = max(start, log.log_start_offset)
     while at < log.log_end_offset:
         data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
         assert isinstance(data, FileSlice), "what lies between a log's ends can be read"
