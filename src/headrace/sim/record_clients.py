@@ -114,9 +114,7 @@ class RecordProducer(RecordClient):
         )
         settings = {"retention.ms": "-1", "internal.segment.bytes": str(self.chance.choice((300, 1_000, 1 << 30)))}
         if self._copies > 1:
-            settings["min.insync.replicas"] = str(
-                self.chance.choice((self._copies - 1, self._copies - 1, 1, self._copies))
-            )
+            settings["min.insync.replicas"] = str(self.chance.choice((2, 2, 2, 1)))
         if is_synced(self.name):
             settings["flush.messages"] = "1"
         configs = tuple(create_topics.CreatableTopicConfig(name=key, value=value) for key, value in settings.items())

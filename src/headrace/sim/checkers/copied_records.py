@@ -1,7 +1,7 @@
 """Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 P1 P3 P4 P16 P17 PL1
 
 A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR, until
-`min.insync.replicas` copies of it lost what was not synced. A replica that lost something counts as wounded until it has registered anew, left the ISR and come back.
+`min.insync.replicas` copies of it lost what was not synced, or all that are in sync did (one alone may be, without KIP-966). A replica that lost something counts as wounded until it has registered anew, left the ISR and come back.
 What any replica has below its high watermark is committed in truth: every other one has the same there.
 """
 
@@ -47,7 +47,7 @@ class Wound:
 class Promise:
     """What the copies of a partition must hold, by offset."""
 
-    __slots__ = ("compared", "end", "held", "losses", "offsets", "truth", "wounds")
+    __slots__ = ("compared", "end", "held", "is_void", "losses", "offsets", "truth", "wounds")
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = {}
@@ -55,6 +55,8 @@ class Promise:
         self.end = 0
         """Behind the last of them."""
         self.losses = 0
+        self.is_void = False
+        """Too many copies lost something: until all are in sync again, copies may differ, and the one that is right may lose."""
         self.wounds: dict[int, Wound] = {}
         self.truth: dict[int, tuple[int, bytes]] = {}
         """Leader epoch and value of what was below somebody's high watermark."""
@@ -64,6 +66,7 @@ class Promise:
     def forget(self) -> None:
         """Too many copies lost something at the same time: nothing is promised of what was."""
         self.losses += 1
+        self.is_void = True
         self.held.clear()
         self.offsets.clear()
         self.truth.clear()
@@ -106,10 +109,12 @@ class CopiedRecords(Group):
             place = asked_partition(event.request, self.ghost)
             if not is_copied(place[0]):
                 return
-            promise = self._promises.setdefault(place, Promise())
-            self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place))
             if isinstance(event.request, ProduceRequest):
                 self._sent.update(values_of(event.request.topic_data[0].partition_data[0].records))
+            promise = self._promises.setdefault(place, Promise())
+            if promise.is_void:
+                return
+            self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place))
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
             begun = self._begun.pop(event.call_id)
             if begun.promise.losses != begun.losses:
@@ -197,7 +202,7 @@ class CopiedRecords(Group):
             if partition is None or life.node_id not in partition.replicas:
                 continue
             promise.wounds[life.node_id] = Wound(epoch)
-            if len(promise.wounds) >= _min_isr(image, place[0]):
+            if len(promise.wounds) >= _min_isr(image, place[0]) or _is_lost(promise, partition):
                 promise.forget()
                 self.hit("too many copies lost something")
             elif promise.held:
@@ -206,13 +211,17 @@ class CopiedRecords(Group):
     def committed(self, replayed: Replayed) -> None:
         """Replicas that lost something come back; whoever comes into sync has what is promised."""
         for place, promise in self._promises.items():
+            partition = _registered(replayed.image, place)
+            if partition is not None and not promise.is_void and _is_lost(promise, partition):
+                promise.forget()
             topic = replayed.image.topics.by_name.get(place[0])
             is_touched = replayed.delta is not None and topic is not None and topic.id in replayed.delta.changed_topics
             if is_touched and self.scene.cluster is not None:
                 self._in_sync(self.scene.cluster, place, promise)
             if not promise.wounds:
+                if promise.is_void and partition is not None and len(partition.isr) == len(partition.replicas):
+                    promise.is_void = False
                 continue
-            partition = _registered(replayed.image, place)
             for node_id, wound in list(promise.wounds.items()):
                 registered = replayed.image.cluster.brokers.get(node_id)
                 if registered is None or partition is None or registered.broker_epoch == wound.broker_epoch:
@@ -248,6 +257,8 @@ class CopiedRecords(Group):
     def _compare_committed(self, cluster: ClusterView, place: Place, promise: Promise, copy: tuple[int, Any]) -> None:
         """What the copy has below its high watermark is what others have there (P4)."""
         node_id, log = copy
+        if promise.is_void:
+            return
         key = (node_id, cluster.nodes[node_id].run)
         start = min(promise.compared.get(key, 0), log.log_end_offset)
         end = promise.compared[key] = log.high_watermark
@@ -272,7 +283,7 @@ class CopiedRecords(Group):
             self._compare(place, promise, list(_copies(cluster, place, partition.isr)))
 
     def _compare(self, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
-        committed = min((log.high_watermark for _, log in copies), default=0)
+        committed = 0 if promise.is_void else min((log.high_watermark for _, log in copies), default=0)
         first: dict[int, tuple[int, bytes]] | None = None
         for node_id, log in copies:
             life = self.ghost.lives[node_id]
@@ -297,6 +308,11 @@ class CopiedRecords(Group):
 
     def _life(self) -> Life:
         return self.ghost.lives[self.scene.step.node.node_id]
+
+
+def _is_lost(promise: Promise, partition: PartitionRegistration) -> bool:
+    """Everybody who is in sync lost something."""
+    return bool(promise.wounds) and all(member in promise.wounds for member in partition.isr)
 
 
 def _registered(image: MetadataImage, place: Place) -> PartitionRegistration | None:
