@@ -9,12 +9,13 @@ from headrace.broker import replica_fetchers
 from headrace.broker.broker import Broker
 from headrace.replication import follower, leader
 from headrace.replication.fetch_plan import FetchPlan
-from headrace.replication.follower import Fetched, ReplicaFetcher
+from headrace.replication.follower import ReplicaFetcher
+from headrace.replication.follower_events import Fetched
 from headrace.replication.leader import PartitionLeader
 from tools.mutants.planting import Defect, Planting
 
 if TYPE_CHECKING:
-    from headrace.replication.follower import FollowedPartition
+    from headrace.replication.follower_events import FollowedPartition
 
 
 def leader_same_again(planting: Planting) -> None:

@@ -102,6 +102,8 @@ class Broker:
             on_fault=lambda fault: self.on_storage_fault(fault),
             on_warning=lambda warning: self.on_warning(warning),
         )
+        self.replica_fetchers.want_sync = self.log_syncs.want
+        self.log_syncs.on_follower_synced = self.replica_fetchers.synced
         self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
         self._groups: GroupService | None = None
 

@@ -58,6 +58,8 @@ class LogSyncs:
         self._partitions = partitions
         self._running: set[PartitionLogPort] = set()
         self.begin: Callable[[LogSync], None] = _in_place
+        self.on_follower_synced: Callable[[HostedPartition], None] = _nobody_waits
+        """Told a followed partition of which more is synced."""
         self.on_fault: Callable[[StorageFault], None] = _unhandled
 
     def want(self, log: PartitionLogPort) -> None:
@@ -91,6 +93,12 @@ class LogSyncs:
     def _acknowledge(self, hosted: HostedPartition) -> None:
         if hosted.leader is not None:
             hosted.leader.synced()
+        else:
+            self.on_follower_synced(hosted)
+
+
+def _nobody_waits(hosted: HostedPartition) -> None:
+    """Nobody fetches for it."""
 
 
 def _in_place(sync: LogSync) -> None:

@@ -11,7 +11,8 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicIdPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination, SendFailure
-from headrace.replication.follower import (
+from headrace.replication.follower import ReplicaFetcher
+from headrace.replication.follower_events import (
     AskEnds,
     CutLogs,
     EndsTold,
@@ -21,12 +22,13 @@ from headrace.replication.follower import (
     FollowerEvent,
     LogFailed,
     LogsCut,
+    LogSynced,
     PartitionsFollowed,
     PartitionsLeft,
     PartitionTold,
-    ReplicaFetcher,
     Reported,
     SendFetch,
+    SyncLog,
     TimeAdvanced,
 )
 from headrace.wire.messages.fetch import (
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from headrace.broker.partitions import HostedPartition
     from headrace.broker.ports import Clock
     from headrace.config.node_config import NodeConfig
+    from headrace.log.ports import PartitionLogPort
     from headrace.metadata.image import MetadataImage
     from headrace.replication.fetch_plan import PlannedFetch
     from headrace.wire.schema import Message
@@ -86,6 +89,8 @@ class ReplicaFetchers:
         self.channel: PeerChannel | None = None
         """Set by the node."""
         self.broker_epoch = -1
+        self.want_sync: Callable[[PartitionLogPort], None] = _never_synced
+        """Told a log whose records wait for a sync before they may be acknowledged; set by the broker."""
         self.on_waiting: Callable[[], None] = _nobody_sleeps
         """Told when `next_deadline_ms` may be sooner than before."""
         self.failed_requests = 0
@@ -154,6 +159,15 @@ class ReplicaFetchers:
                     fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms)
                 self._step(leader_id, fetcher, PartitionsFollowed(partitions=tuple(partitions.values())))
 
+    def synced(self, hosted: HostedPartition) -> None:
+        """Records of a followed log that waited for a sync are durable."""
+        key = TopicIdPartition(hosted.topic_id, hosted.partition)
+        leader_id, log = self._leaders.get(key), hosted.log
+        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
+        if fetcher is not None and log is not None and log.acknowledged_end_offset == log.log_end_offset:
+            assert leader_id is not None, "there is its fetcher"
+            self._step(leader_id, fetcher, LogSynced(key=key))
+
     def end(self) -> None:
         """The logs are going to be closed: what comes from now on is dropped."""
         self._is_over = True
@@ -187,6 +201,8 @@ class ReplicaFetchers:
                     self._ask_ends(leader_id, fetcher, effect.partition)
                 case CutLogs():
                     self._cut(leader_id, fetcher, effect)
+                case SyncLog():
+                    self.want_sync(effect.partition.log)
                 case LogFailed():
                     self._on_fault(effect.fault)
                 case Reported():
@@ -332,6 +348,10 @@ def _offset_told(outcome: Message | SendFailure) -> int | None:
             if partition.error_code == ErrorCode.NONE and partition.offset >= 0:
                 return partition.offset
     return None
+
+
+def _never_synced(log: PartitionLogPort) -> None:
+    """Without a broker nobody syncs."""
 
 
 def _nobody_sleeps() -> None:

@@ -11,8 +11,7 @@ from headrace.cli.cluster_names import topic_names
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.shell import compiled, connect, connection_options, exactly_one, json_option
 from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show
-from headrace.client import admin_cluster, admin_configs, admin_topics
-from headrace.client.admin_configs import Resource, ResourceType
+from headrace.client import admin_topics
 from headrace.client.admin_topics import NewTopic
 from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
@@ -22,10 +21,6 @@ from headrace.core.ids import ZERO_UUID, Uuid
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
-)
-ONE_COPY_WARNING = (
-    "WARNING: Headrace does not copy records to followers yet: topic %s has its records on each partition's leader only. "
-    "Writes with acks=all and reads wait for the other replicas; make the topic with --replication-factor 1."
 )
 DELETE_CONFIG_IS_GONE = (
     "delete-config option has no effect: `headrace configs --alter --delete-config` deletes settings."
@@ -204,17 +199,7 @@ def _create(client: BlockingClient, wanted: Wanted) -> int:
         show_json({"topic": name, "topicId": str(result)})
     else:
         print(f"Created topic {name}.")
-    if max([factor or 1, *map(len, assignment or ())]) > 1 and _is_headrace(client):
-        print(ONE_COPY_WARNING % name, file=sys.stderr)
     return 0
-
-
-def _is_headrace(client: BlockingClient) -> bool:
-    """Whether the brokers have a setting that only ours know."""
-    brokers = client.run(admin_cluster.nodes)
-    asked = Resource(ResourceType.BROKER, str(min(each.node_id for each in brokers)))
-    described = client.run(admin_configs.describe_configs, [asked])[asked]
-    return not isinstance(described, PeerError) and any(each.name.startswith("headrace.") for each in described)
 
 
 def parse_assignment(text: str | None) -> tuple[tuple[int, ...], ...] | None:

@@ -18,10 +18,6 @@ NAMED: Final = 3
 """Of many things that changed alike so many are named, the others are counted."""
 LOOKED_AT: Final = 10_000
 """Partitions of one delta that are looked at: a few milliseconds."""
-ONE_COPY: Final = (
-    "make topics with one replica for now (default.replication.factor=1, offsets.topic.replication.factor=1, min.insync.replicas=1): records are "
-    "not copied to followers yet, they are on the leader only; topic %s was made with %d replicas"
-)
 
 
 class Notices:
@@ -97,10 +93,6 @@ def _topic_notices(delta: MetadataDelta) -> Iterator[Notice]:
     if made:
         names = _some([f"{topic.name} ({len(topic.partitions)} partitions)" for topic in made[:NAMED]], len(made))
         yield Notice("topics", "", f"topics created: {names}")
-    for topic in islice(made, LOOKED_AT):
-        replicas = max((len(each.replicas) for each in islice(topic.partitions.values(), 1)), default=1)
-        if replicas > 1:
-            yield Notice("copies", "", ONE_COPY % (topic.name, replicas), is_warning=True)
     if delta.deleted_topics:
         gone = [topic.name for topic in islice(delta.deleted_topics.values(), NAMED)]
         yield Notice("topics", "", f"topics deleted: {_some(gone, len(delta.deleted_topics))}")

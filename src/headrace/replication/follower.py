@@ -6,9 +6,10 @@ A partition, as long as it is followed in one leader epoch:
     FETCHING   -> ASKING      OFFSET_OUT_OF_RANGE: where does the leader's log begin and end?
     FETCHING   -> RESTING     any other error, of the leader's or of what it sent: again after `replica.fetch.backoff.ms`, or sooner where the
                               leader may only not have heard of its election yet
+    FETCHING   -> SYNCING     what was appended must be synced before it is acknowledged (`flush.messages`), by the next fetch
     FETCHING   -> FENCED      the leader is of a later epoch: metadata that say so are on their way, and bring a new beginning
     ASKING     -> CUTTING, FETCHING, RESTING
-    CUTTING    -> FETCHING
+    CUTTING, SYNCING -> FETCHING
     RESTING    -> FETCHING, ASKING
 
 A new leader epoch begins anew, with the log's end and the epoch of its last record: whether they fit is the leader's first response (KIP-101).
@@ -16,193 +17,48 @@ A new leader epoch begins anew, with the log's end and the epoch of its last rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
-from headrace.core.offsets import OffsetAndEpoch
 from headrace.log.ports import AppendRefused
 from headrace.records.batch import whole_batch_size
-from headrace.replication.fetch_plan import FetchPlan, PlannedFetch, Position
+from headrace.replication.fetch_plan import FetchPlan, Position
+from headrace.replication.follower_events import (
+    AskEnds,
+    CutLogs,
+    EndsTold,
+    Fetched,
+    FetchFailed,
+    FollowedPartition,
+    FollowerEffect,
+    FollowerEvent,
+    FollowerState,
+    LogFailed,
+    LogsCut,
+    LogSynced,
+    PartitionCut,
+    PartitionsFollowed,
+    PartitionsLeft,
+    PartitionTold,
+    Reported,
+    SendFetch,
+    SyncLog,
+    TimeAdvanced,
+)
 from headrace.replication.truncation import common_end, first_offset_to_fetch, start_after_out_of_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from headrace.core.ids import TopicIdPartition
-    from headrace.log.ports import PartitionLogPort
 
 NO_EPOCH: Final = -1
 _EARLY_MS: Final = 10
 _MOST_DOUBLED: Final = 16
 """A leader that does not know of its election is asked again after 20 ms, then 40, and so on up to the backoff."""
-
-
-class FollowerState(Enum):
-    """Where a followed partition stands; the module lists the transitions."""
-
-    FETCHING = "fetching"
-    ASKING = "asking"
-    CUTTING = "cutting"
-    RESTING = "resting"
-    FENCED = "fenced"
-
-
-class FollowedPartition:
-    """One partition that is followed in one leader epoch. `lag` is what the leader had committed beyond our end when it last said so; -1: not yet."""
-
-    __slots__ = (
-        "early_tries",
-        "key",
-        "lag",
-        "leader_epoch",
-        "log",
-        "position",
-        "rests_until_ms",
-        "state",
-        "wants_ends",
-    )
-
-    def __init__(self, key: TopicIdPartition, log: PartitionLogPort, *, leader_epoch: int) -> None:
-        self.key = key
-        self.log = log
-        self.leader_epoch = leader_epoch
-        self.state = FollowerState.FETCHING
-        self.position: Position | None = None
-        """What was last asked for."""
-        self.rests_until_ms = 0
-        self.early_tries = 0
-        self.wants_ends = False
-        self.lag = -1
-
-    def __repr__(self) -> str:
-        return f"FollowedPartition({self.log.topic_partition}, {self.state.value}, epoch={self.leader_epoch})"
-
-
-class PartitionTold(NamedTuple):
-    """What a Fetch response says of one partition. Offsets are -1 where it does not say; `records` is a view onto the response."""
-
-    key: TopicIdPartition
-    error: ErrorCode
-    high_watermark: int
-    log_start_offset: int
-    diverging: OffsetAndEpoch | None
-    records: memoryview | None
-
-
-class LogCut(NamedTuple):
-    """Cut the partition's log at `offset`; with `starts_over` drop all of it, the next record gets `offset`."""
-
-    partition: FollowedPartition
-    offset: int
-    starts_over: bool
-
-
-# --- events ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsFollowed:
-    """The broker leads these, and this replica follows, in a leader epoch that may be new to it."""
-
-    partitions: Sequence[FollowedPartition]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsLeft:
-    """These are not followed there any more: another leader, no replica here, no log."""
-
-    keys: Sequence[TopicIdPartition]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """The leader answered the fetch that was under way."""
-
-    session_id: int
-    error: ErrorCode
-    told: Iterable[PartitionTold]
-    now_ms: int
-    wall_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchFailed:
-    """It did not: no connection, or silence."""
-
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndsTold:
-    """Where the leader's log of one partition begins and ends; None when it did not say."""
-
-    partition: FollowedPartition
-    ends: tuple[int, int] | None
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogsCut:
-    """What `CutLogs` ordered is done."""
-
-    cuts: Sequence[LogCut]
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeAdvanced:
-    """Look at what rested."""
-
-    now_ms: int
-
-
-FollowerEvent = PartitionsFollowed | PartitionsLeft | Fetched | FetchFailed | EndsTold | LogsCut | TimeAdvanced
-
-# --- effects ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendFetch:
-    """Send this Fetch to the leader; its outcome is `Fetched` or `FetchFailed`."""
-
-    plan: PlannedFetch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskEnds:
-    """Ask the leader where the partition's log begins and ends (ListOffsets); the outcome is `EndsTold`."""
-
-    partition: FollowedPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutLogs:
-    """Cut these logs, durably; then `LogsCut`."""
-
-    cuts: tuple[LogCut, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFailed:
-    """A log's disk refused."""
-
-    fault: StorageFault
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """What an operator should know of a partition."""
-
-    partition: FollowedPartition
-    text: str
-
-
-FollowerEffect = SendFetch | AskEnds | CutLogs | LogFailed | Reported
 
 
 class ReplicaFetcher:
@@ -220,6 +76,8 @@ class ReplicaFetcher:
         self._waits_until_ms: int | None = None
         self._resting: list[tuple[int, int, FollowedPartition]] = []
         self._rests = count()
+        self._syncing: dict[TopicIdPartition, None] = {}
+        """Partitions for which the next fetch waits: it would acknowledge what may still be lost."""
         self.fetches = 0
         """RequestsPerSec."""
         self.bytes_in = 0
@@ -235,9 +93,7 @@ class ReplicaFetcher:
             case PartitionsFollowed():
                 self._follow(event.partitions, effects)
             case PartitionsLeft():
-                for key in event.keys:
-                    self.partitions.pop(key, None)
-                    self._plan.drop(key)
+                self._leave(event.keys)
             case FetchFailed():
                 self._is_fetching = False
                 self._plan.lost()
@@ -245,9 +101,9 @@ class ReplicaFetcher:
             case EndsTold():
                 self._ends_told(event, effects)
             case LogsCut():
-                for cut in event.cuts:
-                    if self._is_followed(cut.partition):
-                        self._fetch_again(cut.partition, event.now_ms)
+                self._are_cut(event)
+            case LogSynced():
+                self._synced(event.key)
             case TimeAdvanced():
                 self._wake(event.now_ms, effects)
             case _:
@@ -275,7 +131,8 @@ class ReplicaFetcher:
 
     def _go_on(self, effects: list[FollowerEffect]) -> None:
         """The next fetch, if none is under way and there is something to hear of."""
-        if self._is_fetching or self._waits_until_ms is not None or not self._plan.is_worth_a_request:
+        is_held = self._is_fetching or self._waits_until_ms is not None or bool(self._syncing)
+        if is_held or not self._plan.is_worth_a_request:
             return
         self._is_fetching = True
         self.fetches += 1
@@ -288,12 +145,19 @@ class ReplicaFetcher:
             if known is not None and known.leader_epoch == partition.leader_epoch and known.log is partition.log:
                 continue
             self.partitions[partition.key] = partition
+            self._syncing.pop(partition.key, None)
             start = first_offset_to_fetch(partition.log)
             if start < partition.log.log_end_offset:
-                cuts.append(LogCut(partition, start, starts_over=False))
+                cuts.append(PartitionCut(partition, start, starts_over=False))
             else:
                 self._fetch_from_end(partition)
         self._cut(cuts, effects)
+
+    def _leave(self, keys: Sequence[TopicIdPartition]) -> None:
+        for key in keys:
+            self.partitions.pop(key, None)
+            self._syncing.pop(key, None)
+            self._plan.drop(key)
 
     def _fetch_from_end(self, partition: FollowedPartition) -> None:
         log = partition.log
@@ -321,7 +185,7 @@ class ReplicaFetcher:
             if event.error not in _SESSION_ERRORS:
                 self._waits_until_ms = event.now_ms + self._backoff_ms
             return
-        cuts: list[LogCut] = []
+        cuts: list[PartitionCut] = []
         for told in event.told:
             partition = self.partitions.get(told.key)
             if partition is None or partition.state is not FollowerState.FETCHING:
@@ -331,7 +195,7 @@ class ReplicaFetcher:
             if told.error is not ErrorCode.NONE:
                 self._refused(partition, told.error, event.now_ms, effects)
             elif told.diverging is not None:
-                cuts.append(LogCut(partition, common_end(partition.log, told.diverging), starts_over=False))
+                cuts.append(PartitionCut(partition, common_end(partition.log, told.diverging), starts_over=False))
             else:
                 self._take(partition, told, event, effects)
         self._cut(cuts, effects)
@@ -358,7 +222,18 @@ class ReplicaFetcher:
             self._lose(partition, fault, effects)
             return
         partition.early_tries = 0
-        self._fetch_from_end(partition)
+        if log.acknowledged_end_offset < log.log_end_offset:
+            partition.state = FollowerState.SYNCING
+            self._syncing[partition.key] = None
+            effects.append(SyncLog(partition=partition))
+        else:
+            self._fetch_from_end(partition)
+
+    def _synced(self, key: TopicIdPartition) -> None:
+        partition = self.partitions.get(key)
+        if key in self._syncing and partition is not None:
+            del self._syncing[key]
+            self._fetch_from_end(partition)
 
     def _append(self, partition: FollowedPartition, records: memoryview, wall_ms: int) -> AppendRefused | None:
         """Write the whole batches of a response, byte for byte; a cut-off last one is asked for again. The refusal, if a batch cannot be taken."""
@@ -411,18 +286,23 @@ class ReplicaFetcher:
         leader_start, leader_end = event.ends
         offset, starts_over = start_after_out_of_range(partition.log, leader_start=leader_start, leader_end=leader_end)
         if starts_over or offset < partition.log.log_end_offset:
-            self._cut([LogCut(partition, offset, starts_over)], effects)
+            self._cut([PartitionCut(partition, offset, starts_over)], effects)
         else:
             self._fetch_again(partition, event.now_ms)
 
     # --- cutting, resting ---
 
-    def _cut(self, cuts: list[LogCut], effects: list[FollowerEffect]) -> None:
+    def _cut(self, cuts: list[PartitionCut], effects: list[FollowerEffect]) -> None:
         if cuts:
             for cut in cuts:
                 self._plan.drop(cut.partition.key)
                 cut.partition.state = FollowerState.CUTTING
             effects.append(CutLogs(cuts=tuple(cuts)))
+
+    def _are_cut(self, event: LogsCut) -> None:
+        for cut in event.cuts:
+            if self._is_followed(cut.partition):
+                self._fetch_again(cut.partition, event.now_ms)
 
     def _rest(self, partition: FollowedPartition, now_ms: int, for_ms: int | None = None) -> None:
         self._plan.drop(partition.key)

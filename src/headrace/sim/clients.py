@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.peers import Destination, SendFailure
+from headrace.sim.network import BytesCall
 from headrace.sim.observation import CallEnded, CallStarted, Outcome, StepKind
 from headrace.sim.serving import CONTROLLER_PORT
 
@@ -100,7 +101,7 @@ class Client:
         if version < 0:
             world.network.send(self, to, "client", self._call, request, timeout_us=timeout_us)
         else:
-            world.network.send_bytes(self, to, self._call, request, version, timeout_us=timeout_us)
+            world.network.send_bytes(self, to, BytesCall(self._call, request, version), timeout_us=timeout_us)
 
     def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
         """See `network.Caller`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.errors import EncodeError
 from headrace.core.peers import Destination, SendFailure
@@ -38,6 +38,14 @@ class NetworkQuality:
     repeat_chance: float = 0.0
     repeat_max_us: int = 5_000_000
     codec_chance: float = 0.05
+
+
+class BytesCall(NamedTuple):
+    """A request that travels as bytes of this version."""
+
+    correlation: int
+    message: Message
+    version: int
 
 
 class Network:
@@ -116,14 +124,13 @@ class Network:
         self,
         caller: Caller,
         to: Destination,
-        correlation: int,
-        message: Message,
-        version: int,
+        call: BytesCall,
         *,
         timeout_us: int,
         purpose: object = "bytes",
     ) -> None:
         """The same on a connection of its own where requests and responses travel as bytes, at a version that the caller chose."""
+        correlation, message, version = call
         question = self._question(caller, to, purpose, correlation, message)
         if question is not None:
             self._schedule.after(timeout_us, self._timed_out, question)

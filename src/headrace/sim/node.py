@@ -19,7 +19,7 @@ from headrace.node.jobs import DiskJob, Lane
 from headrace.node.lifecycle import BrokerState, StartFailed, StateChanged
 from headrace.node.machine import DirectoryFailed, MetadataFailed, NodeEffect
 from headrace.node.metadata_plane import WriteSnapshot
-from headrace.node.outbound import Channel, SendRequest
+from headrace.node.outbound import SendRequest
 from headrace.raft import events as raft_events
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.sim.clock import NodeClock
@@ -34,11 +34,11 @@ from headrace.sim.observation import (
     LogDurable,
     QuorumStateDurable,
     Received,
-    RequestSent,
     ResponseSent,
     StepKind,
 )
 from headrace.sim.observed_log import ObservedLog
+from headrace.sim.sending import send
 from headrace.sim.serving import CONTROLLER_PORT, is_refused_pre_vote, served
 from headrace.wire.messages.vote import VoteResponse
 
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from headrace.sim.world import World
     from headrace.wire.schema import Message
 
-_FETCH_VERSIONS: Final = (17, 18)
-"""What followers speak, which the handler reads as bytes."""
 TICK_US: Final = 1_000
 """No node looks at its clock more often than this."""
 
@@ -312,7 +310,7 @@ class SimNode:
         self.effects.append(effect)
         match effect:
             case SendRequest():
-                self._send(effect)
+                send(self.world, self, effect)
             case Probe():
                 self._probe(effect)
             case StateChanged():
@@ -336,25 +334,6 @@ class SimNode:
         if self.die_after_effects is not None and len(self.effects) >= self.die_after_effects:
             self.die_after_effects = None
             raise ProcessDied
-
-    def _send(self, effect: SendRequest) -> None:
-        timeout_us = effect.timeout_ms * 1_000
-        if effect.channel is Channel.REPLICATION:
-            version = _FETCH_VERSIONS[self.node_id % 2]
-            self.world.network.send_bytes(
-                self,
-                effect.to,
-                effect.correlation,
-                effect.request,
-                version,
-                timeout_us=timeout_us,
-                purpose=effect.channel,
-            )
-            return
-        self.world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
-        self.world.network.send(
-            self, effect.to, effect.channel, effect.correlation, effect.request, timeout_us=timeout_us
-        )
 
     def heard(self, correlation: int, outcome: Message | SendFailure, source: Server | None) -> None:
         """The outcome of a request; see `network.Caller`."""

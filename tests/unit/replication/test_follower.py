@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.core.error_code import ErrorCode
@@ -13,7 +15,8 @@ from headrace.records.batch import iter_batches
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import ProducerStamp
 from headrace.replication.fetch_plan import Position
-from headrace.replication.follower import (
+from headrace.replication.follower import ReplicaFetcher
+from headrace.replication.follower_events import (
     AskEnds,
     CutLogs,
     EndsTold,
@@ -24,12 +27,13 @@ from headrace.replication.follower import (
     FollowerState,
     LogFailed,
     LogsCut,
+    LogSynced,
     PartitionsFollowed,
     PartitionsLeft,
     PartitionTold,
-    ReplicaFetcher,
     Reported,
     SendFetch,
+    SyncLog,
     TimeAdvanced,
 )
 from headrace.sim.disk import LossyFiles
@@ -44,6 +48,7 @@ from tests.support.stores import (
     memory_store,
     producer_batch,
     records_of,
+    sync,
     values_of,
 )
 
@@ -109,16 +114,14 @@ class Pair:
 
     def answer(self, *told: PartitionTold, error: ErrorCode = ErrorCode.NONE) -> list[FollowerEffect]:
         """The fetch under way is answered with this."""
-        return self.fetcher.step(
-            Fetched(session_id=77, error=error, told=told, now_ms=self.now_ms, wall_ms=NOW_MS)
-        )
+        return self.fetcher.step(Fetched(session_id=77, error=error, told=told, now_ms=self.now_ms, wall_ms=NOW_MS))
 
     def run(self, effects: list[FollowerEffect], *, max_bytes: int = 1 << 20) -> list[FollowerEffect]:
         """Let the two talk until neither has anything to say, with a fetch under way; the other effects that there were."""
         others: list[FollowerEffect] = []
         quiet = 0
         for _ in range(200):
-            (sent,) = [each for each in effects if isinstance(each, SendFetch)] or [None]
+            sent = next((each for each in effects if isinstance(each, SendFetch)), None)
             for each in effects:
                 if isinstance(each, CutLogs):
                     self.cut(each)
@@ -129,7 +132,8 @@ class Pair:
                 for key in sent.plan.forgotten:
                     self.asked.pop(key)
             known = self.asked.get(KEY)
-            news = known is not None and (known in dict(sent.plan.asks if sent else []).values() or self.is_behind(known))
+            is_asked = sent is not None and known in dict(sent.plan.asks).values()
+            news = known is not None and (is_asked or self.is_behind(known))
             quiet = 0 if news else quiet + 1
             if quiet > 1:
                 return others
@@ -203,7 +207,9 @@ def test_aborted_transactions_are_known_to_the_follower() -> None:
     marker = build_marker_batch(
         TransactionMarker(is_commit=False, coordinator_epoch=0), producer_id=5, producer_epoch=0, timestamp=NOW_MS
     )
-    pair.leader.append_as_leader(memoryview(bytearray(marker)), leader_epoch=1, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    pair.leader.append_as_leader(
+        memoryview(bytearray(marker)), leader_epoch=1, now_ms=NOW_MS, origin=Origin.COORDINATOR
+    )
     pair.run(pair.follow())
     assert pair.follower.aborted_transactions(0, 2) == pair.leader.aborted_transactions(0, 2) != []
 
@@ -540,6 +546,35 @@ class _Failing:
         raise self._fault
 
 
+# --- syncs ---
+
+
+def synced_pair() -> tuple[Pair, list[FollowerEffect]]:
+    """A pair whose follower has appended a record that must be synced before it is acknowledged."""
+    pair = Pair()
+    pair.follower.update_config(replace(SMALL, flush_messages=1))
+    pair.write(b"a")
+    return pair, pair.answer(pair.told(positions(pair.follow())[KEY]))
+
+
+def test_what_must_be_synced_is_acknowledged_by_no_fetch_before() -> None:
+    """`flush.messages`: a fetch acknowledges all below its offset, so it waits for the sync."""
+    pair, effects = synced_pair()
+    assert effects == [SyncLog(partition=pair.partition)]
+    sync(pair.follower)
+    assert positions(pair.fetcher.step(LogSynced(key=KEY))) == {KEY: Position(1, 1, 1, 0)}
+    assert pair.fetcher.step(LogSynced(key=KEY)) == []
+
+
+def test_a_sync_of_a_partition_that_was_left_holds_nobody_up() -> None:
+    """The other partitions go on."""
+    pair, _ = synced_pair()
+    other = FollowedPartition(OTHER, log_of(memory_store(LossyFiles()), 1), leader_epoch=1)
+    assert pair.fetcher.step(PartitionsFollowed(partitions=(other,))) == []
+    effects = pair.fetcher.step(PartitionsLeft(keys=(KEY,)))
+    assert positions(effects) == {OTHER: Position(1, 0, -1, 0)}
+
+
 # --- what overtakes what ---
 
 
@@ -602,5 +637,3 @@ def test_a_cut_that_changed_nothing_is_not_repeated_at_once() -> None:
     (order,) = [effect for effect in effects if isinstance(effect, CutLogs)]
     pair.cut(order)
     assert pair.partition.state is FollowerState.RESTING
-
-

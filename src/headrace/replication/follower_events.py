@@ -1,0 +1,197 @@
+"""A followed partition, what its fetcher is told of it, and what the fetcher orders: the values of `replication.follower`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.core.error_code import ErrorCode
+    from headrace.core.errors import StorageFault
+    from headrace.core.ids import TopicIdPartition
+    from headrace.core.offsets import OffsetAndEpoch
+    from headrace.log.ports import PartitionLogPort
+    from headrace.replication.fetch_plan import PlannedFetch, Position
+
+
+class FollowerState(Enum):
+    """Where a followed partition stands; the module lists the transitions."""
+
+    FETCHING = "fetching"
+    ASKING = "asking"
+    CUTTING = "cutting"
+    SYNCING = "syncing"
+    RESTING = "resting"
+    FENCED = "fenced"
+
+
+class FollowedPartition:
+    """One partition that is followed in one leader epoch. `lag` is what the leader had committed beyond our end when it last said so; -1: not yet."""
+
+    __slots__ = (
+        "early_tries",
+        "key",
+        "lag",
+        "leader_epoch",
+        "log",
+        "position",
+        "rests_until_ms",
+        "state",
+        "wants_ends",
+    )
+
+    def __init__(self, key: TopicIdPartition, log: PartitionLogPort, *, leader_epoch: int) -> None:
+        self.key = key
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.state = FollowerState.FETCHING
+        self.position: Position | None = None
+        """What was last asked for."""
+        self.rests_until_ms = 0
+        self.early_tries = 0
+        self.wants_ends = False
+        self.lag = -1
+
+    def __repr__(self) -> str:
+        return f"FollowedPartition({self.log.topic_partition}, {self.state.value}, epoch={self.leader_epoch})"
+
+
+class PartitionTold(NamedTuple):
+    """What a Fetch response says of one partition. Offsets are -1 where it does not say; `records` is a view onto the response."""
+
+    key: TopicIdPartition
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    diverging: OffsetAndEpoch | None
+    records: memoryview | None
+
+
+class PartitionCut(NamedTuple):
+    """Cut the partition's log at `offset`; with `starts_over` drop all of it, the next record gets `offset`."""
+
+    partition: FollowedPartition
+    offset: int
+    starts_over: bool
+
+
+# --- events ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsFollowed:
+    """The broker leads these, and this replica follows, in a leader epoch that may be new to it."""
+
+    partitions: Sequence[FollowedPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsLeft:
+    """These are not followed there any more: another leader, no replica here, no log."""
+
+    keys: Sequence[TopicIdPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The leader answered the fetch that was under way."""
+
+    session_id: int
+    error: ErrorCode
+    told: Iterable[PartitionTold]
+    now_ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailed:
+    """It did not: no connection, or silence."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsTold:
+    """Where the leader's log of one partition begins and ends; None when it did not say."""
+
+    partition: FollowedPartition
+    ends: tuple[int, int] | None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsCut:
+    """What `CutLogs` ordered is done."""
+
+    cuts: Sequence[PartitionCut]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSynced:
+    """What `SyncLog` ordered is done."""
+
+    key: TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeAdvanced:
+    """Look at what rested."""
+
+    now_ms: int
+
+
+FollowerEvent = (
+    PartitionsFollowed | PartitionsLeft | Fetched | FetchFailed | EndsTold | LogsCut | LogSynced | TimeAdvanced
+)
+
+# --- effects ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendFetch:
+    """Send this Fetch to the leader; its outcome is `Fetched` or `FetchFailed`."""
+
+    plan: PlannedFetch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEnds:
+    """Ask the leader where the partition's log begins and ends (ListOffsets); the outcome is `EndsTold`."""
+
+    partition: FollowedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLogs:
+    """Cut these logs, durably; then `LogsCut`."""
+
+    cuts: tuple[PartitionCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncLog:
+    """Sync the partition's log; then `LogSynced`."""
+
+    partition: FollowedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFailed:
+    """A log's disk refused."""
+
+    fault: StorageFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What an operator should know of a partition."""
+
+    partition: FollowedPartition
+    text: str
+
+
+FollowerEffect = SendFetch | AskEnds | CutLogs | SyncLog | LogFailed | Reported
