@@ -98,6 +98,7 @@ class Broker:
         self.replica_fetchers = ReplicaFetchers(
             config=lambda: self.config,
             image=lambda: self.image,
+            logs=logs,
             clock=clock,
             on_fault=lambda fault: self.on_storage_fault(fault),
             on_warning=lambda warning: self.on_warning(warning),

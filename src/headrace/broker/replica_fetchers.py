@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -11,6 +11,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicIdPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination, SendFailure
+from headrace.log.ports import LogCut
 from headrace.replication.follower import ReplicaFetcher
 from headrace.replication.follower_events import (
     AskEnds,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from headrace.broker.partitions import HostedPartition
     from headrace.broker.ports import Clock
     from headrace.config.node_config import NodeConfig
-    from headrace.log.ports import PartitionLogPort
+    from headrace.log.ports import LogStorePort, PartitionLogPort
     from headrace.metadata.image import MetadataImage
     from headrace.replication.fetch_plan import PlannedFetch
     from headrace.wire.schema import Message
@@ -82,6 +83,7 @@ class ReplicaFetchers:
         *,
         config: Callable[[], NodeConfig],
         image: Callable[[], MetadataImage],
+        logs: LogStorePort,
         clock: Clock,
         on_fault: Callable[[StorageFault], None],
         on_warning: Callable[[str], None],
@@ -93,7 +95,11 @@ class ReplicaFetchers:
         """Told a log whose records wait for a sync before they may be acknowledged; set by the broker."""
         self.on_waiting: Callable[[], None] = _nobody_sleeps
         """Told when `next_deadline_ms` may be sooner than before."""
+        self.cut_logs: Callable[[Sequence[LogCut], Callable[[], None]], None] = partial(_cut_in_place, logs)
+        """Cuts logs, which are out of use at once, and calls back when they are cut; set by the node."""
         self.failed_requests = 0
+        self.cuts = 0
+        """Logs that were cut because their history and the leader's part."""
         self._config = config
         self._image = image
         self._clock = clock
@@ -126,10 +132,20 @@ class ReplicaFetchers:
             if known == leader_id:
                 self._leave(key, known)
             return
+        if log.after_cut(partial(self._follow_after_cut, hosted, log, hosted.leader_epoch)):
+            if known == leader_id:
+                self._leave(key, known)
+            return
         self._leaders[key] = leader_id
         self._left.get(leader_id, {}).pop(key, None)
         followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch)
         self._new.setdefault(leader_id, {})[key] = followed
+
+    def _follow_after_cut(self, hosted: HostedPartition, log: PartitionLogPort, leader_epoch: int) -> None:
+        """The log of a partition to follow was cut, by order of whoever it followed before; unless a later change has overtaken this one."""
+        if hosted.log is log and hosted.leader is None and hosted.leader_epoch == leader_epoch:
+            self.follow(hosted)
+            self.begin()
 
     def leave(self, hosted: HostedPartition) -> None:
         """Fetch it no more."""
@@ -214,16 +230,14 @@ class ReplicaFetchers:
             self.on_waiting()
 
     def _cut(self, leader_id: int, fetcher: ReplicaFetcher, effect: CutLogs) -> None:
-        for cut in effect.cuts:
-            log = cut.partition.log
-            try:
-                if cut.starts_over:
-                    log.truncate_fully_and_start_at(cut.offset)
-                else:
-                    log.truncate_to(cut.offset)
-            except StorageFault as fault:
-                self._on_fault(fault)
-        self._step(leader_id, fetcher, LogsCut(cuts=effect.cuts, now_ms=self._clock.now_ms()))
+        self.cuts += len(effect.cuts)
+
+        def then() -> None:
+            self._step(leader_id, fetcher, LogsCut(cuts=effect.cuts, now_ms=self._clock.now_ms()))
+
+        self.cut_logs(
+            [LogCut(cut.partition.log.topic_partition, cut.offset, cut.starts_over) for cut in effect.cuts], then
+        )
 
     # --- messages ---
 
@@ -348,6 +362,16 @@ def _offset_told(outcome: Message | SendFailure) -> int | None:
             if partition.error_code == ErrorCode.NONE and partition.offset >= 0:
                 return partition.offset
     return None
+
+
+def _cut_in_place(logs: LogStorePort, cuts: Sequence[LogCut], then: Callable[[], None]) -> None:
+    """Without a driver there is no other thread. Raises StorageFault."""
+    for job in logs.cut(cuts):
+        job.look_up()
+        job.lower()
+        job.run()
+        job.finish()
+    then()
 
 
 def _never_synced(log: PartitionLogPort) -> None:

@@ -62,6 +62,9 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 )
 @click.option("--consumers", type=click.IntRange(0, 20), metavar="N", help="Clients that read records (level records).")
 @click.option(
+    "--copies", type=click.IntRange(1, 5), metavar="N", help="Replicas of each partition that producers write to."
+)
+@click.option(
     "--seconds", type=click.IntRange(1, 3600), metavar="N", help="Simulated time with faults, before healing."
 )
 @click.option(

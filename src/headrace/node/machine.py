@@ -32,6 +32,7 @@ from headrace.node.lifecycle import (
     StateChanged,
 )
 from headrace.node.local_controller import LocalController
+from headrace.node.log_cuts import order_cuts
 from headrace.node.metadata_plane import (
     MetadataPlane,
     PlaneEffect,
@@ -183,6 +184,7 @@ class NodeMachine:
         broker.purgatory.on_deadline = self.alarm.by
         broker.deadline_changed = broker.replica_fetchers.on_waiting = self.alarm.changed
         broker.replica_fetchers.channel = BrokerLinks(self._outbound)
+        broker.replica_fetchers.cut_logs = lambda cuts, then: order_cuts(broker.logs, cuts, do=self.do, then=then)
         parts.lifecycle.on_heard = fencing.heartbeat_answered
         self.broker, self._publisher, self.lifecycle = broker, parts.publisher, parts.lifecycle
         self.self_fencing, self.upkeep = fencing, parts.upkeep
