@@ -21,6 +21,7 @@ from headrace.replication.follower_events import (
     FetchFailed,
     FollowedPartition,
     FollowerEvent,
+    FollowerState,
     LogFailed,
     LogsCut,
     LogSynced,
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from headrace.wire.schema import Message
 
 _LATEST, _EARLIEST = -1, -2
+_RATE_MS = 1_000
+"""Over less time a rate says nothing."""
 
 Then = Callable[["Message | SendFailure"], None]
 
@@ -109,6 +112,7 @@ class ReplicaFetchers:
         self._leaders: dict[TopicIdPartition, int] = {}
         self._new: dict[int, dict[TopicIdPartition, FollowedPartition]] = {}
         self._left: dict[int, dict[TopicIdPartition, None]] = {}
+        self._rates: dict[int, tuple[int, int, float]] = {}
         self._is_over = False
 
     def __iter__(self) -> Iterator[tuple[int, ReplicaFetcher]]:
@@ -118,6 +122,24 @@ class ReplicaFetchers:
     def max_lag(self) -> int:
         """MaxLag of `ReplicaFetcherManager`: records."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
+
+    @property
+    def min_fetch_rate(self) -> float:
+        """MinFetchRate: fetches a second of the fetcher that asks least often, since somebody looked before; 0 without fetchers."""
+        now_ms, rates = self._clock.now_ms(), []
+        for leader_id, fetcher in self._fetchers.items():
+            at_ms, count, rate = self._rates.get(leader_id, (0, 0, 0.0))
+            if now_ms - at_ms >= _RATE_MS:
+                rate = (fetcher.fetches - count) * 1_000 / (now_ms - at_ms)
+                self._rates[leader_id] = (now_ms, fetcher.fetches, rate)
+            rates.append(rate)
+        return min(rates, default=0.0)
+
+    @property
+    def failed_partitions(self) -> int:
+        """FailedPartitionsCount: followed in an epoch that the leader calls old."""
+        fenced = FollowerState.FENCED
+        return sum(each.state is fenced for one in self._fetchers.values() for each in one.partitions.values())
 
     # --- what is followed ---
 
@@ -173,6 +195,7 @@ class ReplicaFetchers:
                 if fetcher is None:
                     backoff_ms = self._config().replica_fetch_backoff_ms
                     fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms)
+                    self._rates[leader_id] = (self._clock.now_ms(), 0, 0.0)
                 self._step(leader_id, fetcher, PartitionsFollowed(partitions=tuple(partitions.values())))
 
     def synced(self, hosted: HostedPartition) -> None:

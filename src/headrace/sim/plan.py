@@ -314,6 +314,8 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     if "controllers" in sizes:
         sizes.setdefault("voters", sizes["controllers"])
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
+    if plan.producers and plan.copies > plan.brokers:
+        plan = replace(plan, brokers=plan.copies)
     if plan.brokers and plan.moves_replicas:  # what moves to whole brokers would never get in sync
         plan = replace(plan, moves_replicas=False)
     if "seconds" in options:

@@ -22,6 +22,7 @@ TYPES = (
     "kafka.server:type=DelayedOperationPurgatory",
     "kafka.server:type=KafkaServer",
     "kafka.server:type=MetadataLoader",
+    "kafka.server:type=ReplicaFetcherManager",
     "kafka.server:type=ReplicaManager",
     "kafka.server:type=SnapshotEmitter",
     "kafka.server:type=broker-metadata-metrics",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.metrics.window import Window
 
 REPLICAS: Final = "kafka.server:ReplicaManager"
+FOLLOWERS: Final = "kafka.server:ReplicaFetcherManager"
 
 
 def replica_families(machine: NodeMachine, broker: Broker, counts: BrokerCounts) -> Iterator[Family]:
@@ -38,6 +39,22 @@ def replica_families(machine: NodeMachine, broker: Broker, counts: BrokerCounts)
     yield meter(REPLICAS, "IsrShrinksPerSec", changes.shrinks, "Replicas that fell out of sync.")
     about = "Changes of who is in sync that the controller refused."
     yield meter(REPLICAS, "FailedIsrUpdatesPerSec", changes.failed, about)
+
+
+def follower_families(broker: Broker) -> Iterator[Family]:
+    """`kafka.server:type=ReplicaFetcherManager` (B-M06). Cost: the partitions that are followed."""
+    fetchers = broker.replica_fetchers
+    for name, value, about in (
+        (
+            "MaxLag",
+            fetchers.max_lag,
+            "Records that the furthest followed partition is behind what its leader had committed.",
+        ),
+        ("MinFetchRate", fetchers.min_fetch_rate, "Fetches a second of the fetcher that fetches least often, lately."),
+        ("FailedPartitionsCount", fetchers.failed_partitions, "Followed partitions that wait for newer metadata."),
+        ("DeadThreadCount", 0, "Fetchers have no threads here: none is ever dead."),
+    ):
+        yield labelled(FOLLOWERS, name, "clientId", [("Replica", float(value))], about=about)
 
 
 def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
