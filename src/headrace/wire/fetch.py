@@ -1,6 +1,6 @@
 """The codec of Fetch: a request read, and its response written, in a few microseconds and without a copy of the records.
 
-Requests of flexible versions without tagged fields (a consumer's, in most cases) have a path of their own; every other
+Requests of flexible versions without tagged fields (a consumer's, in most cases) have a path of their own, as have a follower's; every other
 shape goes through the compiled codec. So both refuse the same bytes. The answer is a list of buffers with the slices of
 files between them as they are: whoever sends it reads them on the way to the socket.
 """
@@ -35,6 +35,8 @@ NO_HIGH_WATERMARK: Final = (1 << 63) - 1
 _HEAD = struct.Struct(">iiiibiiB")  # replica id, waits and sizes, isolation level, session id and epoch, topics
 _HEAD_NO_REPLICA = struct.Struct(">iiibiiB")
 _PARTITION = struct.Struct(">iiqiqiB")  # the fields of a partition and a count of no tags
+_REPLICA_TAIL = struct.Struct(">5siqB")  # what stands before the replica's id and epoch, these, no tags
+_REPLICA_TAG: Final = b"\x01\x01\x01\x01\x0d"  # nothing forgotten, an empty rack, one tag: number 1 of 13 bytes
 _OLD_HEAD = struct.Struct(">iiiibiii")
 _OLD_PARTITION = struct.Struct(">iiqqi")
 _OLD_TAIL: Final = bytes(6)  # nothing forgotten, an empty rack
@@ -198,7 +200,7 @@ def _ask(topic: TopicName, part: messages.FetchPartition) -> FetchAsk:
 
 
 def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
-    """No tagged fields, nothing forgotten, no rack, small counts; None for any other shape."""
+    """No tagged fields but a replica's state, nothing forgotten, no rack, small counts; None for any other shape."""
     if version < FIRST_WITH_REPLICA_STATE:
         replica_id, *head, topics = _HEAD.unpack_from(frame, pos)
         pos += _HEAD.size
@@ -215,9 +217,18 @@ def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
             return _NOT_USUAL
         pos = after
     # nothing forgotten (an empty array), an empty rack, no tags
-    if frame[pos : pos + 4] != b"\x01\x01\x00" or pos + 3 != len(frame):
+    if pos + 3 == len(frame) and frame[pos:] == b"\x01\x01\x00":
+        return _parsed((replica_id, -1, *head, asks, (), "", None))
+    # the same with one tag, the replica's state
+    if (
+        pos + _REPLICA_TAIL.size != len(frame)
+        or frame[pos : pos + 5] != _REPLICA_TAG
+        or frame[-1]
+        or version < FIRST_WITH_REPLICA_STATE
+    ):
         return _NOT_USUAL
-    return _parsed((replica_id, -1, *head, asks, (), "", None))
+    _, replica_id, replica_epoch, _ = _REPLICA_TAIL.unpack_from(frame, pos)
+    return _parsed((replica_id, replica_epoch, *head, asks, (), "", None))
 
 
 def _parse_topic(frame: Buffer, pos: int, asks: list[FetchAsk], *, by_id: bool) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -66,6 +66,13 @@ def usual_fetch(version: int) -> fetch_messages.FetchRequest:
     return fetch_messages.FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=50 << 20, topics=(topic,))
 
 
+def followers_fetch(version: int) -> fetch_messages.FetchRequest:
+    """The same of a replica, whose state is a tagged field from version 15 on."""
+    if version < 15:
+        return replace(usual_fetch(version), replica_id=2)
+    return replace(usual_fetch(version), replica_state=fetch_messages.ReplicaState(replica_id=2, replica_epoch=77))
+
+
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_requests_are_read_as_the_compiled_codec_reads_them(version: int) -> None:
     """B-W01: the usual shape and 40 arbitrary ones, at any place of a buffer; records are views onto it."""
@@ -84,9 +91,11 @@ def test_produce_requests_are_read_as_the_compiled_codec_reads_them(version: int
 def test_fetch_requests_are_read_as_the_compiled_codec_reads_them(version: int) -> None:
     """B-W01: the usual shape, an empty session's, and 40 arbitrary ones; topics by name and by id, session fields, replicas."""
     rng = random.Random(version)
-    messages = [usual_fetch(version), fetch_messages.FetchRequest(session_id=0, max_wait_ms=5)] + [
-        sample(fetch_messages.FetchRequest, version, rng, depth_limit=2) for _ in range(40)
-    ]
+    messages = [
+        usual_fetch(version),
+        followers_fetch(version),
+        fetch_messages.FetchRequest(session_id=0, max_wait_ms=5),
+    ] + [sample(fetch_messages.FetchRequest, version, rng, depth_limit=2) for _ in range(40)]
     for message in messages:
         frame = memoryview(b"header" + encode(message, version))
         expected = fetch.flatten(decode(fetch_messages.FetchRequest, frame[6:], version), version)
@@ -126,13 +135,14 @@ def test_fetch_refuses_what_the_compiled_codec_refuses(version: int) -> None:
     def hand_made(frame: bytes) -> fetch.ParsedFetch:
         return fetch.parse_fetch(frame, 0, version)
 
-    for frame in _changed(encode(usual_fetch(version), version)):
-        assert _outcome(hand_made, frame) == _outcome(plain, frame)
+    for good in (usual_fetch(version), followers_fetch(version)):
+        for frame in _changed(encode(good, version)):
+            assert _outcome(hand_made, frame) == _outcome(plain, frame)
 
 
 def _changed(good: bytes) -> list[bytes]:
     frames = [good[:size] for size in range(len(good))] + [good + b"\0"]
-    for at in range(min(len(good), 90)):
+    for at in range(min(len(good), 140)):
         frames += [good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :] for flip in (1, 0x80, 0xFF)]
     return frames
 
