@@ -259,7 +259,7 @@ def test_a_follower_takes_the_leaders_high_watermark_as_far_as_its_log_goes() ->
 
 
 def test_a_follower_follows_the_leaders_log_start() -> None:
-    """KIP-107, inv:P18, S3-110: and says so in its next fetch."""
+    """KIP-107, inv:P18: and says so in its next fetch."""
     pair = Pair()
     for _ in range(3):
         pair.write(b"x")
@@ -384,7 +384,7 @@ def test_the_cuts_of_one_response_are_one_order() -> None:
 
 
 def test_a_leader_whose_log_begins_later_is_followed_from_there() -> None:
-    """S3-110: what the follower has is older than all that the leader kept."""
+    """KIP-107: what the follower has is older than all that the leader kept."""
     pair = Pair()
     for _ in range(3):
         pair.write(b"x")

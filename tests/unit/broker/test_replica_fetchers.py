@@ -1,0 +1,445 @@
+"""The followed partitions of a broker: whom it asks, in which messages, and what a change of metadata does to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.core.error_code import ErrorCode
+from headrace.core.errors import StorageFault
+from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.peers import Destination, SendFailure
+from headrace.log.ports import LogCut
+from headrace.metadata.image import EndPoint
+from headrace.records.batch import set_offset_and_epoch
+from headrace.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headrace.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.support.broker_bench import BrokerBench
+from tests.support.peer import batch
+
+BACKOFF_MS = 1_000
+
+
+@dataclass
+class Sent:
+    """A request on its way."""
+
+    to: Destination
+    request: Any
+    timeout_ms: int
+    then: Callable[[Any], None]
+
+
+class Links:
+    """The way to other brokers: keeps what is asked until the test answers."""
+
+    def __init__(self) -> None:
+        self.fetches: list[Sent] = []
+        self.others: list[Sent] = []
+
+    def fetch(self, to: Destination, request: Any, *, timeout_ms: int, then: Callable[[Any], None]) -> None:
+        """As the port's."""
+        self.fetches.append(Sent(to, request, timeout_ms, then))
+
+    def ask(self, to: Destination, request: Any, *, timeout_ms: int, then: Callable[[Any], None]) -> None:
+        """As the port's."""
+        self.others.append(Sent(to, request, timeout_ms, then))
+
+
+class Follower:
+    """Broker 1, which follows what brokers 2 and 3 lead."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.bench = BrokerBench(**settings)
+        self.links = Links()
+        self.fetchers = self.bench.broker.replica_fetchers
+        self.fetchers.channel = self.links
+        self.fetchers.broker_epoch = 11
+
+    def follow(self, name: str = "t", *, leader: int = 2, leader_epoch: int = 5, **more: Any) -> Uuid:
+        """A topic of which it is a replica."""
+        return self.bench.topic(name, leader=leader, replicas=(leader, 1), leader_epoch=leader_epoch, **more)
+
+    def sent(self) -> Sent:
+        """The one fetch on its way."""
+        (sent,) = self.links.fetches
+        self.links.fetches.clear()
+        return sent
+
+    def answer(self, sent: Sent, *data: PartitionData, topic: Uuid, session_id: int = 77) -> None:
+        """The leader answers."""
+        told = FetchableTopicResponse(topic_id=topic, partitions=data)
+        sent.then(FetchResponse(session_id=session_id, responses=(told,) if data else ()))
+
+    def log(self, name: str = "t") -> Any:
+        """The log of partition 0."""
+        return self.bench.logs.get(TopicPartition(name, 0))
+
+
+def asked(sent: Sent) -> dict[tuple[bytes, int], tuple[int, int, int, int]]:
+    """(leader epoch, fetch offset, last fetched epoch, log start) by topic id and partition."""
+    return {
+        (topic.topic_id, one.partition): (
+            one.current_leader_epoch,
+            one.fetch_offset,
+            one.last_fetched_epoch,
+            one.log_start_offset,
+        )
+        for topic in sent.request.topics
+        for one in topic.partitions
+    }
+
+
+def records(*values: bytes, offset: int = 0, epoch: int = 5) -> memoryview:
+    """A leader's batch."""
+    data = batch(*values)
+    set_offset_and_epoch(data, 0, offset, epoch)
+    return memoryview(data)
+
+
+def test_a_follower_fetches_from_its_leaders_address_as_its_settings_say() -> None:
+    """S3-102 S3-106, KIP-903: replica id and broker epoch; limits, waits and the timeout of `replica.*`."""
+    follower = Follower(
+        replica_fetch_max_bytes=111,
+        replica_fetch_response_max_bytes=222,
+        replica_fetch_wait_max_ms=333,
+        replica_fetch_min_bytes=4,
+        replica_socket_timeout_ms=5_555,
+    )
+    topic = follower.follow()
+    sent = follower.sent()
+    assert (sent.to, sent.timeout_ms) == (Destination(2, "host-2", 9002), 5_555)
+    request = sent.request
+    assert isinstance(request, FetchRequest)
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, 11)
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (333, 4, 222)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert asked(sent) == {(topic, 0): (5, 0, -1, 0)}
+    assert request.topics[0].partitions[0].partition_max_bytes == 111
+
+
+def test_what_comes_is_appended_and_the_next_fetch_acknowledges_it() -> None:
+    """S3-103 S3-105 S3-107: the high watermark too, as far as the log goes."""
+    follower = Follower()
+    topic = follower.follow()
+    data = PartitionData(partition_index=0, high_watermark=9, log_start_offset=0, records=records(b"a", b"b"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert (follower.log().log_end_offset, follower.log().high_watermark) == (2, 2)
+    sent = follower.sent()
+    assert (sent.request.session_id, sent.request.session_epoch) == (77, 1)
+    assert asked(sent) == {(topic, 0): (5, 2, 5, 0)}
+    assert follower.fetchers.max_lag == 7
+
+
+def test_one_fetch_a_leader_for_all_its_partitions() -> None:
+    """KIP-227: what one delta brings is one request; another leader has its own."""
+    follower = Follower()
+    first = follower.follow("a", partitions=3)
+    second = follower.follow("b", leader=3)
+    (one, other) = follower.links.fetches
+    assert (one.to.node_id, sorted(asked(one))) == (2, [(first, 0), (first, 1), (first, 2)])
+    assert (other.to.node_id, list(asked(other))) == (3, [(second, 0)])
+
+
+def test_an_isr_that_changes_restarts_no_fetcher() -> None:
+    """S3-50: the leader and its epoch are the same."""
+    follower = Follower()
+    follower.follow()
+    follower.follow(partition_epoch=1, isr=(2,))
+    assert len(follower.links.fetches) == 1
+
+
+def test_a_new_leader_is_followed_instead() -> None:
+    """S3-50 S3-52: what the former one still answers is dropped."""
+    follower = Follower()
+    topic = follower.follow()
+    old = follower.sent()
+    follower.follow(leader=3, leader_epoch=6)
+    new = follower.sent()
+    assert (new.to.node_id, asked(new)) == (3, {(topic, 0): (6, 0, -1, 0)})
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"late"))
+    follower.answer(old, data, topic=topic)
+    assert follower.log().log_end_offset == 0
+    assert asked(follower.sent()) == {}, "what the old leader must forget"
+
+
+def test_who_becomes_leader_follows_no_more() -> None:
+    """S3-57: and a late response of the former leader changes nothing."""
+    follower = Follower()
+    topic = follower.follow()
+    old = follower.sent()
+    follower.bench.topic("t", leader=1, replicas=(2, 1), leader_epoch=6)
+    follower.answer(
+        old, PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x")), topic=topic
+    )
+    assert follower.log().log_end_offset == 0
+    assert follower.sent().request.forgotten_topics_data[0].partitions == (0,)
+
+
+def test_a_deleted_topic_is_fetched_no_more_and_its_successor_anew() -> None:
+    """S3-51, KIP-516: by topic id."""
+    follower = Follower()
+    topic = follower.follow()
+    follower.bench.delete("t")
+    follower.answer(follower.sent(), topic=topic)
+    forget = follower.sent()
+    assert [(each.topic_id, each.partitions) for each in forget.request.forgotten_topics_data] == [(topic, (0,))]
+    follower.answer(forget, topic=topic)
+    assert follower.links.fetches == []
+
+
+def test_a_partition_without_leader_is_not_fetched() -> None:
+    """Until there is one."""
+    follower = Follower()
+    topic = follower.follow(leader=2)
+    follower.answer(follower.sent(), topic=topic)
+    follower.bench.topic("t", leader=-1, replicas=(2, 1), leader_epoch=6)
+    assert follower.sent().request.topics == ()
+    follower.follow(leader=2, leader_epoch=7)
+    assert follower.links.fetches == [], "the fetch to forget it is still on its way"
+
+
+def test_a_leader_that_is_not_reached_is_asked_again_after_the_backoff() -> None:
+    """S3-108: `replica.fetch.backoff.ms`, where it listens by then."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    topic = follower.follow()
+    follower.sent().then(SendFailure.REFUSED)
+    follower.bench.advance(BACKOFF_MS - 1)
+    assert follower.links.fetches == []
+    follower.bench.register(2, end_points=(EndPoint("PLAINTEXT", "moved", 9999, 0),))
+    follower.bench.advance(1)
+    sent = follower.sent()
+    assert (sent.to, asked(sent)) == (Destination(2, "moved", 9999), {(topic, 0): (5, 0, -1, 0)})
+    assert follower.fetchers.failed_requests == 1
+
+
+def test_a_leader_without_an_address_waits_for_one() -> None:
+    """A broker that has no such listener, or is not registered any more."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    follower.bench.register(2, end_points=())
+    follower.follow()
+    assert follower.links.fetches == []
+    assert follower.bench.broker.next_deadline_ms() == follower.bench.clock.now + BACKOFF_MS
+
+
+def diverged(follower: Follower) -> Uuid:
+    """A follower with three records, two of which its leader says to be of another history."""
+    topic = follower.follow()
+    data = PartitionData(partition_index=0, high_watermark=0, log_start_offset=0, records=records(b"a"))
+    follower.answer(follower.sent(), data, topic=topic)
+    data = PartitionData(partition_index=0, high_watermark=0, log_start_offset=0, records=records(b"b", b"c", offset=1))
+    follower.answer(follower.sent(), data, topic=topic)
+    follower.follow(leader=3, leader_epoch=6)
+    told = PartitionData(
+        partition_index=0, high_watermark=1, log_start_offset=0, diverging_epoch=EpochEndOffset(epoch=5, end_offset=1)
+    )
+    follower.answer(follower.links.fetches.pop(), told, topic=topic)
+    return topic
+
+
+def test_where_histories_part_the_log_is_cut_and_fetched_from_there() -> None:
+    """KIP-595, B-P02, S3-52."""
+    follower = Follower()
+    topic = diverged(follower)
+    assert follower.log().log_end_offset == 1
+    sent = follower.links.fetches.pop()
+    assert sent.request.session_id == 77
+    follower.answer(sent, topic=topic)
+    assert asked(follower.links.fetches.pop()) == {(topic, 0): (6, 1, 5, 0)}
+    assert follower.fetchers.cuts == 1
+
+
+def led(follower: Follower) -> tuple[int, int] | None:
+    """Epoch in which the partition is led here, and its start."""
+    hosted = follower.bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    return None if hosted.leader is None else (hosted.leader.leader_epoch, hosted.leader.epoch_start)
+
+
+class HeldCuts:
+    """Cuts that are done when the test says."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._logs = follower.bench.logs
+        self.held: list[tuple[Any, Callable[[], None]]] = []
+        follower.fetchers.cut_logs = self._cut
+
+    def _cut(self, cuts: Any, then: Callable[[], None]) -> None:
+        self.held.append((self._logs.cut(cuts), then))
+
+    def finish(self) -> None:
+        """All that are held."""
+        for jobs, then in self.held:
+            for job in jobs:
+                job.look_up()
+                job.lower()
+                job.run()
+                job.finish()
+            then()
+
+
+def test_who_is_to_lead_while_its_log_is_cut_leads_when_that_is_over() -> None:
+    """B-P02: a cut is a job of the disk; nobody is served meanwhile."""
+    follower = Follower()
+    cuts = HeldCuts(follower)
+    diverged(follower)
+    follower.bench.topic("t", leader=1, replicas=(3, 1), leader_epoch=7)
+    assert led(follower) is None
+    cuts.finish()
+    assert led(follower) == (7, 1)
+
+
+def test_who_follows_another_leader_while_its_log_is_cut_does_so_when_that_is_over() -> None:
+    """KIP-101: with the end and the epoch that the log has then."""
+    follower = Follower()
+    cuts = HeldCuts(follower)
+    topic = diverged(follower)
+    follower.links.fetches.clear()
+    follower.follow(leader=2, leader_epoch=7)
+    assert all(not asked(each) for each in follower.links.fetches)
+    follower.links.fetches.clear()
+    cuts.finish()
+    for each in list(follower.links.fetches):
+        if each.to.node_id == 2:
+            assert asked(each) in ({(topic, 0): (7, 1, 5, 0)}, {})
+    state = dict(follower.fetchers)[2].partitions
+    assert [(one.leader_epoch, one.state.value) for one in state.values()] == [(7, "fetching")]
+
+
+def ends(offset: int, error: int = 0) -> ListOffsetsResponse:
+    """One answer to ListOffsets."""
+    partition = ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=offset)
+    return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(partition,)),))
+
+
+def test_an_offset_that_the_leader_has_not_is_looked_for() -> None:
+    """S3-108: ListOffsets of both ends as a replica, in the leader's epoch; then the log starts over where the leader's begins."""
+    follower = Follower()
+    topic = follower.follow()
+    out_of_range = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
+    follower.answer(follower.sent(), out_of_range, topic=topic)
+    latest, earliest = follower.links.others
+    for sent, timestamp in ((latest, -1), (earliest, -2)):
+        assert isinstance(sent.request, ListOffsetsRequest)
+        (partition,) = sent.request.topics[0].partitions
+        assert (sent.request.replica_id, sent.request.topics[0].name) == (1, "t")
+        assert (partition.timestamp, partition.current_leader_epoch) == (timestamp, 5)
+    earliest.then(ends(40))
+    latest.then(ends(50))
+    log = follower.log()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (40, 40, 40)
+
+
+def test_a_leader_that_refuses_to_tell_its_ends_is_asked_again() -> None:
+    """After the backoff."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    topic = follower.follow()
+    out_of_range = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
+    follower.answer(follower.sent(), out_of_range, topic=topic)
+    latest, earliest = follower.links.others
+    follower.links.others.clear()
+    latest.then(ends(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    earliest.then(SendFailure.TIMED_OUT)
+    follower.bench.advance(BACKOFF_MS)
+    assert len(follower.links.others) == 2
+
+
+def test_a_log_directory_that_fails_is_fetched_for_no_more() -> None:
+    """B-K08: the others go on."""
+    follower = Follower()
+    topic = follower.follow()
+    hosted = follower.bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    follower.bench.broker.lost_log(hosted)
+    follower.fetchers.begin()
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert follower.log().log_end_offset == 0
+
+
+def test_nothing_is_written_once_the_logs_are_to_be_closed() -> None:
+    """B-K12: a response that comes during a stop is dropped."""
+    follower = Follower()
+    topic = follower.follow()
+    follower.fetchers.end()
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert (follower.log().log_end_offset, follower.links.fetches) == (0, [])
+    assert follower.fetchers.next_deadline_ms() is None
+
+
+def test_what_a_follower_cannot_take_is_told() -> None:
+    """inv:PR9: damaged bytes are named, with who sent them."""
+    follower = Follower()
+    told: list[str] = []
+    follower.bench.broker.on_warning = told.append
+    topic = follower.follow()
+    damaged = bytearray(records(b"x"))
+    damaged[-2] ^= 1
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=memoryview(damaged))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert told == ["t-0 cannot take what broker 2 sent: Batch at 0 is damaged."]
+
+
+def test_a_disk_that_refuses_a_followers_append_takes_its_directory_offline() -> None:
+    """B-K08."""
+    follower = Follower()
+    faults: list[StorageFault] = []
+    follower.bench.broker.on_storage_fault = faults.append
+    topic = follower.follow()
+    fault = StorageFault("no", directory="/data")
+    fetcher = dict(follower.fetchers)[2]
+    (partition,) = fetcher.partitions.values()
+    partition.log = _Refusing(fault)  # type: ignore[assignment] # the port's one method
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert faults == [fault]
+
+
+class _Refusing:
+    """A log whose disk refuses."""
+
+    def __init__(self, fault: StorageFault) -> None:
+        self._fault = fault
+
+    def append_as_follower(self, *_: object, **__: object) -> None:
+        """As the port's."""
+        raise self._fault
+
+
+def test_cuts_name_logs_and_offsets() -> None:
+    """What the node gives to the lanes of its disk."""
+    follower = Follower()
+    ordered: list[LogCut] = []
+    follower.fetchers.cut_logs = lambda cuts, then: ordered.extend(cuts)
+    diverged(follower)
+    assert ordered == [LogCut(TopicPartition("t", 0), 1)]
+
+
+def test_records_that_must_be_synced_hold_the_next_fetch_up() -> None:
+    """`flush.messages`: a fetch acknowledges what is below it, so it leaves when that is durable."""
+    follower = Follower()
+    syncs: list[Any] = []
+    follower.bench.broker.log_syncs.begin = syncs.append
+    topic = follower.follow()
+    follower.bench.configure("t", flush_messages="1")
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert follower.links.fetches == []
+    (sync,) = syncs
+    sync.prepare()
+    sync.run()
+    sync.finish()
+    assert asked(follower.sent()) == {(topic, 0): (5, 1, 5, 0)}
