@@ -95,18 +95,22 @@ class Broker:
             partition_changed=self.partition_changed,
             now_ms=clock.now_ms,
         )
-        self.replica_fetchers = ReplicaFetchers(
+        self.replica_fetchers = self._make_fetchers(clock)
+        self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
+        self._groups: GroupService | None = None
+
+    def _make_fetchers(self, clock: Clock) -> ReplicaFetchers:
+        fetchers = ReplicaFetchers(
             config=lambda: self.config,
             image=lambda: self.image,
-            logs=logs,
+            logs=self.logs,
             clock=clock,
             on_fault=lambda fault: self.on_storage_fault(fault),
             on_warning=lambda warning: self.on_warning(warning),
         )
-        self.replica_fetchers.want_sync = self.log_syncs.want
-        self.log_syncs.on_follower_synced = self.replica_fetchers.synced
-        self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
-        self._groups: GroupService | None = None
+        fetchers.want_sync = self.log_syncs.want
+        self.log_syncs.on_follower_synced = fetchers.synced
+        return fetchers
 
     @property
     def groups(self) -> GroupService:
