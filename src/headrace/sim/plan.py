@@ -316,8 +316,6 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
     if plan.producers and plan.copies > plan.brokers:
         plan = replace(plan, brokers=plan.copies)
-    if plan.brokers and plan.moves_replicas:  # what moves to whole brokers would never get in sync
-        plan = replace(plan, moves_replicas=False)
     if "seconds" in options:
         plan = replace(plan, faults_until_ms=1_000 * int(str(options["seconds"])))
     if "faults" in options or "seconds" in options or "every_ms" in options:
@@ -465,7 +463,8 @@ def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
         faults.append(Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount))
         at_ms += 1 + int(chance.expovariate(1 / pace))
     faults.sort(key=lambda one: (one.at_ms, one.kind.value))
-    return replace(plan, limits=limits, faults=tuple(faults))
+    moves = chance.random() < 0.4
+    return replace(plan, limits=limits, faults=tuple(faults), moves_replicas=moves, admins=int(moves))
 
 
 _DRAWN: Final[dict[str, Callable[[int], Plan]]] = {

@@ -202,7 +202,8 @@ class CopiedRecords(Group):
             if partition is None or life.node_id not in partition.replicas:
                 continue
             promise.wounds[life.node_id] = Wound(epoch)
-            if len(promise.wounds) >= _min_isr(image, place[0]) or _is_lost(promise, partition):
+            needed = min(_min_isr(image, place[0]), len(partition.replicas))
+            if len(promise.wounds) >= needed or _is_lost(promise, partition):
                 promise.forget()
                 self.hit("too many copies lost something")
             elif promise.held:
@@ -262,7 +263,7 @@ class CopiedRecords(Group):
         key = (node_id, cluster.nodes[node_id].run)
         start = min(promise.compared.get(key, 0), log.log_end_offset)
         end = promise.compared[key] = log.high_watermark
-        for offset, record in _records(log, start) if start < end else ():
+        for offset, record in _read(cluster, node_id, log, start) if start < end else ():
             if offset < end and promise.truth.setdefault(offset, record) != record:
                 raise self.broken(
                     "P4",
@@ -280,14 +281,14 @@ class CopiedRecords(Group):
             live = {each for each in partition.replicas if (one := image.cluster.brokers.get(each)) and one.is_active}
             if partition.leader >= 0 and set(partition.isr) != live:
                 raise self.broken("PL1", f"{place} has {sorted(live)} alive, in sync are {partition.isr}")
-            self._compare(place, promise, list(_copies(cluster, place, partition.isr)))
+            self._compare(cluster, place, promise, list(_copies(cluster, place, partition.isr)))
 
-    def _compare(self, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
+    def _compare(self, cluster: ClusterView, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
         committed = 0 if promise.is_void else min((log.high_watermark for _, log in copies), default=0)
         first: dict[int, tuple[int, bytes]] | None = None
         for node_id, log in copies:
             life = self.ghost.lives[node_id]
-            found = dict(_records(log))
+            found = dict(_read(cluster, node_id, log))
             for offset, value in promise.held.items():
                 if offset >= log.log_start_offset and found.get(offset, (0, b""))[1] != value:
                     raise self.broken(
@@ -332,6 +333,17 @@ def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Ite
         hosted = None if broker is None else broker.partitions.get(*place)
         if hosted is not None and hosted.log is not None:
             yield node_id, hosted.log
+
+
+def _read(cluster: ClusterView, node_id: int, log: Any, start: int = 0) -> list[tuple[int, tuple[int, bytes]]]:
+    """The records of a copy; a read that is to fail fails for the node, not for who looks on."""
+    node: Any = cluster.nodes[node_id]
+    disk = node.disk
+    kept, disk.fail_reads = disk.fail_reads, 0
+    try:
+        return list(_records(log, start))
+    finally:
+        disk.fail_reads = kept
 
 
 def _records(log: Any, start: int = 0) -> Iterator[tuple[int, tuple[int, bytes]]]:
