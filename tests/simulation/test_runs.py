@@ -118,7 +118,7 @@ def test_a_disk_that_nobody_has_used_yet_cannot_rot() -> None:
 @pytest.mark.parametrize("seed", [800_077, 800_689])
 def test_what_a_failed_sync_left_in_the_page_cache_is_written_again(seed: int) -> None:
     """fault:S58 inv:D3 inv:PR1: a process that starts after it acknowledges behind records that are not on the disk; then the power goes."""
-    result = run(RunKey(level="records", seed=seed))
+    result = run(RunKey(level="records", seed=seed, options={"copies": 1}))
     assert result.failure is None
     assert result.markers["acknowledged records outlive a power cut"] > 0
 
@@ -166,7 +166,7 @@ def test_the_partitions_of_one_alter_partition_are_decided_each_on_its_own() -> 
 
 def test_a_controller_that_shuts_down_is_still_reached() -> None:
     """inv:RL3: it waits for brokers to follow its last changes, and they must be able to connect meanwhile."""
-    assert run(RunKey(level="records", seed=910_354)).failure is None
+    assert run(RunKey(level="records", seed=910_354, options={"copies": 1})).failure is None
 
 
 def test_a_run_can_be_quiet() -> None:
