@@ -46,17 +46,17 @@ class Found(NamedTuple):
     message: str
 
 
-def plan_of(seed: int, level: str) -> Plan:
-    """The very run that `headrace sim --level LEVEL --seed SEED` makes."""
-    return draw_plan(level, seed, {})
+def plan_of(seed: int, level: str, copies: int = 0) -> Plan:
+    """The very run that `headrace sim --level LEVEL --seed SEED` makes, or, of one copy, with `--copies 1`."""
+    return draw_plan(level, seed, {"copies": 1} if copies == 1 else {})
 
 
-def run(seed: int, level: str, defect: Defect | None, *, max_steps: int | None = None) -> Found | None:
+def run(seed: int, level: str, defect: Defect | None, *, copies: int = 0, max_steps: int | None = None) -> Found | None:
     """One run until its faults stop or `max_steps` are over, without the healing; what broke, None when nothing did.
 
     A defect is to break a rule, not to be slow: so the checks of liveness are left out.
     """
-    plan = plan_of(seed, level)
+    plan = plan_of(seed, level, copies)
     with planted(defect):
         cluster = SimCluster(plan, checkers=all_checkers())
         try:
@@ -75,17 +75,17 @@ def run(seed: int, level: str, defect: Defect | None, *, max_steps: int | None =
 
 
 @cache
-def is_clean(seed: int, level: str, max_steps: int | None) -> bool:
+def is_clean(seed: int, level: str, copies: int, max_steps: int | None) -> bool:
     """Nothing is found at this seed without a defect."""
-    return run(seed, level, None, max_steps=max_steps) is None
+    return run(seed, level, None, copies=copies, max_steps=max_steps) is None
 
 
 def hunt(defect: Defect, seeds: Iterable[int], *, max_steps: int | None = None) -> Found | None:
     """The first of the seeds at which the defect is found, and at which nothing is found without it."""
     for seed in seeds:
-        if not defect.may_show(plan_of(seed, defect.level)):
+        if not defect.may_show(plan_of(seed, defect.level, defect.copies)):
             continue
-        found = run(seed, defect.level, defect, max_steps=max_steps)
-        if found is not None and is_clean(seed, defect.level, max_steps):
+        found = run(seed, defect.level, defect, copies=defect.copies, max_steps=max_steps)
+        if found is not None and is_clean(seed, defect.level, defect.copies, max_steps):
             return found
     return None

@@ -57,7 +57,7 @@ class Defect:
     """One mistake: its id, what it is, how it is planted, and the level of the simulation where it shows.
 
     A run whose plan has none of the `faults` (any will do when there are none), no changes of voters when `changes_voters`, or fewer
-    than `voters`, or than `copies` of a partition, cannot show it: such a seed counts as one that did not find it, and is not run.
+    than `voters`, or than `copies` of a partition (1: the runs have just one), cannot show it: such a seed counts as one that did not find it, and is not run.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Defect:
     faults: frozenset[FaultKind] = frozenset()
     changes_voters: bool = False
     voters: int = 1
-    copies: int = 1
+    copies: int = 0
 
     def may_show(self, plan: Plan) -> bool:
         """Whether a run of this plan can find it at all."""

@@ -77,6 +77,7 @@ DEFECTS = (
         what="flush.messages=1 acknowledges what is not synced",
         plant=acknowledged_before_synced,
         level="records",
+        copies=1,
         faults=_POWER,
     ),
     Defect(
@@ -84,6 +85,7 @@ DEFECTS = (
         what="producers are forgotten in an unclean stop",
         plant=producers_forgotten,
         level="records",
+        copies=1,
         faults=_DEATHS,
     ),
     Defect(
@@ -91,6 +93,7 @@ DEFECTS = (
         what="recovery takes a large batch for a torn one",
         plant=large_batch_taken_for_torn,
         level="records",
+        copies=1,
         faults=_DEATHS | _POWER,
     ),
     Defect(
@@ -98,6 +101,9 @@ DEFECTS = (
         what="an incremental fetch goes on where its session began",
         plant=fetch_offset_not_renewed,
         level="records",
+        copies=1,
     ),
-    Defect(id="Z5", what="a batch sent again is appended again", plant=sent_again_taken_again, level="records"),
+    Defect(
+        id="Z5", what="a batch sent again is appended again", plant=sent_again_taken_again, level="records", copies=1
+    ),
 )

@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from headrace.replication.follower_events import FollowedPartition
 
 
-def leader_same_again(planting: Planting) -> None:
-    """K15: whoever led before leads again, in a later epoch: what the follower has is taken to be the leader's."""
-    honest = vars(ReplicaFetcher)["_follow"]
-
-    def follow(self: Any, partitions: Any, effects: Any) -> None:
-        again = {each.key for each in partitions if each.key in self.partitions}
-        honest(self, partitions, effects)
-        for partition in partitions:
-            if partition.key in again and partition.position is not None:
-                partition.position = partition.position._replace(last_fetched_epoch=-1)
-                self._plan.want(partition.key, partition.position)
-
-    planting.replace(ReplicaFetcher, "_follow", follow)
-
-
 def cut_to_high_watermark(planting: Planting) -> None:
     """K16: a follower begins by cutting its log to its high watermark, as before KIP-101."""
     planting.replace(follower, "first_offset_to_fetch", lambda log: log.high_watermark)
@@ -133,13 +118,6 @@ def any_answer_taken(planting: Planting) -> None:
 
 
 DEFECTS = (
-    Defect(
-        id="K15",
-        what="a leader that leads again is not asked where histories part",
-        plant=leader_same_again,
-        level="records",
-        copies=2,
-    ),
     Defect(id="K16", what="cut to the high watermark", plant=cut_to_high_watermark, level="records", copies=2),
     Defect(id="K17", what="committed by the ISR alone", plant=commit_by_isr, level="records", copies=2),
     Defect(id="K18", what="joins before the epoch's start", plant=join_before_epoch_start, level="records", copies=2),
