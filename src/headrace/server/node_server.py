@@ -237,7 +237,9 @@ class NodeServer:
             settings = links.link_settings(
                 client_id=f"headrace-{self.config.node_id}",
                 connect_timeout_ms=self.config.socket_connection_setup_timeout_ms,
-                max_frame_bytes=self.config.socket_request_max_bytes,
+                max_frame_bytes=max(
+                    self.config.socket_request_max_bytes, 2 * self.config.replica_fetch_response_max_bytes
+                ),
             )
             self._links = links.OutboundLinks(settings)
         ask = self._links.send_once if effect.channel is Channel.BOOTSTRAP else self._links.send

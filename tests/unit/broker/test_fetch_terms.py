@@ -7,7 +7,7 @@ import pytest
 from headrace.core.ids import TopicPartition
 from headrace.log.ports import Appended
 from headrace.records.record import ProducerStamp
-from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
@@ -141,3 +141,49 @@ def test_a_reader_before_the_logs_start_is_out_of_range_whatever_its_history() -
         found = client.ask(fetch_request("t", [asked]), 12).responses[0].partitions[0]
         told.append((found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset))
     assert told == [(1, -1, -1), (0, 0, 2)]
+
+
+def test_a_replica_is_told_the_logs_end_while_clients_are_not_served() -> None:
+    """S3-108, decision 19: a follower that lost its place asks for both ends; consumers are sent away (S0-15)."""
+    bench = BrokerBench()
+    bench.topic("t", replicas=(1, 2))
+    client = Client(bench)
+    client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    hosted = bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    hosted.is_withheld = True
+    told = []
+    for replica_id in (2, -1):
+        asked = ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(timestamp=-1),))
+        answer = client.ask(ListOffsetsRequest(replica_id=replica_id, topics=(asked,)), 7).topics[0].partitions[0]
+        told.append((answer.error_code, answer.offset))
+    assert told == [(0, 1), (6, -1)]
+
+
+def test_a_follower_that_begins_anew_is_told_the_high_watermark_again() -> None:
+    """inv:P13, KIP-227: it took nothing of a response that came when it had another position, so the session may not take it for told."""
+    bench = BrokerBench()
+    topic_id = bench.topic("t", replicas=(1, 2), isr=(1,))
+    client = Client(bench)
+    client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+
+    def fetch(session: int, session_epoch: int, offset: int, epoch: int = -1) -> tuple[int, list[int]]:
+        """The session, and the high watermarks that a fetch of broker 2 is told."""
+        asked = FetchPartition(
+            partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1 << 20
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=2, replica_epoch=12),
+            session_id=session,
+            session_epoch=session_epoch,
+            max_bytes=1 << 20,
+            topics=(FetchTopic(topic_id=topic_id, partitions=(asked,)),),
+        )
+        answer = client.ask(request, 17)
+        return answer.session_id, [one.high_watermark for each in answer.responses for one in each.partitions]
+
+    session, told = fetch(0, 0, 1)
+    assert told == [1]
+    assert fetch(session, 1, 1)[1] == []
+    assert fetch(session, 2, 1, 0)[1] == [1]
+    assert fetch(session, 3, 1, 0)[1] == []

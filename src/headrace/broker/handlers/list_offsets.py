@@ -160,7 +160,11 @@ class _Call:
         """Who is asked, or why nobody is."""
         if asked.timestamp < 0 and self._context.api_version < _KNOWN_SINCE.get(asked.timestamp, _NEVER):
             return ErrorCode.UNSUPPORTED_VERSION
-        hosted = self._broker.partitions.leading(topic, asked.partition_index, self._broker.image)
+        partitions, index = self._broker.partitions, asked.partition_index
+        own = partitions.get(topic, index) if self._request.replica_id != _CONSUMER else None
+        if own is not None and own.leader is not None:  # a replica is served also while clients are not
+            return check_leader_epoch(asked.current_leader_epoch, own.leader.leader_epoch) or own.leader
+        hosted = partitions.leading(topic, index, self._broker.image)
         if isinstance(hosted, ErrorCode):
             return hosted
         leader = hosted.leader
