@@ -74,6 +74,13 @@ REQUIRED: Final[dict[str, int]] = {
     "acknowledged records outlive a power cut": 20,
     "unsynced records at stake in a power cut": 5,
     "copy compared with what clients know": 300,
+    # Records with several copies
+    "copied records acknowledged": 20_000,
+    "copied record read": 20_000,
+    "follower cut its log": 50,
+    "acknowledged records outlive the loss of a copy": 20,
+    "wounded copy came into sync": 20,
+    "copies compared with each other": 500,
 }
 """Marker -> how often a CI run (`make sim`) must reach it."""
 

@@ -221,6 +221,19 @@ def _with_moves_cut_short(plan: Plan) -> Plan:
     return _with_more(eager, chance, Profile(every_ms={FaultKind.CRASH_MOVES: 700}))
 
 
+def _left_behind(plan: Plan, chance: random.Random, at_ms: int, who: int) -> list[Fault]:
+    """All brokers but one stand still while that one writes on, and dies before the others wake up: what only it has must go."""
+    brokers = range(plan.controllers, plan.controllers + plan.brokers)
+    still_ms = chance.choice((300, 900))
+    paused = [
+        Fault(at_ms=at_ms + 400, kind=FaultKind.PAUSE, who=(other,), for_ms=still_ms)
+        for other in brokers
+        if other != who
+    ]
+    end = Fault(at_ms=at_ms + 300 + still_ms, kind=FaultKind.KILL, who=(who,), for_ms=chance.randrange(300, 1_500))
+    return [*paused, end]
+
+
 def _draw_quality(chance: random.Random) -> NetworkQuality:
     """How slow the network is at most, and how many messages really go through the codec."""
     return NetworkQuality(
@@ -463,6 +476,9 @@ def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
             chance.randrange(0, 4) if kind is FaultKind.CRASH_STEP else 20,
         )
         faults.append(Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount))
+        if chance.random() < 0.3:
+            faults += _left_behind(plan, chance, at_ms, who)
+            at_ms += 1_500
         at_ms += 1 + int(chance.expovariate(1 / pace))
     faults.sort(key=lambda one: (one.at_ms, one.kind.value))
     moves = chance.random() < 0.4

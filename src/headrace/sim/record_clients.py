@@ -84,6 +84,9 @@ class RecordProducer(RecordClient):
         super().__init__(cluster, client_id)
         self.name = topic_name(number, copies=copies)
         self._copies = copies
+        self._acks: tuple[int, ...] = (-1, -1, 1)
+        if copies > 1:
+            self._acks = self.chance.choice((self._acks, (-1,), (1, 1, 1, -1)))
         self._stamp: ProducerStamp | None = None
         self._next_sequence: dict[int, int] = {}
         self._written = 0
@@ -135,7 +138,7 @@ class RecordProducer(RecordClient):
         version = self.chance.choice(_PRODUCE_VERSIONS)
         name = {"topic_id": topic.id} if version >= _BY_ID else {"name": self.name}
         request = produce.ProduceRequest(
-            acks=self.chance.choice((-1, -1, 1)),
+            acks=self.chance.choice(self._acks),
             timeout_ms=1_500,
             topic_data=(produce.TopicProduceData(partition_data=(data,), **name),),
         )

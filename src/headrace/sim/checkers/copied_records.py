@@ -91,6 +91,7 @@ class CopiedRecords(Group):
         self._promises: dict[Place, Promise] = {}
         self._begun: dict[int, _Begun] = {}
         self._sent: set[bytes] = set()
+        self._cuts: dict[tuple[int, int], int] = {}
 
     def after_changes(self) -> Mapping[type, Handler]:
         """New metadata, by which a replica leads, or follows and perhaps cuts its log."""
@@ -237,11 +238,22 @@ class CopiedRecords(Group):
 
     def now_and_then(self, cluster: ClusterView) -> None:
         """The leader, and every member of the ISR, reach to the end of what is promised (P1, P3)."""
+        if self._promises:
+            self._count_cuts(cluster)
         for place, promise in self._promises.items():
             self._in_sync(cluster, place, promise)
             partition = _registered(self._image(), place)
             for node_id, log in _copies(cluster, place, () if partition is None else partition.replicas):
                 self._compare_committed(cluster, place, promise, (node_id, log))
+
+    def _count_cuts(self, cluster: ClusterView) -> None:
+        for node in cluster.nodes.values():
+            broker: Any = None if node.machine is None else node.machine.broker
+            if broker is not None:
+                known = self._cuts.get((node.node_id, node.run), 0)
+                cuts = self._cuts[node.node_id, node.run] = broker.replica_fetchers.cuts
+                if cuts > known:
+                    self.hit("follower cut its log", cuts - known)
 
     def _in_sync(self, cluster: ClusterView, place: Place, promise: Promise) -> None:
         partition = _registered(self._image(), place)
