@@ -77,7 +77,7 @@ REQUIRED: Final[dict[str, int]] = {
     # Records with several copies
     "copied records acknowledged": 20_000,
     "copied record read": 20_000,
-    "follower cut its log": 50,
+    "follower cut its log": 15,
     "acknowledged records outlive the loss of a copy": 20,
     "wounded copy came into sync": 20,
     "copies compared with each other": 500,

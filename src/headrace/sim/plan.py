@@ -221,17 +221,27 @@ def _with_moves_cut_short(plan: Plan) -> Plan:
     return _with_more(eager, chance, Profile(every_ms={FaultKind.CRASH_MOVES: 700}))
 
 
-def _left_behind(plan: Plan, chance: random.Random, at_ms: int, who: int) -> list[Fault]:
-    """All brokers but one stand still while that one writes on, and dies before the others wake up: what only it has must go."""
+def _with_tails(plan: Plan, chance: random.Random) -> Plan:
+    """Again and again all brokers but one stand still while that one writes on, and dies before the others wake up: what only it has must go, and nothing else."""
+    limits = replace(
+        plan.limits,
+        broker_session_timeout_ms=3_000,
+        broker_heartbeat_interval_ms=300,
+        replica_lag_time_max_ms=10_000,
+        replica_fetch_wait_max_ms=100,
+    )
     brokers = range(plan.controllers, plan.controllers + plan.brokers)
-    still_ms = chance.choice((300, 900))
-    paused = [
-        Fault(at_ms=at_ms + 400, kind=FaultKind.PAUSE, who=(other,), for_ms=still_ms)
-        for other in brokers
-        if other != who
-    ]
-    end = Fault(at_ms=at_ms + 300 + still_ms, kind=FaultKind.KILL, who=(who,), for_ms=chance.randrange(300, 1_500))
-    return [*paused, end]
+    faults: list[Fault] = []
+    at_ms = 1_500
+    while at_ms < plan.faults_until_ms + 3_000:
+        still_ms, who = chance.choice((200, 500, 900)), chance.choice(brokers)
+        faults += [
+            Fault(at_ms=at_ms, kind=FaultKind.PAUSE, who=(one,), for_ms=still_ms) for one in brokers if one != who
+        ]
+        for_ms = chance.randrange(300, 1_500)
+        faults.append(Fault(at_ms=at_ms + still_ms - 20, kind=FaultKind.KILL, who=(who,), for_ms=for_ms))
+        at_ms += still_ms + for_ms + chance.randrange(300, 1_500)
+    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms, think_ms=5)
 
 
 def _draw_quality(chance: random.Random) -> NetworkQuality:
@@ -437,13 +447,11 @@ def _with_copies(plan: Plan) -> Plan:
     """The same with followers: brokers enough for them, small limits of what they fetch, and a quorum that is never silent for as long as its followers wait."""
     chance = random.Random(f"copies {plan.seed}")
     copies = chance.choice((2, 3, 3))
-    copied = replace(
-        plan,
-        copies=copies,
-        brokers=copies + chance.choice((0, 0, 1)),
-        limits=replace(draw_replication(chance, plan.limits), metadata_max_idle_interval_ms=100),
-    )
-    return copied if plan.seed % 4 == 1 else _with_lost_leaders(copied, chance)
+    brokers = copies + chance.choice((0, 0, 1))
+    limits = replace(draw_replication(chance, plan.limits), metadata_max_idle_interval_ms=100)
+    copied = replace(plan, copies=copies, brokers=brokers, limits=limits)
+    turns = {1: copied, 2: _with_lost_leaders(copied, chance), 3: _with_tails(copied, chance)}
+    return turns[plan.seed % 4]
 
 
 _LOSSES: Final = (
@@ -459,7 +467,7 @@ _LOSSES: Final = (
     (FaultKind.POWER, (20, 600)),
     (FaultKind.RESET, (0, 1)),
 )
-"""What happens to brokers, and for how many milliseconds."""
+"""What happens to brokers, and for how many ms."""
 
 
 def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
@@ -476,13 +484,10 @@ def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
             chance.randrange(0, 4) if kind is FaultKind.CRASH_STEP else 20,
         )
         faults.append(Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount))
-        if chance.random() < 0.3:
-            faults += _left_behind(plan, chance, at_ms, who)
-            at_ms += 1_500
         at_ms += 1 + int(chance.expovariate(1 / pace))
-    faults.sort(key=lambda one: (one.at_ms, one.kind.value))
+    by_time = tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value)))
     moves = chance.random() < 0.4
-    return replace(plan, limits=limits, faults=tuple(faults), moves_replicas=moves, admins=int(moves))
+    return replace(plan, limits=limits, faults=by_time, moves_replicas=moves, admins=int(moves))
 
 
 _DRAWN: Final[dict[str, Callable[[int], Plan]]] = {

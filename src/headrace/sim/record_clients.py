@@ -29,6 +29,7 @@ _PRODUCE_VERSIONS: Final = (7, 9, 12, 13)
 """Plain, flexible, with leader hints, by topic id."""
 _FETCH_VERSIONS: Final = (7, 11, 12, 16, 17)
 _BY_ID: Final = 13
+_HASTY_MS: Final = 60
 _CODECS: Final = (0, 0, 0, 1, 4)
 _COPIED: Final = "copied-"
 _PARTITION_BYTES: Final = (1, 300, 4_096)
@@ -86,7 +87,9 @@ class RecordProducer(RecordClient):
         self._copies = copies
         self._acks: tuple[int, ...] = (-1, -1, 1)
         if copies > 1:
-            self._acks = self.chance.choice((self._acks, (-1,), (1, 1, 1, -1)))
+            self._acks = self.chance.choice((self._acks, (-1,), (1,)))
+        self._is_hasty = self._acks == (1,)
+        """It waits for nobody, writes wherever somebody takes it, and sends nothing again."""
         self._stamp: ProducerStamp | None = None
         self._next_sequence: dict[int, int] = {}
         self._written = 0
@@ -97,7 +100,7 @@ class RecordProducer(RecordClient):
         topic = self.topic(self.name)
         if topic is None:
             self.ask_controller(self._creation())
-        elif self._stamp is None:
+        elif self._stamp is None and not self._is_hasty:
             brokers = [node for node in self.cluster.nodes.values() if node.config.is_broker]
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
             self.ask(self.chance.choice(brokers), request, BROKER_PORT, timeout_ms=3_000, version=4)
@@ -128,7 +131,7 @@ class RecordProducer(RecordClient):
 
     def _produce(self, topic: TopicImage) -> None:
         if self._batch is None:
-            self._batch = self._new_batch()
+            self._batch = self._new_batch(topic)
         batch = self._batch
         leader = self.leader_of(topic, batch.partition)
         if leader is None:
@@ -142,11 +145,12 @@ class RecordProducer(RecordClient):
             timeout_ms=1_500,
             topic_data=(produce.TopicProduceData(partition_data=(data,), **name),),
         )
-        self.ask(leader, request, BROKER_PORT, timeout_ms=2_000, version=version)
+        timeout_ms = _HASTY_MS if self._is_hasty else 2_000
+        self.ask(leader, request, BROKER_PORT, timeout_ms=timeout_ms, version=version)
 
-    def _new_batch(self) -> _Batch:
+    def _new_batch(self, topic: TopicImage) -> _Batch:
         chance = self.chance
-        partition = chance.randrange(0, PARTITIONS)
+        partition = chance.choice(self._led_by_the_living(topic)) if self._is_hasty else chance.randrange(0, PARTITIONS)
         count = chance.choice((1, 1, 2, 5, 40))
         now_ms = WALL_START_MS + self.cluster.world.schedule.now_us // 1_000
         records = [
@@ -156,9 +160,15 @@ class RecordProducer(RecordClient):
         self._written += count
         stamp = self._stamp or NO_PRODUCER
         first = self._next_sequence.get(partition, 0)
-        producer = stamp._replace(base_sequence=first)
+        producer = stamp if stamp is NO_PRODUCER else stamp._replace(base_sequence=first)
         self._next_sequence[partition] = first + count
         return _Batch(partition, bytes(build_batch(records, codec=chance.choice(_CODECS), producer=producer)), count)
+
+    def _led_by_the_living(self, topic: TopicImage) -> list[int]:
+        """Partitions whose leader answers; all, if none does."""
+        leaders = [(number, self.leader_of(topic, number)) for number in range(PARTITIONS)]
+        living = [number for number, node in leaders if node is not None and node.is_up and not node.is_paused]
+        return living or list(range(PARTITIONS))
 
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
         """The next batch, or the same again; a producer that the broker knows too little of begins anew with another id."""
@@ -167,11 +177,13 @@ class RecordProducer(RecordClient):
             self._next_sequence.clear()
         elif isinstance(response, produce.ProduceResponse):
             told = response.responses[0].partition_responses[0]
-            if told.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            if told.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) or self._is_hasty:
                 self._batch = None
             elif told.error_code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
                 self._batch = self._stamp = None  # what came before it is lost: a power cut took it
                 self.cluster.markers.hit("producer begins anew")
+        elif self._is_hasty:
+            self._batch = None
         self.begin(self.chance.randrange(0, self.cluster.think_ms))
 
 
