@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.java, pytest.mark.kcat]
 OURS, OURS_TOO, KAFKAS = 101, 102, 103
 
 
-def write(cluster: Cluster, lines: list[str]) -> None:
-    """By kcat with acks=all, idempotent."""
+def write(cluster: Cluster, lines: list[str], *, partitions: int = 1) -> None:
+    """By kcat with acks=all, idempotent, to each partition in turn."""
     command = [
         "kcat",
         "-b",
@@ -29,7 +29,9 @@ def write(cluster: Cluster, lines: list[str]) -> None:
         "-X",
         "log_level=0",
     ]
-    subprocess.run(command, input="\n".join(lines), text=True, check=True, timeout=120)
+    for number in range(partitions):
+        given = "\n".join(lines[number::partitions])
+        subprocess.run([*command, "-p", str(number)], input=given, text=True, check=True, timeout=120)
 
 
 def read(cluster: Cluster) -> list[str]:
@@ -45,14 +47,14 @@ def test_each_kind_leads_and_follows_the_other() -> None:
     cluster = MixedCluster(kafkas=(KAFKAS,), controllers=1, brokers=3, properties={"broker.session.timeout.ms": "3000"})
     with cluster:
         create(cluster, "t", [(OURS, KAFKAS, OURS_TOO), (KAFKAS, OURS, OURS_TOO), (OURS_TOO, OURS, KAFKAS)])
-        write(cluster, lines[:2_000])
+        write(cluster, lines[:2_000], partitions=3)
         assert all(same_bytes(cluster, "t"))
         cluster[KAFKAS].kill()
         leader(cluster, "t", 1, other_than=KAFKAS)
-        write(cluster, lines[2_000:3_000])
+        write(cluster, lines[2_000:3_000], partitions=3)
         cluster.start(KAFKAS)
         in_sync(cluster, "t")
-        write(cluster, lines[3_000:4_000])
+        write(cluster, lines[3_000:4_000], partitions=3)
         assert all(same_bytes(cluster, "t"))
         for broker_id in (OURS, OURS_TOO):
             cluster[broker_id].kill()
@@ -60,10 +62,10 @@ def test_each_kind_leads_and_follows_the_other() -> None:
         for partition in range(3):
             while leader(cluster, "t", partition).node_id != KAFKAS:
                 pass
-        write(cluster, lines[4_000:5_000])
+        write(cluster, lines[4_000:5_000], partitions=3)
         cluster.start(OURS, OURS_TOO)
         in_sync(cluster, "t")
-        write(cluster, lines[5_000:])
+        write(cluster, lines[5_000:], partitions=3)
         assert all(same_bytes(cluster, "t"))
         assert read(cluster) == sorted(lines)
 

@@ -124,11 +124,11 @@ class Liveness(Group):
                     raise self.broken("C11", f"{topic.name}-{number} is still marked: {partition}")
 
     def _reassignments(self, image: MetadataImage) -> None:
-        """No reassignment is left, nor a replica too many (CL3); but one whose target holds a broker that does not live any more: what it had on disk may be rotten."""
+        """No reassignment is left, nor a replica too many (CL3); but one without a leader, or whose target holds a broker that does not live any more: what it had on disk may be rotten."""
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
                 target = [each for each in partition.replicas if each not in partition.removing_replicas]
-                may_end = all(may_lead(image, partition, each) for each in target)
+                may_end = partition.leader >= 0 and all(may_lead(image, partition, each) for each in target)
                 if may_end and (partition.adding_replicas or partition.removing_replicas):
                     raise self.broken("CL3", f"{topic.name}-{number} is still being moved: {partition}")
 
