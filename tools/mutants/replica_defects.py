@@ -30,9 +30,10 @@ def divergence_ignored(planting: Planting) -> None:
     def common_end(log: Any, diverging: Any) -> Any:
         return log.log_end_offset
 
-    def last_epoch_unsaid(self: Any, partition: FollowedPartition) -> None:
-        honest(self, partition)
-        assert partition.position is not None, "it was set"
+    def last_epoch_unsaid(self: Any, partition: FollowedPartition, effects: Any) -> None:
+        honest(self, partition, effects)
+        if partition.position is None:
+            return
         partition.position = partition.position._replace(last_fetched_epoch=-1)
         self._plan.want(partition.key, partition.position)
 

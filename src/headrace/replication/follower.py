@@ -101,9 +101,9 @@ class ReplicaFetcher:
             case EndsTold():
                 self._ends_told(event, effects)
             case LogsCut():
-                self._are_cut(event)
+                self._are_cut(event, effects)
             case LogSynced():
-                self._synced(event.key)
+                self._synced(event.key, effects)
             case TimeAdvanced():
                 self._wake(event.now_ms, effects)
             case _:
@@ -150,7 +150,7 @@ class ReplicaFetcher:
             if start < partition.log.log_end_offset:
                 cuts.append(PartitionCut(partition, start, starts_over=False))
             else:
-                self._fetch_from_end(partition)
+                self._fetch_from_end(partition, effects)
         self._cut(cuts, effects)
 
     def _leave(self, keys: Sequence[TopicIdPartition]) -> None:
@@ -159,8 +159,14 @@ class ReplicaFetcher:
             self._syncing.pop(key, None)
             self._plan.drop(key)
 
-    def _fetch_from_end(self, partition: FollowedPartition) -> None:
+    def _fetch_from_end(self, partition: FollowedPartition, effects: list[FollowerEffect]) -> None:
+        """Ask for what comes next; that acknowledges all that is there, so it must be synced first where its topic wants that."""
         log = partition.log
+        if log.acknowledged_end_offset < log.log_end_offset:
+            partition.state = FollowerState.SYNCING
+            self._syncing[partition.key] = None
+            effects.append(SyncLog(partition=partition))
+            return
         epoch = log.latest_epoch
         partition.state = FollowerState.FETCHING
         partition.position = Position(
@@ -168,11 +174,11 @@ class ReplicaFetcher:
         )
         self._plan.want(partition.key, partition.position)
 
-    def _fetch_again(self, partition: FollowedPartition, now_ms: int) -> None:
+    def _fetch_again(self, partition: FollowedPartition, now_ms: int, effects: list[FollowerEffect]) -> None:
         """The same after something was done about what the leader refused; if that changed nothing, not at once."""
         before = partition.position
-        self._fetch_from_end(partition)
-        if partition.position == before:
+        self._fetch_from_end(partition, effects)
+        if partition.state is FollowerState.FETCHING and partition.position == before:
             self._rest(partition, now_ms)
 
     def _is_followed(self, partition: FollowedPartition) -> bool:
@@ -222,18 +228,13 @@ class ReplicaFetcher:
             self._lose(partition, fault, effects)
             return
         partition.early_tries = 0
-        if log.acknowledged_end_offset < log.log_end_offset:
-            partition.state = FollowerState.SYNCING
-            self._syncing[partition.key] = None
-            effects.append(SyncLog(partition=partition))
-        else:
-            self._fetch_from_end(partition)
+        self._fetch_from_end(partition, effects)
 
-    def _synced(self, key: TopicIdPartition) -> None:
+    def _synced(self, key: TopicIdPartition, effects: list[FollowerEffect]) -> None:
         partition = self.partitions.get(key)
         if key in self._syncing and partition is not None:
             del self._syncing[key]
-            self._fetch_from_end(partition)
+            self._fetch_from_end(partition, effects)
 
     def _append(self, partition: FollowedPartition, records: memoryview, wall_ms: int) -> AppendRefused | None:
         """Write the whole batches of a response, byte for byte; a cut-off last one is asked for again. The refusal, if a batch cannot be taken."""
@@ -288,7 +289,7 @@ class ReplicaFetcher:
         if starts_over or offset < partition.log.log_end_offset:
             self._cut([PartitionCut(partition, offset, starts_over)], effects)
         else:
-            self._fetch_again(partition, event.now_ms)
+            self._fetch_again(partition, event.now_ms, effects)
 
     # --- cutting, resting ---
 
@@ -299,10 +300,10 @@ class ReplicaFetcher:
                 cut.partition.state = FollowerState.CUTTING
             effects.append(CutLogs(cuts=tuple(cuts)))
 
-    def _are_cut(self, event: LogsCut) -> None:
+    def _are_cut(self, event: LogsCut, effects: list[FollowerEffect]) -> None:
         for cut in event.cuts:
             if self._is_followed(cut.partition):
-                self._fetch_again(cut.partition, event.now_ms)
+                self._fetch_again(cut.partition, event.now_ms, effects)
 
     def _rest(self, partition: FollowedPartition, now_ms: int, for_ms: int | None = None) -> None:
         self._plan.drop(partition.key)
@@ -321,7 +322,7 @@ class ReplicaFetcher:
                 if partition.wants_ends:
                     self._ask(partition, effects)
                 else:
-                    self._fetch_from_end(partition)
+                    self._fetch_from_end(partition, effects)
 
     def _lose(self, partition: FollowedPartition, fault: StorageFault, effects: list[FollowerEffect]) -> None:
         """Its log directory failed: whoever hears of that stops following all partitions in it."""

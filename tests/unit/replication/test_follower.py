@@ -566,6 +566,15 @@ def test_what_must_be_synced_is_acknowledged_by_no_fetch_before() -> None:
     assert pair.fetcher.step(LogSynced(key=KEY)) == []
 
 
+def test_a_new_epoch_acknowledges_no_more_than_is_synced() -> None:
+    """`flush.messages`: the first fetch to the next leader waits for the sync, too."""
+    pair, _ = synced_pair()
+    pair.epoch = 2
+    assert pair.follow() == [SyncLog(partition=pair.partition)]
+    sync(pair.follower)
+    assert positions(pair.fetcher.step(LogSynced(key=KEY))) == {KEY: Position(2, 1, 1, 0)}
+
+
 def test_a_sync_of_a_partition_that_was_left_holds_nobody_up() -> None:
     """The other partitions go on."""
     pair, _ = synced_pair()
