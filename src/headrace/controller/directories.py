@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
-from headrace.controller.partition_change import Wish, change_partition
+from headrace.controller.partition_change import Wish, change_partition, place_replicas
 from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -21,6 +21,8 @@ from headrace.wire.messages.assign_replicas_to_dirs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from headrace.controller.decision import Situation
     from headrace.core.ids import Uuid
     from headrace.metadata.image import BrokerRegistration, TopicImage
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def decide_assignment_to_directories(situation: Situation, request: AssignReplicasToDirsRequest) -> Decision:
-    """Note where the broker put its replicas; those in a directory that is offline lose their ISR places with the same record (C25).
+    """Note where the broker put its replicas; those in a directory that is offline lose their ISR places at once (C25).
 
     Raises PeerError: UNSUPPORTED_VERSION below 3.7-IV2, STALE_BROKER_EPOCH for another incarnation (C8).
     """
@@ -67,13 +69,27 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
 
 
 def _leaving(broker: BrokerRegistration, directory: Uuid, places: list[TopicIdPartition]) -> Moves:
-    """One record a partition: while these moves wait for others, nobody leads out of a directory that is offline."""
+    """Where the replicas are and that they do not lead there, in one slice: while it waits for others, neither is so."""
     return Moves(
         places=places,
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
-        change=partial(leader_and_isr_updates, remove=broker.broker_id, home=directory),
+        change=partial(_leave, where=(broker.broker_id, directory)),
     )
+
+
+def _leave(
+    situation: Situation, places: Iterable[TopicIdPartition], *, where: tuple[int, Uuid]
+) -> Iterator[VersionedRecord]:
+    """Two records a partition, as Kafka's controller writes them: each raises the partition epoch."""
+    there = list(places)
+    for place in there:
+        partition = situation.image.topics.partition_by_id(place.topic_id, place.partition)
+        if partition is not None:
+            record = place_replicas(place, partition, dict([where]), metadata_version=situation.metadata_version)
+            if record is not None:
+                yield record
+    yield from leader_and_isr_updates(situation, there, remove=where[0])
 
 
 def _is_offline(broker: BrokerRegistration, directory: Uuid) -> bool:

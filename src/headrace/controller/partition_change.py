@@ -162,6 +162,16 @@ def change_partition(
     return VersionedRecord(record, partition_version(metadata_version))
 
 
+def place_replicas(
+    place: TopicIdPartition, before: PartitionRegistration, directories: Mapping[int, Uuid], *, metadata_version: int
+) -> VersionedRecord | None:
+    """The record that says in which directories replicas are, and nothing of who leads; None when they are known to be there."""
+    empty = PartitionChangeRecord(partition_id=place.partition, topic_id=place.topic_id)
+    wish = Wish(isr=before.isr, directories=directories)
+    record = _with_assignment(empty, before, assignment_of(before), wish, metadata_version)
+    return None if record is None else VersionedRecord(record, partition_version(metadata_version))
+
+
 def _placed(before: PartitionRegistration, directories: Mapping[int, Uuid]) -> PartitionRegistration:
     """The partition with these directories, for the election: who may lead depends on where its replica is from now on (CL2)."""
     known = dict(zip(before.replicas, before.directories, strict=False)) | dict(directories)

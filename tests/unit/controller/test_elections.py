@@ -289,7 +289,7 @@ def test_a_directory_that_is_lost_while_others_move_is_left_as_things_are_then()
 
 
 def test_a_replica_found_in_an_offline_directory_stops_leading_at_once() -> None:
-    """inv:C25, KIP-858: where it is and that it does not lead there is one record, also while the moves of another broker come first."""
+    """inv:C25, KIP-858: where it is and that it does not lead there is told at once, also while the moves of another broker come first."""
     bench = active()
     spare = Uuid(bytes([250]) * 16)
     epochs = {1: bench.broker(1), 2: bench.broker(2), 3: bench.broker(3, log_dirs=(directory(3), spare))}
