@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from headrace.controller.decision import MAX_RECORDS_A_DECISION, Moves, Situation
+from headrace.controller.decision import Moves, Situation
 from headrace.controller.eligibility import NOBODY
 from headrace.controller.partitions import leader_and_isr_updates
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from headrace.controller.term import ActiveTerm, OngoingMoves
     from headrace.metadata.snapshot import VersionedRecord
 
-SLICE: Final = MAX_RECORDS_A_DECISION - 10
-"""Partitions that are looked at in one step; with the records around them they fit one batch."""
+SLICE: Final = 3_000
+"""Partitions that are looked at in one step: 30 ms, and far fewer records than a batch may have."""
 
 
 def begin_moves(

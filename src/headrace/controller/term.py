@@ -18,6 +18,7 @@ from headrace.core.errors import PeerError
 from headrace.metadata.loader import Decided
 from headrace.metadata.replay import replay_all
 from headrace.wire.metadata_records.config_record import ConfigRecord
+from headrace.wire.metadata_records.frame import encode_record
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class ActiveTerm:
     def _batches(self, records: Sequence[VersionedRecord]) -> list[tuple[bytes, ...]]:
         """Raises EncodeError; PeerError(POLICY_VIOLATION): one record alone is too large (B-C22)."""
         limit = self._around.config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
-        parts = list(batches([each.encode() for each in records], max_bytes=limit))
+        parts = list(batches([encode_record(*each) for each in records], max_bytes=limit))
         if any(len(part) == 1 and len(part[0]) > limit for part in parts):
             raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         return parts

@@ -167,8 +167,8 @@ def placed_partitions(situation: Situation, count: int, factor: int) -> list[Par
     cluster = situation.image.cluster
     placed = place_replicas(usable_brokers(situation), partitions=count, replication_factor=factor, rng=situation.rng)
     eligible = situation.eligible()
-    partitions = [new_partition(cluster, eligible, replicas) for replicas in placed]
-    found = [each for each in partitions if each is not None]
+    begun = {replicas: new_partition(cluster, eligible, replicas) for replicas in dict.fromkeys(placed)}
+    found = [each for each in map(begun.__getitem__, placed) if each is not None]
     assert len(found) == count, "the first replica of each is on a live broker"
     return found
 

@@ -11,8 +11,19 @@ from headrace.core.ports import BytesLike
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.raft.voters import VoterSet, encode_kraft_version, encode_voters
 from headrace.records.batch import BatchHeader, checked_batches
+from headrace.records.compression import Codec
 from headrace.records.control import ControlType, control_key
-from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, iter_records
+from headrace.records.record import (
+    NO_PRODUCER,
+    NewRecord,
+    Placement,
+    ProducerStamp,
+    WrittenRecords,
+    build_batch,
+    build_written_batch,
+    iter_records,
+    written_values,
+)
 from headrace.wire.codec import encode
 from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 from headrace.wire.raft_records.leader_change_message import Voter as LeaderChangeVoter
@@ -141,8 +152,9 @@ def _damaged(directory: str, offset: int, error: PeerError) -> StorageFault:
 
 def record_batch(records: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
     """One data batch of framed metadata records."""
-    rows = [NewRecord(None, record, now_ms) for record in records]
-    return build_batch(rows, placement=Placement(base_offset=base_offset, leader_epoch=epoch))
+    placement = Placement(base_offset=base_offset, leader_epoch=epoch, last_offset=base_offset + len(records) - 1)
+    written = WrittenRecords(written_values(records), len(records), now_ms, now_ms)
+    return build_written_batch(written, codec=Codec.NONE, producer=NO_PRODUCER, placement=placement)
 
 
 def epoch_start_batch(

@@ -184,6 +184,27 @@ def build_written_batch(
     return batch
 
 
+def written_values(values: Sequence[bytes]) -> bytearray:
+    """Records of one time with values only, their offsets one behind the other, as they lie in a batch."""
+    body = bytearray()
+    sizes: dict[int, tuple[int, bytes]] = {}
+    for delta, value in enumerate(values):
+        known = sizes.get(len(value))
+        if known is None:
+            size = bytearray()
+            write_varint(size, len(value))
+            known = sizes[len(value)] = (len(value) + len(size) + 4, b"\x01" + size)
+        length, before_value = known
+        place = bytearray(b"\x00\x00")
+        write_varint(place, delta)
+        write_varint(body, length + len(place) - 2)
+        body += place
+        body += before_value
+        body += value
+        body += b"\x00"
+    return body
+
+
 def _write_record(out: bytearray, record: Record, *, base_offset: int, base_timestamp: int) -> None:
     body = bytearray(b"\x00")
     write_varint(body, record.timestamp - base_timestamp)

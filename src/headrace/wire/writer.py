@@ -47,6 +47,10 @@ def compile_stepping_writer(message: type[Message], version: int) -> SteppingWri
     return writer
 
 
+_FEW: Final = 6
+"""So many numbers and fewer, the replicas of a partition for example, are packed without a look for their format."""
+
+
 class _WriterCompiler:
     """Writes the text of one encoder."""
 
@@ -162,7 +166,12 @@ class _WriterCompiler:
         source = self._source
         self._length(spec, f"len({var})")
         if spec.kind in FIXED_SIZES and spec.kind != "uuid":
-            source.line(f'{self._out} += pack(">%d{FORMATS[spec.kind]}" % len({var}), *{var})')
+            code = FORMATS[spec.kind]
+            few = source.named("f", tuple(struct.Struct(f">{number}{code}").pack for number in range(_FEW)))
+            with source.block(f"if len({var}) < {_FEW}:"):
+                source.line(f"{self._out} += {few}[len({var})](*{var})")
+            with source.block("else:"):
+                source.line(f'{self._out} += pack(">%d{code}" % len({var}), *{var})')
             return
         if spec.kind == "uuid":
             source.line(f'{self._out} += b"".join({var})')

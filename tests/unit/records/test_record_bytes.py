@@ -17,15 +17,19 @@ from headrace.records.control import (
     read_marker,
 )
 from headrace.records.record import (
+    NO_PRODUCER,
     NewRecord,
     Placement,
     ProducerStamp,
     Record,
+    WrittenRecords,
     all_records,
     build_batch,
     build_batch_at,
+    build_written_batch,
     read_all_records,
     read_records,
+    written_values,
 )
 from headrace.records.varint import read_varint, read_varlong, varint_size, write_varint
 
@@ -118,3 +122,15 @@ def test_readers_check_the_crc_and_leave_control_batches_out() -> None:
     data[-1] ^= 1
     with pytest.raises(PeerError, match="CRC"):
         list(read_all_records(data))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 9_000])
+def test_values_that_are_written_together_are_the_bytes_of_records_written_one_by_one(count: int) -> None:
+    """The controller's records: values of one time, without keys and headers; sizes and offsets of one, two and three bytes of a varint."""
+    values = [bytes([number & 0xFF]) * (number % 200 * (1 if number % 100 else 100)) for number in range(count)]
+    placement = Placement(base_offset=17, leader_epoch=3, last_offset=16 + count)
+    rows = [NewRecord(None, value, 1_000) for value in values]
+    written = WrittenRecords(written_values(values), count, 1_000, 1_000)
+    assert build_written_batch(written, codec=Codec.NONE, producer=NO_PRODUCER, placement=placement) == build_batch(
+        rows, placement=placement
+    )

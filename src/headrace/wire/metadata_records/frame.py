@@ -5,6 +5,7 @@ Three unsigned varints, frame version 1, record type and record version, then th
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Final, cast
 
@@ -33,12 +34,19 @@ def record_class(record_type: int) -> type[Message]:
 
 def encode_record(record: Message, version: int) -> bytes:
     """A metadata record in its frame. Raises EncodeError when this version cannot say what the record says."""
-    facts = record.SCHEMA
+    out = bytearray(_head(type(record), version))
+    encode_into(record, version, out)
+    return bytes(out)
+
+
+@cache
+def _head(cls: type[Message], version: int) -> bytes:
+    """What stands before the body."""
+    facts = cls.SCHEMA
     if facts.kind != "metadata":
-        raise EncodeError(f"{type(record).__name__} is no metadata record")
+        raise EncodeError(f"{cls.__name__} is no metadata record")
     out = bytearray((FRAME_VERSION, facts.api_key))
     append_uvarint(out, version)
-    encode_into(record, version, out)
     return bytes(out)
 
 
