@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -36,6 +37,20 @@ def create(cluster: Cluster, name: str, replicas: Sequence[Sequence[int]], **set
     assert [(each.error_code, each.error_message) for each in answer.topics] == [(0, None)]
     for each in running(cluster):
         until(lambda at=each: partitions(at, name))  # type: ignore[misc]
+
+
+def write_lines(cluster: Cluster, lines: Sequence[str], *arguments: str) -> None:
+    """By librdkafka with acks=all, idempotent, to topic `t`; `arguments` are kcat's."""
+    command = ["kcat", "-b", cluster.bootstrap_servers, "-P", "-t", "t", "-X", "enable.idempotence=true"]
+    command += ["-X", "log_level=0", *arguments]
+    subprocess.run(command, input="\n".join(lines), text=True, check=True, timeout=120)
+
+
+def read_lines(cluster: Cluster) -> list[str]:
+    """All that librdkafka reads of topic `t`, sorted."""
+    command = ["kcat", "-b", cluster.bootstrap_servers, "-C", "-t", "t", "-e", "-q", "-X", "log_level=0"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    return sorted(found.splitlines())
 
 
 def running(cluster: Cluster) -> list[Member]:

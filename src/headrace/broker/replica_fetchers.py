@@ -188,6 +188,7 @@ class ReplicaFetchers:
             fetcher = self._fetchers.get(leader_id)
             if fetcher is not None and keys:
                 self._step(leader_id, fetcher, PartitionsLeft(keys=tuple(keys)))
+                self._retire(leader_id, fetcher)
         new, self._new = self._new, {}
         for leader_id, partitions in new.items():
             if partitions:
@@ -294,6 +295,7 @@ class ReplicaFetchers:
         if isinstance(outcome, SendFailure):
             self.failed_requests += 1
             self._step(leader_id, fetcher, FetchFailed(now_ms=now_ms))
+            self._retire(leader_id, fetcher)
             return
         assert isinstance(outcome, FetchResponse), "the api's own response"
         event = Fetched(
@@ -304,6 +306,12 @@ class ReplicaFetchers:
             wall_ms=self._clock.wall_ms(),
         )
         self._step(leader_id, fetcher, event)
+        self._retire(leader_id, fetcher)
+
+    def _retire(self, leader_id: int, fetcher: ReplicaFetcher) -> None:
+        """Who follows nothing is no fetcher any more: it would count as one that asks least often."""
+        if fetcher.is_idle and self._fetchers.get(leader_id) is fetcher:
+            del self._fetchers[leader_id], self._rates[leader_id]
 
     def _ask_ends(self, leader_id: int, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
         """ListOffsets of the two ends, each in a request of its own: one may not name a partition twice."""

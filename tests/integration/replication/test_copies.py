@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.peers import kafka
-from tests.support.copies import FAST, create, in_sync, leader, log_bytes, same_bytes
+from tests.support.copies import FAST, create, in_sync, leader, log_bytes, read_lines, same_bytes, write_lines
 from tests.support.numbered_load import PARTITIONS, Load, judge, read_all
 from tests.support.peer import batch
 from tests.support.roles import until
@@ -143,24 +142,10 @@ def test_kcat_writes_and_reads_with_three_copies(cluster: Cluster) -> None:
     """S3-106: librdkafka, acks=all and idempotent, through a killed leader."""
     create(cluster, "t", THREE)
     sent = [f"line {number}" for number in range(2_000)]
-    write = [
-        "kcat",
-        "-b",
-        cluster.bootstrap_servers,
-        "-P",
-        "-t",
-        "t",
-        "-X",
-        "enable.idempotence=true",
-        "-X",
-        "log_level=0",
-    ]
-    subprocess.run(write, input="\n".join(sent[:1_000]), text=True, check=True, timeout=60)
+    write_lines(cluster, sent[:1_000])
     cluster[102].kill()
-    subprocess.run(write, input="\n".join(sent[1_000:]), text=True, check=True, timeout=60)
-    read = ["kcat", "-b", cluster.bootstrap_servers, "-C", "-t", "t", "-e", "-q", "-X", "log_level=0"]
-    found = subprocess.run(read, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert sorted(found.splitlines()) == sorted(sent)
+    write_lines(cluster, sent[1_000:])
+    assert read_lines(cluster) == sorted(sent)
 
 
 @pytest.mark.java

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.testing.cluster import Cluster
 from tests.peers.quorum import MixedCluster
-from tests.support.copies import create, in_sync, leader, same_bytes
+from tests.support.copies import create, in_sync, leader, read_lines, same_bytes, write_lines
 
 pytestmark = [pytest.mark.java, pytest.mark.kcat]
 
@@ -16,29 +16,9 @@ OURS, OURS_TOO, KAFKAS = 101, 102, 103
 
 
 def write(cluster: Cluster, lines: list[str], *, partitions: int = 1) -> None:
-    """By kcat with acks=all, idempotent, to each partition in turn."""
-    command = [
-        "kcat",
-        "-b",
-        cluster.bootstrap_servers,
-        "-P",
-        "-t",
-        "t",
-        "-X",
-        "enable.idempotence=true",
-        "-X",
-        "log_level=0",
-    ]
+    """To each partition in turn."""
     for number in range(partitions):
-        given = "\n".join(lines[number::partitions])
-        subprocess.run([*command, "-p", str(number)], input=given, text=True, check=True, timeout=120)
-
-
-def read(cluster: Cluster) -> list[str]:
-    """All lines, sorted."""
-    command = ["kcat", "-b", cluster.bootstrap_servers, "-C", "-t", "t", "-e", "-q", "-X", "log_level=0"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    return sorted(found.splitlines())
+        write_lines(cluster, lines[number::partitions], "-p", str(number))
 
 
 def test_each_kind_leads_and_follows_the_other() -> None:
@@ -67,7 +47,7 @@ def test_each_kind_leads_and_follows_the_other() -> None:
         in_sync(cluster, "t")
         write(cluster, lines[5_000:], partitions=3)
         assert all(same_bytes(cluster, "t"))
-        assert read(cluster) == sorted(lines)
+        assert read_lines(cluster) == sorted(lines)
 
 
 @pytest.mark.parametrize("old_leader", [OURS, KAFKAS], ids=["ours cuts", "Kafka's cuts"])
@@ -90,6 +70,6 @@ def test_a_copy_of_one_kind_cuts_by_the_epochs_of_the_other(old_leader: int) -> 
         cluster.start(old_leader)
         in_sync(cluster, "t")
         assert all(same_bytes(cluster, "t"))
-        found = read(cluster)
+        found = read_lines(cluster)
         assert {"everywhere", "instead"} <= set(found)
         assert not {"only here", "and gone"} & set(found)

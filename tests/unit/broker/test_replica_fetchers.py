@@ -196,8 +196,12 @@ def test_a_deleted_topic_is_fetched_no_more_and_its_successor_anew() -> None:
     follower.answer(follower.sent(), topic=topic)
     forget = follower.sent()
     assert [(each.topic_id, each.partitions) for each in forget.request.forgotten_topics_data] == [(topic, (0,))]
+    assert [leader_id for leader_id, _ in follower.fetchers] == [2]
     follower.answer(forget, topic=topic)
     assert follower.links.fetches == []
+    assert list(follower.fetchers) == [], "who follows nothing has no fetcher, which would count as the slowest"
+    follower.follow(leader=2, leader_epoch=0)
+    assert follower.sent().request.session_id == 0
 
 
 def test_a_partition_without_leader_is_not_fetched() -> None:
