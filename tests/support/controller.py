@@ -88,6 +88,7 @@ class ControllerBench:
             bootstrap=read_bootstrap_records(bootstrap_records()),
             kraft_version=kraft_version,
         )
+        self.machine.most_at_once = 10_000
         self.now_ms = 1_000
         self.listener = "CONTROLLER"
         self.epoch = 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from headrace.controller import event_names
+from headrace.controller.activation import bootstrap_batch, fresh_sessions
 from headrace.controller.broker_states import as_committed, fence_moves
 from headrace.controller.derived import Derived
 from headrace.controller.elections import balancing_moves, unclean_moves
@@ -32,7 +33,6 @@ from headrace.controller.events import (
     TimeAdvanced,
 )
 from headrace.controller.features import decide_update_features
-from headrace.controller.heartbeats import Heartbeats
 from headrace.controller.moving import SLICE, begin_moves, continue_moves
 from headrace.controller.refusals import refused
 from headrace.controller.requests import HANDLED, decide
@@ -40,15 +40,11 @@ from headrace.controller.statistics import ControllerStatistics
 from headrace.controller.term import ActiveTerm, Asked, OngoingMoves, Surroundings, Waiting
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
-from headrace.metadata.bootstrap import bootstrap_metadata_version
 from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage
 from headrace.metadata.replay import ReplayError
 from headrace.metadata.snapshot import VersionedRecord
-from headrace.metadata.versions import has_metadata_transactions
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
-from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
-from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
 
 if TYPE_CHECKING:
@@ -92,6 +88,8 @@ class ControllerMachine:
         self.statistics = ControllerStatistics(stopwatch)
         self.slice_size = SLICE
         """How many partitions one step looks at; smaller in tests of what comes in between."""
+        self.most_at_once = SLICE
+        """A decision of more records is replayed and appended in the step after it."""
         self._around = Surroundings(config, cluster_id, rng, self.statistics)
 
     @property
@@ -130,11 +128,22 @@ class ControllerMachine:
         try:
             began = self.statistics.start()
             self._note_stall(event.now_ms)
-            name, effects = self._take(event)
+            effects = self._take_up(event)
+            name, more = self._take(event)
+            effects += more
             self.statistics.end(name, began, event.now_ms)
         finally:
             self._is_stepping = False
         return effects
+
+    def _take_up(self, event: ControllerEvent) -> list[ControllerEffect]:
+        """What was postponed, unless the event decides nothing: then it may wait."""
+        active = self._active
+        if active is None or active.postponed is None:
+            return []
+        if isinstance(event, RecordsCommitted | OffsetsTaken | LeadershipEnded):
+            return []
+        return self._resume(active, event.now_ms)
 
     def _take(self, event: ControllerEvent) -> tuple[str, list[ControllerEffect]]:
         """The name of what was done, and what must be done."""
@@ -183,7 +192,7 @@ class ControllerMachine:
             event,
             self._around,
             derived,
-            heartbeats=self._fresh_sessions(event),
+            heartbeats=fresh_sessions(event, session_timeout_ms=self._config.broker_session_timeout_ms),
             kraft_version=self._kraft_version,
         )
         self.statistics.activations += 1
@@ -193,7 +202,7 @@ class ControllerMachine:
             effects += active.append([abort], event.now_ms)
         if event.image.features.metadata_version is None:
             records: list[VersionedRecord] = []
-            active.replay(self._bootstrap_batch(), records)
+            active.replay(bootstrap_batch(self._bootstrap), records)
             effects += active.write(records, event.now_ms)
         active.started = True
         active.note_write(event.now_ms)
@@ -202,24 +211,6 @@ class ControllerMachine:
         is_led = not derived.index.topics_with(NO_LEADER)
         active.unclean_at_ms = event.now_ms + (self._config.unclean_leader_election_interval_ms if is_led else 0)
         return effects
-
-    def _fresh_sessions(self, event: LeadershipGained) -> Heartbeats:
-        """Every broker that is unfenced gets a full session, whatever it did before (S2-25, C14)."""
-        heartbeats = Heartbeats(session_timeout_ms=self._config.broker_session_timeout_ms)
-        for broker_id in sorted(event.image.cluster.brokers):
-            broker = event.image.cluster.brokers[broker_id]
-            heartbeats.register(broker_id, is_fenced=broker.fenced, now_ms=event.now_ms)
-            if broker.in_controlled_shutdown and not broker.fenced:
-                heartbeats.begin_controlled_shutdown(broker_id, event.next_offset - 1)
-        return heartbeats
-
-    def _bootstrap_batch(self) -> list[VersionedRecord]:
-        records = list(self._bootstrap)
-        level = bootstrap_metadata_version(records)
-        if level is not None and has_metadata_transactions(level):
-            begin = VersionedRecord(BeginTransactionRecord(name="Bootstrap records"), 0)
-            return [begin, *records, VersionedRecord(EndTransactionRecord(), 0)]
-        return records
 
     def _deactivate(self, committed: MetadataImage | None) -> list[ControllerEffect]:
         """Everything that was not committed is forgotten; who waited is told to find the new controller (B-C23, S2-32).
@@ -237,10 +228,9 @@ class ControllerMachine:
         error = PeerError(ErrorCode.NOT_CONTROLLER, "The active controller changed before the outcome was committed.")
         asked = [each.asked for each in active.waiting]
         asked += [each.asked for each in active.moves if each.asked is not None]
-        answers = [
-            Answer(token=each.token, response=refused(each.request, error, api_version=each.api_version))
-            for each in asked
-        ]
+        if active.postponed is not None:
+            asked.append(active.postponed.asked)
+        answers = [_refuse(each, error) for each in asked]
         answers += [self._refusal(event, error) for event in active.raft_asked.values()]
         return list(answers)
 
@@ -273,8 +263,24 @@ class ControllerMachine:
         if decision.moves:
             work = OngoingMoves(decision.moves, event.cause, asked, decision.response)
             return self._begin(active, work, decision.records, event.now_ms)
+        if len(decision.records) > self.most_at_once:
+            active.postpone(decision.records, asked, decision.response, event.now_ms, is_atomic=decision.is_atomic)
+            return []
         appended = active.append(decision.records, event.now_ms, is_atomic=decision.is_atomic)
         return [*appended, *self._answer_when_committed(active, asked, decision.response, event.now_ms)]
+
+    def _resume(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
+        """What was decided on very many things is replayed and appended, before anything else is decided (C4)."""
+        postponed = active.postponed
+        assert postponed is not None, "something was postponed"
+        try:
+            appended = active.resume(now_ms)
+        except ReplayError as error:
+            asked = postponed.asked
+            gives_up = self._fault(f"a decision on {type(asked.request).__name__} makes no sense: {error}")
+            unknown = PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            return [*gives_up, _refuse(asked, unknown)]
+        return [*appended, *self._answer_when_committed(active, postponed.asked, postponed.response, now_ms)]
 
     def _asked(self, event: RequestArrived) -> Asked:
         received = event.now_ms if event.received_ms < 0 else event.received_ms
@@ -484,3 +490,7 @@ class ControllerMachine:
         cause = RequestCause(api_version=0, client_id=reason)
         work = OngoingMoves((moves(active.situation(cause, now_ms)),), cause)
         return self._begin(active, work, (), now_ms)
+
+
+def _refuse(asked: Asked, error: PeerError) -> Answer:
+    return Answer(token=asked.token, response=refused(asked.request, error, api_version=asked.api_version))

@@ -65,6 +65,16 @@ class Uncommitted(NamedTuple):
     places: Places
 
 
+class Postponed(NamedTuple):
+    """A decision on very many things whose records are encoded, and replayed and appended in a step of their own."""
+
+    records: Sequence[VersionedRecord]
+    parts: Sequence[tuple[bytes, ...]]
+    asked: Asked
+    response: Message
+    since_ms: int
+
+
 class Surroundings(NamedTuple):
     """What a term needs from the machine and does not change."""
 
@@ -119,6 +129,8 @@ class ActiveTerm:
         self.appended: deque[tuple[int, int]] = deque()
         """(end offset, when it was ordered in ms) of appends that are not committed."""
         self.moves: deque[OngoingMoves] = deque()
+        self.postponed: Postponed | None = None
+        """Taken up (`resume`) before anything else is decided."""
         self.raft_asked: dict[int, RequestArrived] = {}
         """UpdateFeatures requests whose kraft.version raft was asked for."""
         self.last_event_ms = event.now_ms
@@ -140,6 +152,8 @@ class ActiveTerm:
 
     def next_deadline_ms(self) -> int | None:
         """When time must be told next."""
+        if self.postponed is not None:
+            return self.postponed.since_ms
         if self.moves:
             return self.continue_at_ms
         due = self.heartbeats.next_expiry_ms()
@@ -172,11 +186,30 @@ class ActiveTerm:
 
         Raises ReplayError and EncodeError (a bug of ours), PeerError(POLICY_VIOLATION): too much for one batch (B-C22).
         """
-        if not records:
-            return []
+        return self._take(records, self._encoded(records, is_atomic=is_atomic), now_ms) if records else []
+
+    def postpone(
+        self, records: Sequence[VersionedRecord], asked: Asked, response: Message, now_ms: int, *, is_atomic: bool = True
+    ) -> None:
+        """Encode the records of a decision; `resume` does the rest. Raises as `append`, but no ReplayError."""
+        assert self.postponed is None, "a decision was made before the last one was taken up"
+        self.postponed = Postponed(records, self._encoded(records, is_atomic=is_atomic), asked, response, now_ms)
+
+    def resume(self, now_ms: int) -> list[AppendRecords]:
+        """Replay and append what was postponed. Raises ReplayError (a bug of ours)."""
+        postponed, self.postponed = self.postponed, None
+        assert postponed is not None, "something was postponed"
+        return self._take(postponed.records, postponed.parts, now_ms)
+
+    def _encoded(self, records: Sequence[VersionedRecord], *, is_atomic: bool) -> list[tuple[bytes, ...]]:
         parts = self._batches(records)
         if is_atomic and len(parts) > 1:
             raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return parts
+
+    def _take(
+        self, records: Sequence[VersionedRecord], parts: Sequence[tuple[bytes, ...]], now_ms: int
+    ) -> list[AppendRecords]:
         self.replay(records, [])
         if any(isinstance(each.record, ConfigRecord) and each.record.name == UNCLEAN_KEY for each in records):
             self.unclean_at_ms = now_ms
