@@ -189,7 +189,13 @@ class ActiveTerm:
         return self._take(records, self._encoded(records, is_atomic=is_atomic), now_ms) if records else []
 
     def postpone(
-        self, records: Sequence[VersionedRecord], asked: Asked, response: Message, now_ms: int, *, is_atomic: bool = True
+        self,
+        records: Sequence[VersionedRecord],
+        asked: Asked,
+        response: Message,
+        now_ms: int,
+        *,
+        is_atomic: bool = True,
     ) -> None:
         """Encode the records of a decision; `resume` does the rest. Raises as `append`, but no ReplayError."""
         assert self.postponed is None, "a decision was made before the last one was taken up"
