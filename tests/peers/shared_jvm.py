@@ -207,7 +207,8 @@ class SharedJvm:
         """Does it run, and has no tool left a client that still works?"""
         if self._process.poll() is not None:
             return False
-        threads = self._gateway.jvm.Thread.getAllStackTraces().keySet()
+        # an array: the end of a collection is a Java exception, which PySpark, where it runs in this process too, looks up in its own JVM
+        threads = self._gateway.jvm.Thread.getAllStackTraces().keySet().toArray()
         return not any(thread.getName().startswith(CLIENT_THREAD) for thread in threads)
 
     def stop(self) -> None:

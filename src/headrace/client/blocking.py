@@ -76,7 +76,8 @@ class BlockingClient:
 
     `properties` are Kafka's client settings (`security.protocol`, `sasl.*`, `ssl.*`, `request.timeout.ms`, `default.api.timeout.ms` ...);
     unknown ones are ignored. Every call retries what may be retried until `default.api.timeout.ms` (60 s) and then raises `PeerError` with
-    the last error's code; a cluster that cannot be reached is an `OperatorError` naming the address.
+    the last error's code; a cluster that cannot be reached is an `OperatorError` naming the address, at once unless `is_cluster_known`
+    says that somebody reached it there before.
     """
 
     def __init__(
@@ -86,12 +87,13 @@ class BlockingClient:
         client_id: str = "headrace",
         properties: Mapping[str, str] | None = None,
         is_controller: bool = False,
+        is_cluster_known: bool = False,
     ) -> None:
         given = {"client.id": client_id, **(properties or {})}
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
         if servers:
             given["bootstrap.controllers" if is_controller else "bootstrap.servers"] = servers
-        settings = ClientSettings.of(given, is_controller=is_controller)
+        settings = ClientSettings.of(given, is_controller=is_controller, is_cluster_known=is_cluster_known)
         self.session = Session(settings=settings, rng=SystemRandom(), now_ms=now_ms())
         self._tls = tls_context(settings.tls) if settings.tls else None
         self._links: dict[Address, Link] = {}

@@ -45,7 +45,8 @@ def ask_any(session: Session, request: Any, *, attempts: Attempts | None = None)
             if not attempts.left_ms:
                 break
         text = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
-        if not session.cluster.nodes and attempts.left_ms > 0 and _all_refused(reasons.values()):
+        is_new = not session.cluster.nodes and not session.settings.is_cluster_known
+        if is_new and attempts.left_ms > 0 and _all_refused(reasons.values()):
             raise OperatorError(f"no node of the cluster can be reached ({text})")
         yield from attempts.again(Lost(reason=text or "no node is known"))
 

@@ -56,9 +56,13 @@ class ClientSettings:
     metadata_max_age_ms: int = 300_000
     max_frame_bytes: int = MAX_FRAME_BYTES
     is_crc_checked: bool = True
+    is_cluster_known: bool = False
+    """Somebody reached the cluster at these addresses before: where nobody listens now, it is waited for."""
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], *, is_controller: bool = False) -> ClientSettings:
+    def of(
+        cls, properties: Mapping[str, str], *, is_controller: bool = False, is_cluster_known: bool = False
+    ) -> ClientSettings:
         """Settings from Kafka's client properties; keys that are not ours are ignored. Raises OperatorError for a bad value."""
         key = "bootstrap.controllers" if is_controller else "bootstrap.servers"
         servers = properties.get(key) or ""
@@ -78,6 +82,7 @@ class ClientSettings:
             retry_backoff_max_ms=_number(properties, "retry.backoff.max.ms", 1_000),
             metadata_max_age_ms=_number(properties, "metadata.max.age.ms", 300_000),
             is_crc_checked=_truth(properties, "check.crcs", default=True),
+            is_cluster_known=is_cluster_known,
         )
 
 

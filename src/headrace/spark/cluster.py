@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from headrace.client.blocking import BlockingClient
 
 
-def open_client(properties: Mapping[str, str]) -> BlockingClient:
-    """A client for the `kafka.` settings of a reader or writer."""
+def open_client(properties: Mapping[str, str], *, is_cluster_known: bool = False) -> BlockingClient:
+    """A client for the `kafka.` settings of a reader or writer; in a task of a query that has been at the cluster, `is_cluster_known`."""
     from headrace.client.blocking import BlockingClient
 
     return BlockingClient(
         properties["bootstrap.servers"],
         client_id=properties.get("client.id", "headrace-spark"),
         properties=properties,
+        is_cluster_known=is_cluster_known,
     )
 
 

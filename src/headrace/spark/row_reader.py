@@ -29,7 +29,7 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
     """
     keep_freed_memory()
     decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, include_headers=options.include_headers)
-    with open_client(_without_crc_check(options)) as client:
+    with open_client(_without_crc_check(options), is_cluster_known=True) as client:
         kept = _kept_part(client, options, piece)
         if kept is None:
             return

@@ -33,13 +33,16 @@ class Written:
     batches: int = 0
 
 
-def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, task: int) -> Written:
+def write_rows(
+    options: WriteOptions, batches: Iterator[pa.RecordBatch], *, task: int, is_stream: bool = False
+) -> Written:
     """Write all rows and wait until all are acknowledged. Raises PeerError or OperatorError; rows before the fault may have been written.
 
     `task` is any number that differs from task to task and from batch to batch: with it they begin keyless rows at different partitions.
+    A stream (`is_stream`) waits for nodes that are away at the moment; a batch query whose address is wrong fails at once.
     """
     keep_freed_memory()
-    with open_client(options.properties) as client:
+    with open_client(options.properties, is_cluster_known=is_stream) as client:
         producer = client.producer(
             acks=options.acks, is_idempotent=options.is_idempotent, max_in_flight=options.max_in_flight
         )

@@ -45,12 +45,13 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """One task's rows of one micro-batch."""
-        return _write(self._options, iterator)
+        return _write(self._options, iterator, is_stream=True)
 
 
-def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
+def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, is_stream: bool = False) -> WrittenRows:
     from headrace.spark.row_writer import write_rows
 
     context = TaskContext.get()
-    written = write_rows(options, batches, task=0 if context is None else context.taskAttemptId())
+    task = 0 if context is None else context.taskAttemptId()
+    written = write_rows(options, batches, task=task, is_stream=is_stream)
     return WrittenRows(written.rows, written.batches)

@@ -83,6 +83,18 @@ def test_b78_nobody_at_the_address_is_told_at_once() -> None:
     assert cluster.paused_ms == 0
 
 
+def test_a_cluster_that_was_there_before_is_waited_for() -> None:
+    """B-W08 B78: a task of a running query comes while the only node starts anew."""
+    known = session(is_cluster_known=True, default_api_timeout_ms=3_000)
+    answers = [Lost(reason="connection refused")] * 3 + [metadata({0: 1})]
+    cluster = Cluster(known, lambda ask: answers.pop(0))
+    cluster.hold(refresh(known, ["t"]))
+    assert known.cluster.nodes
+    cluster = Cluster(session(is_cluster_known=True, default_api_timeout_ms=3_000), lambda ask: Lost(reason="refused"))
+    with pytest.raises(OperatorError, match="3000 ms"):
+        cluster.hold(refresh(cluster.session))
+
+
 def test_a_cluster_that_stays_silent_is_given_up_at_the_api_timeout() -> None:
     """`default.api.timeout.ms` bounds a call with all its tries."""
     cluster = Cluster(session(default_api_timeout_ms=3_000), lambda ask: Lost(reason="no answer came in time"))
