@@ -36,8 +36,6 @@ class Limits:
     replica_socket_timeout_ms: int = 2_000
     controller_slice_size: int = 9_990
     """Partitions that one step of a broker's moves looks at (`ControllerMachine.slice_size`); no setting of a node."""
-    controller_most_at_once: int = 9_990
-    """Records of a decision that are appended in the step that makes it (`ControllerMachine.most_at_once`); no setting of a node."""
 
     def settings(self, names: frozenset[str]) -> dict[str, Any]:
         """Those that a `NodeConfig` has."""

@@ -193,7 +193,6 @@ class SimNode:
         self.log = log
         if self.controller is not None:
             self.controller.slice_size = world.limits.controller_slice_size
-            self.controller.most_at_once = world.limits.controller_most_at_once
         if any("cut at offset" in note for note in self.log.notes):
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)

@@ -335,8 +335,6 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     if drawn.producers and seed % 4 and options.get("copies") != 1:
         drawn = _with_copies(drawn)
     plan = _with_short_memory(_with_more_requests(drawn))
-    if seed % 8 == 4:
-        plan = plan.with_limits(replace(plan.limits, controller_most_at_once=1))
     plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in SIZES if name in options}
     if "controllers" in sizes:
