@@ -16,7 +16,7 @@ from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
-from headrace.config.node_config import NodeConfig
+from headrace.config.node_config import RACK_AWARE_SELECTORS, NodeConfig
 from headrace.config.topic_config import TopicConfig, topic_config, topic_defaults
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
@@ -75,6 +75,8 @@ class Broker:
         self.purgatory = Purgatory()
         self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions)
+        self.points_to_followers = config.replica_selector_class in RACK_AWARE_SELECTORS
+        """Consumers that say where they are are told which replica is nearest (KIP-392)."""
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled

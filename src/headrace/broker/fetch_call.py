@@ -12,6 +12,7 @@ from typing import TypeVar
 from headrace.broker.broker import Broker
 from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, must_answer, read_partition
 from headrace.broker.fetch_reply import fetch_reply, fetch_reply_in_steps
+from headrace.broker.read_replica import NO_OTHER
 from headrace.core.ids import Uuid
 from headrace.replication.fetch_session import NO_SESSION, FetchSession, SessionPartition
 from headrace.rpc.context import RequestContext
@@ -148,7 +149,7 @@ class FetchCall:
             reads[partition] = read
             size += read.size
             left -= read.size
-            is_enough = is_enough or must_answer(read)
+            is_enough = is_enough or self._must_answer(read)
             self._watch(read)
         self._size = size
         self._is_enough = is_enough = is_enough or size >= terms.min_bytes
@@ -157,15 +158,23 @@ class FetchCall:
     def _watch(self, read: PartitionRead) -> None:
         """Hear when it moves. One that has nothing to give need not be read by the next fetch; of a follower out of the ISR each fetch counts."""
         partition, hosted, terms = read.asked, read.hosted, self._terms
-        if hosted is None or hosted.leader is None or read.error or read.diverging_epoch is not None:
+        if hosted is None or read.error or read.diverging_epoch is not None or read.preferred != NO_OTHER:
             return
         if (
             has_news(read, terms) or partition.session is not self._session
         ):  # also what the bounds of this fetch kept back
             return
         partition.subscribe(hosted.waiters, at_log_end=terms.is_follower)
-        if not terms.is_follower or terms.replica_id in hosted.leader.isr:
+        if not terms.is_follower or read.leader is None or terms.replica_id in read.leader.isr:
             self._session.changed.pop(partition, None)
+
+    def _must_answer(self, read: PartitionRead) -> bool:
+        """Besides what always answers: where consumers are sent to followers, these hear of what was committed at once (KIP-392)."""
+        if must_answer(read):
+            return True
+        if not self._terms.is_follower or not self._broker.points_to_followers or self._session.id == NO_SESSION:
+            return False
+        return read.high_watermark > read.asked.told_high_watermark
 
     def _note_progress(self, reads: Iterable[PartitionRead]) -> None:
         """The fetch arrived: a follower's fetch offset acknowledges everything below it."""
@@ -205,7 +214,7 @@ class FetchCall:
         limit = min(partition.max_bytes, terms.max_bytes)
         read = self._reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
         self._size += read.size
-        if must_answer(read) or self._size >= terms.min_bytes:
+        if self._must_answer(read) or self._size >= terms.min_bytes:
             if len(self._reads) > _MOST_AT_ONCE:
                 deferred.complete(InSteps(self._finish_in_steps(is_read_again=self._size > read.size)))
                 return
@@ -279,7 +288,7 @@ class FetchCall:
             is_news = partition.was_told(
                 high_watermark=read.high_watermark,
                 log_start_offset=read.log_start_offset,
-                is_loud=read.size > 0 or bool(read.error) or read.diverging_epoch is not None,
+                is_loud=read.size > 0 or must_answer(read),
             )
             if is_news or not self._is_incremental:
                 told.append(read)
@@ -308,5 +317,5 @@ def _some(all_of_them: list[T]) -> Iterator[list[T]]:
 
 def _begins_later(read: PartitionRead) -> bool:
     """Records were deleted since: nothing to answer for, but to be told when the fetch is answered."""
-    leader = None if read.hosted is None else read.hosted.leader
-    return leader is not None and leader.log.log_start_offset != read.log_start_offset
+    log = None if read.hosted is None else read.hosted.log
+    return log is not None and log.log_start_offset != read.log_start_offset

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from headrace.broker.broker import Broker
 from headrace.broker.epoch_ends import end_of_epoch
 from headrace.broker.partitions import HostedPartition, check_leader_epoch
+from headrace.broker.read_replica import NO_OTHER, preferred_read_replica
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
@@ -23,7 +24,10 @@ READ_COMMITTED = 1
 
 @quick_value
 class FetchTerms:
-    """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; a follower is any other. Sizes are bytes."""
+    """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; a follower is any other. Sizes are bytes.
+
+    `may_read_copies`: a consumer that is served by followers too (KIP-392). `rack` is where it is, empty unless leaders here point to others.
+    """
 
     replica_id: int
     replica_epoch: int
@@ -32,6 +36,9 @@ class FetchTerms:
     isolation_level: int
     by_id: bool
     is_follower: bool
+    may_read_copies: bool = False
+    rack: str = ""
+    listener: str = ""
 
 
 @dataclass(slots=True)
@@ -47,28 +54,36 @@ class PartitionRead:
     diverging_epoch: tuple[int, int] | None = None
     aborted: tuple[tuple[int, int], ...] | None = None
     hosted: HostedPartition | None = None
+    leader: PartitionLeader | None = None
+    """None when a follower was read."""
+    leader_epoch: int = -1
+    preferred: int = NO_OTHER
+    """The replica to read from instead."""
     size: int = 0
     """Bytes of records."""
 
 
 def must_answer(read: PartitionRead) -> bool:
     """Whether it answers its fetch, whatever `min_bytes` says: it failed, or it has more than it may give at once, so that waiting brings nothing."""
-    return bool(read.error) or read.diverging_epoch is not None or (read.data is not None and read.data.has_more)
+    if read.error or read.diverging_epoch is not None or read.preferred != NO_OTHER:
+        return True
+    return read.data is not None and read.data.has_more
 
 
 def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPartition | ErrorCode:
-    """The partition, led here, under the id or name that was asked for (P14). One that is withheld from clients is there for replicas."""
-    partitions = broker.partitions
-    if not terms.by_id:
-        name = asked.topic or ""
-        hosted = partitions.get(name, asked.partition) if terms.is_follower else None
-        if hosted is not None and hosted.leader is not None:
-            return hosted
-        return partitions.leading(name, asked.partition, broker.image)
-    hosted = partitions.by_id.get((asked.topic_id, asked.partition))
-    if hosted is not None and hosted.leader is not None and (not hosted.is_withheld or terms.is_follower):
+    """The partition, led here or a copy that may be read, under the id or name that was asked for (P14). One that is withheld from clients is there for replicas."""
+    partitions, number = broker.partitions, asked.partition
+    name = asked.topic or ""
+    hosted = partitions.by_id.get((asked.topic_id, number)) if terms.by_id else partitions.get(name, number)
+    if (
+        hosted is not None
+        and (not hosted.is_withheld or terms.is_follower)
+        and (hosted.leader is not None or (terms.may_read_copies and hosted.copy_to_read(broker.node_id) is not None))
+    ):
         return hosted
-    return broker.partitions.leading_by_id(Uuid(asked.topic_id), asked.partition, broker.image)
+    if terms.by_id:
+        return partitions.leading_by_id(Uuid(asked.topic_id), number, broker.image)
+    return partitions.leading(name, number, broker.image)
 
 
 def read_partition(
@@ -80,35 +95,48 @@ def read_partition(
     if isinstance(hosted, ErrorCode):
         read.error = hosted
         return read
-    leader = hosted.leader
-    assert leader is not None, "leading returns leaders"
+    leader, log = hosted.leader, hosted.log
+    assert log is not None, "what may be read has a log"
     read.hosted = hosted
+    read.leader = leader
+    read.leader_epoch = hosted.leader_epoch
     if asked.current_leader_epoch >= 0:
-        read.error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
-    if not read.error and terms.is_follower and terms.replica_id not in leader.followers:
+        read.error = check_leader_epoch(asked.current_leader_epoch, hosted.leader_epoch)
+    if not read.error and terms.is_follower and (leader is None or terms.replica_id not in leader.followers):
         read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if read.error:
         return read
-    log = leader.log
     high_watermark = log.high_watermark
     last_stable = log.last_stable_offset
-    if asked.last_fetched_epoch >= 0:
-        _compare_histories(read, leader)
+    if terms.rack and leader is not None:
+        read.preferred = preferred_read_replica(
+            leader, broker, rack=terms.rack, fetch_offset=asked.fetch_offset, listener=terms.listener
+        )
+    if read.preferred == NO_OTHER:
+        _read_here(read, log, terms, broker, limit=limit, min_one_batch=min_one_batch)
+    if not read.error:
+        read.high_watermark = high_watermark
+        read.last_stable_offset = last_stable
+        read.log_start_offset = log.log_start_offset
+    return read
+
+
+def _read_here(
+    read: PartitionRead, log: PartitionLogPort, terms: FetchTerms, broker: Broker, *, limit: int, min_one_batch: bool
+) -> None:
+    """The slice that may be shown, or where the asker's history parts from this one."""
+    if read.asked.last_fetched_epoch >= 0:
+        _compare_histories(read, log)
     if terms.is_follower:
         upper = log.log_end_offset
     else:
-        upper = last_stable if terms.isolation_level == READ_COMMITTED else high_watermark
+        upper = log.last_stable_offset if terms.isolation_level == READ_COMMITTED else log.high_watermark
     if not read.error and read.diverging_epoch is None:
         try:
             _read_log(read, log, terms, limit=limit, upper=upper, min_one_batch=min_one_batch)
         except StorageFault as fault:
             broker.unreadable(fault)
             read.error = ErrorCode.KAFKA_STORAGE_ERROR
-    if not read.error:
-        read.high_watermark = high_watermark
-        read.last_stable_offset = last_stable
-        read.log_start_offset = log.log_start_offset
-    return read
 
 
 def _read_log(
@@ -127,22 +155,24 @@ def _read_log(
         read.aborted = tuple((each.producer_id, each.first_offset) for each in aborted)
 
 
-def _compare_histories(read: PartitionRead, leader: PartitionLeader) -> None:
+def _compare_histories(read: PartitionRead, log: PartitionLogPort) -> None:
     """KIP-595: where the reader's history and ours part, if they do; a reader before our log's start has nothing in common with it."""
     asked = read.asked
-    end = end_of_epoch(leader, asked.last_fetched_epoch)
-    if end is None or asked.fetch_offset < leader.log.log_start_offset:
+    end = end_of_epoch(log, asked.last_fetched_epoch, leader_epoch=-1 if read.leader is None else read.leader_epoch)
+    if end is None or asked.fetch_offset < log.log_start_offset:
         read.error = ErrorCode.OFFSET_OUT_OF_RANGE
     elif end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
         read.diverging_epoch = (end.epoch, end.offset)
 
 
 def has_news(read: PartitionRead, terms: FetchTerms) -> bool:
-    """Cheap test whether a waiting fetch is worth reading again: this partition has more, or another leader."""
+    """Cheap test whether a waiting fetch is worth reading again: this partition has more, or another role."""
     hosted = read.hosted
-    if hosted is None or hosted.leader is None or (hosted.is_withheld and not terms.is_follower):
+    if hosted is None or (hosted.is_withheld and not terms.is_follower):
         return True
-    log = hosted.leader.log
+    log = hosted.log
+    if log is None or hosted.leader is not read.leader or hosted.leader_epoch != read.leader_epoch:
+        return True
     if terms.is_follower:
         return log.log_end_offset > read.asked.fetch_offset or log.high_watermark != read.high_watermark
     upper = log.last_stable_offset if terms.isolation_level == READ_COMMITTED else log.high_watermark

@@ -80,7 +80,8 @@ def _result(
             read.log_start_offset,
             b"" if read.data is None else read.data,
             read.aborted,
-            diverging_epoch=read.diverging_epoch,
+            read.preferred,
+            read.diverging_epoch,
         )
     if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version < _FIRST_WITH_STORAGE_ERROR:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -42,6 +42,11 @@ class HostedPartition:
         self.is_withheld = False
         self.waiters = PartitionWaiters()
 
+    def copy_to_read(self, node_id: int) -> PartitionLogPort | None:
+        """The log of a replica that follows, for consumers (KIP-392); None where it is not here, is just being cut, or is about to be led by this broker, `node_id`."""
+        log = self.log
+        return None if log is None or self.leader_id == node_id or log.is_being_cut else log
+
     def __repr__(self) -> str:
         return f"HostedPartition({self.topic}-{self.partition}, leader_epoch={self.leader_epoch})"
 

@@ -160,7 +160,7 @@ class ReplicaFetchers:
             return
         self._leaders[key] = leader_id
         self._left.get(leader_id, {}).pop(key, None)
-        followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch)
+        followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch, waiters=hosted.waiters)
         self._new.setdefault(leader_id, {})[key] = followed
 
     def _follow_after_cut(self, hosted: HostedPartition, log: PartitionLogPort, leader_epoch: int) -> None:

@@ -18,6 +18,10 @@ LONG_MAX = 2**63 - 1
 DEFAULT_PROTOCOLS: Mapping[str, SecurityProtocol] = {protocol.name: protocol for protocol in SecurityProtocol}
 
 
+RACK_AWARE_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "rack-aware")
+"""Values of `replica.selector.class`: Kafka's class, and what it is called here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeConfig:
     """The settings of one node: milliseconds, bytes and counts as the names say; who made it has checked them.
@@ -158,6 +162,7 @@ class NodeConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    replica_selector_class: str | None = None
     replica_socket_timeout_ms: int = 30_000
 
     # Groups

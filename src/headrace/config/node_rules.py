@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.config.node_config import INT_MAX, NodeConfig
+from headrace.config.node_config import INT_MAX, RACK_AWARE_SELECTORS, NodeConfig
 from headrace.core.errors import OperatorError
 
 _HOST = re.compile(r"([0-9a-zA-Z\-%._:]*)")
@@ -19,6 +19,7 @@ def check_node_config(config: NodeConfig) -> None:
     _check_roles(config)
     _check_times_and_sizes(config)
     _check_log_dirs(config)
+    _check_replica_selector(config)
     _check_quorum(config)
     _check_quorum_times(config)
     _check_listeners(config)
@@ -71,6 +72,14 @@ def _check_times_and_sizes(config: NodeConfig) -> None:
         config.queued_max_request_bytes <= 0 or config.queued_max_request_bytes >= config.socket_request_max_bytes,
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
     )
+
+
+def _check_replica_selector(config: NodeConfig) -> None:
+    """KIP-392: there is one selector besides that which always means the leader."""
+    given = config.replica_selector_class
+    if given is not None and given not in RACK_AWARE_SELECTORS:
+        names = " or ".join(RACK_AWARE_SELECTORS)
+        raise OperatorError(f"replica.selector.class={given} is not here: set it to {names}, or remove it")
 
 
 def _check_log_dirs(config: NodeConfig) -> None:

@@ -103,7 +103,7 @@ PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 
 PLUGIN_CLASSES = (
     "alter.config.policy.class.name", "authorizer.class.name", "client.quota.callback.class", "create.topic.policy.class.name",
-    "kafka.metrics.reporters", "metric.reporters", "principal.builder.class", "replica.selector.class", "ssl.engine.factory.class",
+    "kafka.metrics.reporters", "metric.reporters", "principal.builder.class", "ssl.engine.factory.class",
 )  # fmt: skip
 """Keys that name a plugin; where one is set, unknown keys may be the plugin's own."""
 

@@ -342,6 +342,10 @@ class PartitionLogPort(Protocol):
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""
 
+    @property
+    def is_being_cut(self) -> bool:
+        """A job of `LogStorePort.cut` has the log: nobody may read it or append to it."""
+
     def after_cut(self, go_on: Callable[[], None]) -> bool:
         """True if a job of `LogStorePort.cut` has the log, which refuses appends: `go_on` is called when that is over, and never if the log is closed before."""
 

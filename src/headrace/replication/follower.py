@@ -220,7 +220,9 @@ class ReplicaFetcher:
                     return
             end = log.log_end_offset
             if told.high_watermark >= 0:
-                log.advance_high_watermark(told.high_watermark)
+                before = log.high_watermark
+                if log.advance_high_watermark(told.high_watermark) > before and partition.waiters is not None:
+                    partition.waiters.high_watermark_moved(log.high_watermark)
                 partition.lag = max(0, told.high_watermark - end)
             if told.log_start_offset > log.log_start_offset:
                 log.advance_log_start(min(told.log_start_offset, log.high_watermark))

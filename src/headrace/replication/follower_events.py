@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headrace.core.offsets import OffsetAndEpoch
     from headrace.log.ports import PartitionLogPort
     from headrace.replication.fetch_plan import PlannedFetch, Position
+    from headrace.replication.waiting import PartitionWaiters
 
 
 class FollowerState(Enum):
@@ -29,7 +30,7 @@ class FollowerState(Enum):
 
 
 class FollowedPartition:
-    """One partition that is followed in one leader epoch. `lag` is what the leader had committed beyond our end when it last said so; -1: not yet."""
+    """One partition that is followed in one leader epoch. `waiters` are consumers of this copy. `lag` is what the leader had committed beyond our end when it last said so; -1: not yet."""
 
     __slots__ = (
         "early_tries",
@@ -40,13 +41,22 @@ class FollowedPartition:
         "position",
         "rests_until_ms",
         "state",
+        "waiters",
         "wants_ends",
     )
 
-    def __init__(self, key: TopicIdPartition, log: PartitionLogPort, *, leader_epoch: int) -> None:
+    def __init__(
+        self,
+        key: TopicIdPartition,
+        log: PartitionLogPort,
+        *,
+        leader_epoch: int,
+        waiters: PartitionWaiters | None = None,
+    ) -> None:
         self.key = key
         self.log = log
         self.leader_epoch = leader_epoch
+        self.waiters = waiters
         self.state = FollowerState.FETCHING
         self.position: Position | None = None
         """What was last asked for."""

@@ -7,8 +7,7 @@
               ---- LogTrimmer       cutting, retention
               ---- LogOwner         what the store is told
 
-The hot path: `append_client` and `read_slice`. Nothing here waits for the disk but what must be durable before the next append:
-cutting, and starting anew.
+The hot path: `append_client` and `read_slice`. Nothing here waits for the disk but what must be durable before the next append: cutting, and starting anew.
 """
 
 from __future__ import annotations
@@ -325,10 +324,7 @@ class StoredLog:
         return plan if isinstance(plan, Generator) else self._writer.write_planned(plan, now_ms, commits=commits)
 
     def append_as_follower(self, batches: memoryview, *, leader_epoch: int, now_ms: int) -> Appended | AppendRefused:
-        """Write the leader's batches byte for byte, up to the first bad or cut-off one.
-
-        An empty log that begins inside the first batch (the leader's log start lies there) begins with that batch.
-        """
+        """Write the leader's batches byte for byte, up to the first bad or cut-off one; an empty log that begins inside the first of them begins with it."""
         if self.owner.is_being_cut:
             return BEING_CUT
         state = self._state
@@ -406,6 +402,11 @@ class StoredLog:
         self._limits = None
         return CutOfLog(self._files, self, self._state, self._segments, offset=offset, starts_over=starts_over)
 
+    @property
+    def is_being_cut(self) -> bool:
+        """The log is part of a cut that is not over."""
+        return self.owner.is_being_cut
+
     def after_cut(self, go_on: Callable[[], None]) -> bool:
         """True if the log is part of such a cut: `go_on` is called at its end."""
         return self.owner.after_cut(go_on)
@@ -476,10 +477,7 @@ class StoredLog:
         self._segments.forget_idle()
 
     def close(self, *, clean: bool) -> None:
-        """Give files back. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first.
-
-        Jobs under way come to nothing.
-        """
+        """Give files back; jobs under way come to nothing. With `clean`, write indexes, epoch table and a producer snapshot, and sync everything first."""
         if self.is_closed:
             return
         if clean and (job := self.prepare_stop()) is not None:

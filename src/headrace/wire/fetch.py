@@ -39,7 +39,7 @@ _REPLICA_TAIL = struct.Struct(">5siqB")  # what stands before the replica's id a
 _REPLICA_TAG: Final = b"\x01\x01\x01\x01\x0d"  # nothing forgotten, an empty rack, one tag: number 1 of 13 bytes
 _OLD_HEAD = struct.Struct(">iiiibiii")
 _OLD_PARTITION = struct.Struct(">iiqqi")
-_OLD_TAIL: Final = bytes(6)  # nothing forgotten, an empty rack
+_OLD_END = struct.Struct(">ih")  # nothing forgotten, and the length of the rack
 _TOPIC_ID = struct.Struct(">16sB")
 _FIXED_RESULT = struct.Struct(">ihqqq")
 _INT32 = struct.Struct(">i")
@@ -200,7 +200,7 @@ def _ask(topic: TopicName, part: messages.FetchPartition) -> FetchAsk:
 
 
 def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
-    """No tagged fields but a replica's state, nothing forgotten, no rack, small counts; None for any other shape."""
+    """No tagged fields but a replica's state, nothing forgotten, a short rack if any, small counts; None for any other shape."""
     if version < FIRST_WITH_REPLICA_STATE:
         replica_id, *head, topics = _HEAD.unpack_from(frame, pos)
         pos += _HEAD.size
@@ -219,7 +219,11 @@ def _parse_usual(frame: Buffer, pos: int, version: int) -> ParsedFetch | None:
     # nothing forgotten (an empty array), an empty rack, no tags
     if pos + 3 == len(frame) and frame[pos:] == b"\x01\x01\x00":
         return _parsed((replica_id, -1, *head, asks, (), "", None))
-    # the same with one tag, the replica's state
+    # the same with a rack
+    length = frame[pos + 1]
+    if 1 < length < _SMALL and pos + length + 2 == len(frame) and frame[pos] == 1 and not frame[-1]:
+        return _parsed((replica_id, -1, *head, asks, (), str(frame[pos + 2 : -1], "utf-8"), None))
+    # no rack, and one tag: the replica's state
     if (
         pos + _REPLICA_TAIL.size != len(frame)
         or frame[pos : pos + 5] != _REPLICA_TAG
@@ -295,9 +299,11 @@ def _parse_v11_many(frame: Buffer, pos: int) -> ParsedFetch | None:
             pos += _OLD_PARTITION.size
             fields = (topic, partition, leader_epoch, offset, -1, log_start, max_bytes, ZERO_UUID, NO_HIGH_WATERMARK)
             asks.append(_new_ask(fields))
-    if frame[pos:] != _OLD_TAIL:
+    forgotten, length = _OLD_END.unpack_from(frame, pos)
+    pos += _OLD_END.size
+    if forgotten or length < 0 or pos + length != len(frame):
         return _NOT_USUAL
-    return _parsed((replica_id, -1, *head, asks, (), "", None))
+    return _parsed((replica_id, -1, *head, asks, (), str(frame[pos:], "utf-8"), None))
 
 
 def encode_fetch_response(

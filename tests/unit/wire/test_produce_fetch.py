@@ -94,6 +94,7 @@ def test_fetch_requests_are_read_as_the_compiled_codec_reads_them(version: int) 
     messages = [
         usual_fetch(version),
         followers_fetch(version),
+        replace(usual_fetch(version), rack_id="eu-west-1a"),
         fetch_messages.FetchRequest(session_id=0, max_wait_ms=5),
     ] + [sample(fetch_messages.FetchRequest, version, rng, depth_limit=2) for _ in range(40)]
     for message in messages:
@@ -135,7 +136,7 @@ def test_fetch_refuses_what_the_compiled_codec_refuses(version: int) -> None:
     def hand_made(frame: bytes) -> fetch.ParsedFetch:
         return fetch.parse_fetch(frame, 0, version)
 
-    for good in (usual_fetch(version), followers_fetch(version)):
+    for good in (usual_fetch(version), followers_fetch(version), replace(usual_fetch(version), rack_id="räck")):
         for frame in _changed(encode(good, version)):
             assert _outcome(hand_made, frame) == _outcome(plain, frame)
 

@@ -57,14 +57,14 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
     if isinstance(session, ErrorCode):
         return top_level_error(version, session)
     is_incremental = epoch > INITIAL_EPOCH and session.id != NO_SESSION
-    if is_incremental and len(session.changed) == 1:
+    is_led_on = request.rack_id and broker.points_to_followers
+    if is_incremental and len(session.changed) == 1 and not is_led_on:
         (partition,) = session.changed
         found = _read_changed(partition, session, request, version, broker)
         if found is not None:
             return found
-    call = FetchCall(
-        _terms(request, broker, by_id=session.by_id), context, broker, session, is_incremental=is_incremental
-    )
+    terms = _terms(request, context, broker, by_id=session.by_id)
+    call = FetchCall(terms, context, broker, session, is_incremental=is_incremental)
     return call.answer_or_wait(request.max_wait_ms)
 
 
@@ -76,7 +76,7 @@ def _in_steps(body: bytes, context: RequestContext, broker: Broker) -> Steps[Han
     if isinstance(session, ErrorCode):
         return top_level_error(context.api_version, session)
     is_incremental = request.session_epoch > INITIAL_EPOCH and session.id != NO_SESSION
-    terms = _terms(request, broker, by_id=session.by_id)
+    terms = _terms(request, context, broker, by_id=session.by_id)
     call = FetchCall(terms, context, broker, session, is_incremental=is_incremental)
     max_wait_ms = request.max_wait_ms
     del request
@@ -114,32 +114,40 @@ def _kept(session: FetchSession, request: ParsedFetch, broker: Broker) -> FetchS
     return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def _terms(request: ParsedFetch, broker: Broker, *, by_id: bool) -> FetchTerms:
+def _terms(request: ParsedFetch, context: RequestContext, broker: Broker, *, by_id: bool) -> FetchTerms:
     most = min(request.max_bytes, broker.config.fetch_max_bytes)
+    is_follower = request.replica_id >= 0
     return FetchTerms(
         replica_id=request.replica_id,
         replica_epoch=request.replica_epoch,
-        max_bytes=request.max_bytes if request.replica_id >= 0 else most,
+        max_bytes=request.max_bytes if is_follower else most,
         min_bytes=min(request.min_bytes, most),
         isolation_level=request.isolation_level,
         by_id=by_id,
-        is_follower=request.replica_id >= 0,
+        is_follower=is_follower,
+        may_read_copies=not is_follower and context.api_version >= FIRST_WITH_PREFERRED_REPLICA,
+        rack=request.rack_id if broker.points_to_followers and not is_follower else "",
+        listener=context.listener,
     )
 
 
 def _read_one(request: ParsedFetch, version: int, broker: Broker) -> Pieces | None:
-    """The answer to a plain consumer without a session that reads one partition led here, if there is enough now; else None.
+    """The answer to a plain consumer without a session that reads one partition, here and not nearer to it, if there is enough now; else None.
 
     Nothing is changed and nothing is refused here: `FetchCall` does that.
     """
     if version < FIRST_WITH_PREFERRED_REPLICA or request[0] >= 0 or request[5] or request[6]:
         return None
+    if request[10] and broker.points_to_followers:
+        return None
     topic, partition, epoch, offset, last_fetched_epoch, _, limit, _, _ = request.asks[0]
     hosted = (broker.partitions.by_id if version >= _FIRST_BY_ID else broker.partitions.by_name).get((topic, partition))  # type: ignore[arg-type]
-    leader = None if hosted is None or hosted.is_withheld else hosted.leader
-    if leader is None or epoch not in (-1, leader.leader_epoch) or last_fetched_epoch >= 0:
+    if hosted is None or hosted.is_withheld or epoch not in (-1, hosted.leader_epoch) or last_fetched_epoch >= 0:
         return None
-    log = leader.log
+    leader = hosted.leader
+    log = hosted.copy_to_read(broker.node_id) if leader is None else leader.log
+    if log is None:
+        return None
     high_watermark = log.high_watermark
     if offset >= high_watermark:
         return None
@@ -167,10 +175,14 @@ def _read_changed(
     else:
         topic = asked.topic or ""
         hosted = broker.partitions.by_name.get((topic, asked.partition))
-    leader = None if hosted is None or hosted.is_withheld else hosted.leader
-    if leader is None or asked.current_leader_epoch not in (-1, leader.leader_epoch) or asked.last_fetched_epoch >= 0:
+    if hosted is None or hosted.is_withheld or asked.last_fetched_epoch >= 0:
         return None
-    log = leader.log
+    if asked.current_leader_epoch not in (-1, hosted.leader_epoch):
+        return None
+    leader = hosted.leader
+    log = hosted.copy_to_read(broker.node_id) if leader is None else leader.log
+    if log is None:
+        return None
     high_watermark = log.high_watermark
     if asked.fetch_offset >= high_watermark:
         return None

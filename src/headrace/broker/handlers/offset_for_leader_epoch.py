@@ -41,7 +41,7 @@ def _answer(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> Epoc
     error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
     if error:
         return EpochEndOffset(error_code=error, partition=asked.partition)
-    end = end_of_epoch(leader, asked.leader_epoch)
+    end = end_of_epoch(leader.log, asked.leader_epoch, leader_epoch=leader.leader_epoch)
     if end is None:
         return EpochEndOffset(partition=asked.partition)
     return EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.offset)

@@ -177,6 +177,8 @@ class PartitionPublisher:
         hosted.leader_epoch = after.leader_epoch
         if was_leader and change.topic == OFFSETS_TOPIC:
             self._broker.groups.resigned(change.partition, after.leader_epoch)
+        if hosted.log is not None:
+            hosted.log.watch_start(hosted.waiters.log_start_moved)
         self._broker.replica_fetchers.follow(hosted)
         return hosted
 
