@@ -130,7 +130,7 @@ class FlushState:
             raise self._syncs.fault(self._path)
         state = self._state
         end = state.log_end_offset
-        epochs_changed = state.epochs.version != self._stored_epochs
+        epochs_changed = state.epochs.is_worth_storing(self._stored_epochs, end)
         if end <= state.durable_end_offset and not self._unsynced_names and not epochs_changed:
             return None
         dirty = unsynced()
@@ -149,7 +149,8 @@ class FlushState:
         self._syncing_indexes += self._unsynced_indexes
         self._unsynced_indexes = []
         self.is_new = False
-        self._stored_epochs = state.epochs.version
+        if epochs_changed:
+            self._stored_epochs = state.epochs.version
         self._limit = end
         return job
 

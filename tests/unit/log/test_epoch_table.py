@@ -66,3 +66,32 @@ def test_epoch_at() -> None:
     """KIP-320: the epoch of a record, none before the first entry."""
     known = table((1, 5), (4, 10))
     assert [known.epoch_at(offset) for offset in (4, 5, 9, 10, 99)] == [None, 1, 1, 4, 4]
+
+
+def test_an_epoch_without_records_is_not_worth_storing() -> None:
+    """Each start of a node begins one at the end of every log; ten thousand files would say nothing of the records."""
+    epochs = table((1, 0))
+    stored = epochs.version
+    assert not epochs.is_worth_storing(stored, 10)
+    epochs.assign(2, 10)
+    assert not epochs.is_worth_storing(stored, 10)
+    epochs.assign(3, 10)
+    assert not epochs.is_worth_storing(stored, 10)
+    assert epochs.is_worth_storing(stored, 11), "it has a record now"
+    assert epochs.is_worth_storing(-1, 10), "nothing is stored"
+
+
+def test_what_changes_below_the_end_is_worth_storing() -> None:
+    """Whatever begins at the end of the log beside it."""
+    epochs = table((1, 0), (2, 5))
+    stored = epochs.version
+    epochs.assign(3, 10)
+    epochs.truncate_from_start(3)
+    assert epochs.is_worth_storing(stored, 10)
+    epochs = table((1, 0), (2, 5))
+    epochs.assign(4, 3)
+    assert epochs.is_worth_storing(stored, 3)
+    epochs = table((1, 0), (2, 5))
+    epochs.truncate_from_end(5)
+    epochs.assign(3, 5)
+    assert epochs.is_worth_storing(stored, 5)
