@@ -77,6 +77,7 @@ REQUIRED: Final[dict[str, int]] = {
     # Records with several copies
     "copied records acknowledged": 20_000,
     "copied record read": 20_000,
+    "batches read from any copy": 100,
     "follower cut its log": 15,
     "acknowledged records outlive the loss of a copy": 20,
     "wounded copy came into sync": 20,

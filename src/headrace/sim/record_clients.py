@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PARTITIONS: Final = 3
 _PRODUCE_VERSIONS: Final = (7, 9, 12, 13)
 """Plain, flexible, with leader hints, by topic id."""
+_COPIES_READ: Final = 0.3
+"""How often a consumer of copies reads from any of them."""
 _FETCH_VERSIONS: Final = (7, 11, 12, 16, 17)
 _BY_ID: Final = 13
 _HASTY_MS: Final = 60
@@ -188,7 +190,7 @@ class RecordProducer(RecordClient):
 
 
 class RecordConsumer(RecordClient):
-    """Reads one partition after the other from its first record on, with a fetch session or without."""
+    """Reads one partition after the other from its first record on, with a fetch session or without; of copied ones now and then any replica."""
 
     def __init__(self, cluster: Stage, client_id: int, *, topics: int, copies: int = 1) -> None:
         super().__init__(cluster, client_id)
@@ -198,6 +200,7 @@ class RecordConsumer(RecordClient):
         self._partition = 0
         self._offset = 0
         self._version = _FETCH_VERSIONS[0]
+        self._reads_copies = False
         self._session: tuple[int, int, int] | None = None
         """Broker, session id, epoch of the next request."""
 
@@ -211,14 +214,22 @@ class RecordConsumer(RecordClient):
             self._offset = 0
             self._session = None
             self._version = self.chance.choice(_FETCH_VERSIONS)
+            self._reads_copies = self._copies > 1 and self.chance.random() < _COPIES_READ
         topic = self.topic(self._name)
-        leader = None if topic is None else self.leader_of(topic, self._partition)
-        if topic is None or leader is None:
+        broker = None if topic is None else self._whom(topic)
+        if topic is None or broker is None:
             self.begin(self.chance.randrange(50, 200))
             return
-        self.ask(leader, self._fetch(topic, leader), BROKER_PORT, timeout_ms=2_500, version=self._version)
+        self.ask(broker, self._fetch(topic, broker), BROKER_PORT, timeout_ms=2_500, version=self._version)
 
-    def _fetch(self, topic: TopicImage, leader: SimNode) -> Message:
+    def _whom(self, topic: TopicImage) -> SimNode | None:
+        """The leader, or any replica where one reads from followers (KIP-392)."""
+        registered = topic.partitions.get(self._partition)
+        if not self._reads_copies or registered is None:
+            return self.leader_of(topic, self._partition)
+        return self.cluster.nodes.get(self.chance.choice(list(registered.replicas)))
+
+    def _fetch(self, topic: TopicImage, broker: SimNode) -> Message:
         asked = fetch.FetchPartition(
             partition=self._partition,
             fetch_offset=self._offset,
@@ -226,7 +237,7 @@ class RecordConsumer(RecordClient):
         )
         name = {"topic_id": topic.id} if self._version >= _BY_ID else {"topic": self._name}
         session = self._session
-        if session is None or session[0] != leader.node_id:
+        if session is None or session[0] != broker.node_id:
             wants_session = self.chance.random() < 0.5
             session_id, epoch = 0, 0 if wants_session else -1
         else:
@@ -260,6 +271,8 @@ class RecordConsumer(RecordClient):
                 if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._offset = 0
                 if told.error_code == ErrorCode.NONE and told.records:
+                    if self._reads_copies:
+                        self.cluster.markers.hit("batches read from any copy")
                     self._offset = max(self._offset, next_offset(told.records, self._offset))
 
 
