@@ -14,6 +14,7 @@ from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTab
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.replica_fetchers import ReplicaFetchers
+from headrace.broker.throttles import FOLLOWER_RATE, LEADER_RATE, rate_bound, replication_quota
 from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import RACK_AWARE_SELECTORS, NodeConfig
@@ -77,6 +78,8 @@ class Broker:
         self.log_syncs = LogSyncs(partitions=self.partitions)
         self.points_to_followers = config.replica_selector_class in RACK_AWARE_SELECTORS
         """Consumers that say where they are are told which replica is nearest (KIP-392)."""
+        self.leader_quota = replication_quota(config)
+        """What is sent to followers that are behind (KIP-73)."""
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
         self.broker_epoch = -1
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
@@ -354,6 +357,9 @@ class Broker:
         configs = self.image.configs
         self.config = effective_config(self.started_with, configs.of_all_brokers(), configs.of_broker(self.node_id))
         self.topic_defaults = topic_defaults(self.config)
+        dynamic = {**configs.of_all_brokers(), **configs.of_broker(self.node_id)}
+        self.leader_quota.bound = rate_bound(dynamic, LEADER_RATE)
+        self.replica_fetchers.quota.bound = rate_bound(dynamic, FOLLOWER_RATE)
         self.on_settings(self.config)
 
 

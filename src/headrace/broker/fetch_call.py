@@ -264,6 +264,7 @@ class FetchCall:
         told: list[PartitionRead] = []
         for reads in _some(list(self._reads.values())):
             yield None
+            self._count_throttled(reads)
             told += self._told(reads)
         return (yield from fetch_reply_in_steps(told, self._context, self._broker, session_id=self._session.id))
 
@@ -271,11 +272,23 @@ class FetchCall:
         """The reads as a reply; in an incremental session only what is new."""
         session = self._session
         reads = self._reads
+        if self._terms.is_follower:
+            self._count_throttled(reads.values())
         if len(reads) == 1:
             (read,) = reads.values()
             if read.size and read.aborted is None and self._context.api_version >= FIRST_WITH_PREFERRED_REPLICA:
                 return self._reply_with(read)
         return fetch_reply(self._told(reads.values()), self._context, self._broker, session_id=session.id)
+
+    def _count_throttled(self, reads: Iterable[PartitionRead]) -> None:
+        """What throttled replicas are sent counts, whether they are behind or not (KIP-73)."""
+        if not self._terms.is_follower:
+            return
+        sizes = (
+            read.size for read in reads if read.size and read.hosted is not None and read.hosted.is_throttled_leader
+        )
+        if size := sum(sizes):
+            self._broker.leader_quota.record(size, self._broker.now_ms())
 
     def _told(self, reads: Iterable[PartitionRead]) -> list[PartitionRead]:
         """Those of which the answer speaks."""

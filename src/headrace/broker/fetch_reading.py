@@ -11,6 +11,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.epoch_ends import end_of_epoch
 from headrace.broker.partitions import HostedPartition, check_leader_epoch
 from headrace.broker.read_replica import NO_OTHER, preferred_read_replica
+from headrace.broker.throttles import must_wait
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
@@ -114,6 +115,12 @@ def read_partition(
         )
     if read.preferred == NO_OTHER:
         _read_here(read, log, terms, broker, limit=limit, min_one_batch=min_one_batch)
+        if (
+            terms.is_follower
+            and hosted.is_throttled_leader
+            and must_wait(hosted, terms.replica_id, broker.leader_quota, broker.now_ms())
+        ):
+            read.data, read.size = None, 0
     if not read.error:
         read.high_watermark = high_watermark
         read.last_stable_offset = last_stable

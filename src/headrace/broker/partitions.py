@@ -17,9 +17,12 @@ class HostedPartition:
     """A replica on this broker. With `leader` it leads; without, it follows or has no leader.
 
     `log` is None when its directory is offline. `is_withheld`: clients are not served, because another broker may lead it by now (S0-15).
+    `is_throttled_leader` and `is_throttled_follower`: its topic's lists for either role name this replica (KIP-73).
     """
 
     __slots__ = (
+        "is_throttled_follower",
+        "is_throttled_leader",
         "is_withheld",
         "leader",
         "leader_epoch",
@@ -40,6 +43,8 @@ class HostedPartition:
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_withheld = False
+        self.is_throttled_leader = False
+        self.is_throttled_follower = False
         self.waiters = PartitionWaiters()
 
     def copy_to_read(self, node_id: int) -> PartitionLogPort | None:

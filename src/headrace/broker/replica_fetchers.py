@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from headrace.broker.throttles import replication_quota
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicIdPartition, Uuid
@@ -25,6 +26,7 @@ from headrace.replication.follower_events import (
     LogFailed,
     LogsCut,
     LogSynced,
+    PartitionListed,
     PartitionsFollowed,
     PartitionsLeft,
     PartitionTold,
@@ -114,6 +116,8 @@ class ReplicaFetchers:
         self._left: dict[int, dict[TopicIdPartition, None]] = {}
         self._rates: dict[int, tuple[int, int, float]] = {}
         self._is_over = False
+        self.quota = replication_quota(config())
+        """What is taken from leaders by partitions that are behind (KIP-73)."""
 
     def __iter__(self) -> Iterator[tuple[int, ReplicaFetcher]]:
         return iter(self._fetchers.items())
@@ -161,6 +165,7 @@ class ReplicaFetchers:
         self._leaders[key] = leader_id
         self._left.get(leader_id, {}).pop(key, None)
         followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch, waiters=hosted.waiters)
+        followed.is_listed = hosted.is_throttled_follower
         self._new.setdefault(leader_id, {})[key] = followed
 
     def _follow_after_cut(self, hosted: HostedPartition, log: PartitionLogPort, leader_epoch: int) -> None:
@@ -195,9 +200,21 @@ class ReplicaFetchers:
                 fetcher = self._fetchers.get(leader_id)
                 if fetcher is None:
                     backoff_ms = self._config().replica_fetch_backoff_ms
-                    fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms)
+                    fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms, quota=self.quota)
                     self._rates[leader_id] = (self._clock.now_ms(), 0, 0.0)
-                self._step(leader_id, fetcher, PartitionsFollowed(partitions=tuple(partitions.values())))
+                followed = PartitionsFollowed(partitions=tuple(partitions.values()), now_ms=self._clock.now_ms())
+                self._step(leader_id, fetcher, followed)
+
+    def throttle(self, hosted: HostedPartition) -> None:
+        """The partition came to those that are throttled here, or left them."""
+        key = TopicIdPartition(hosted.topic_id, hosted.partition)
+        for new in self._new.values():
+            if key in new:
+                new[key].is_listed = hosted.is_throttled_follower
+        leader_id = self._leaders.get(key)
+        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
+        if leader_id is not None and fetcher is not None:
+            self._step(leader_id, fetcher, PartitionListed(key=key, is_listed=hosted.is_throttled_follower))
 
     def synced(self, hosted: HostedPartition) -> None:
         """Records of a followed log that waited for a sync are durable."""

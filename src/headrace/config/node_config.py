@@ -163,6 +163,8 @@ class NodeConfig:
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
     replica_selector_class: str | None = None
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
     replica_socket_timeout_ms: int = 30_000
 
     # Groups

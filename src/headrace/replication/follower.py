@@ -7,9 +7,10 @@ A partition, as long as it is followed in one leader epoch:
     FETCHING   -> RESTING     any other error, of the leader's or of what it sent: again after `replica.fetch.backoff.ms`, or sooner where the
                               leader may only not have heard of its election yet
     FETCHING   -> SYNCING     what was appended must be synced before it is acknowledged (`flush.messages`), by the next fetch
+    FETCHING   -> THROTTLED   it is behind, its traffic is throttled, and more than the quota went already (KIP-73): until that is so no more
     FETCHING   -> FENCED      the leader is of a later epoch: metadata that say so are on their way, and bring a new beginning
     ASKING     -> CUTTING, FETCHING, RESTING
-    CUTTING, SYNCING -> FETCHING
+    CUTTING, SYNCING, THROTTLED -> FETCHING
     RESTING    -> FETCHING, ASKING
 
 A new leader epoch begins anew, with the log's end and the epoch of its last record: whether they fit is the leader's first response (KIP-101).
@@ -40,6 +41,7 @@ from headrace.replication.follower_events import (
     LogsCut,
     LogSynced,
     PartitionCut,
+    PartitionListed,
     PartitionsFollowed,
     PartitionsLeft,
     PartitionTold,
@@ -48,12 +50,14 @@ from headrace.replication.follower_events import (
     SyncLog,
     TimeAdvanced,
 )
+from headrace.replication.throttle import Throttle
 from headrace.replication.truncation import common_end, first_offset_to_fetch, start_after_out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.ids import TopicIdPartition
+    from headrace.replication.quota import ReplicationQuota
 
 NO_EPOCH: Final = -1
 _EARLY_MS: Final = 10
@@ -68,8 +72,10 @@ class ReplicaFetcher:
     have news.
     """
 
-    def __init__(self, *, backoff_ms: int) -> None:
+    def __init__(self, *, backoff_ms: int, quota: ReplicationQuota | None = None) -> None:
         self._backoff_ms = backoff_ms
+        self._throttle = Throttle(quota, most_ms=backoff_ms)
+        self._now_ms = 0
         self.partitions: dict[TopicIdPartition, FollowedPartition] = {}
         self._plan = FetchPlan()
         self._is_fetching = False
@@ -89,9 +95,13 @@ class ReplicaFetcher:
         match event:
             case Fetched():
                 self._is_fetching = False
+                self._now_ms = max(self._now_ms, event.now_ms)
                 self._fetched(event, effects)
             case PartitionsFollowed():
+                self._now_ms = max(self._now_ms, event.now_ms)
                 self._follow(event.partitions, effects)
+            case PartitionListed():
+                self._list(event, effects)
             case PartitionsLeft():
                 self._leave(event.keys)
             case FetchFailed():
@@ -105,6 +115,7 @@ class ReplicaFetcher:
             case LogSynced():
                 self._synced(event.key, effects)
             case TimeAdvanced():
+                self._now_ms = max(self._now_ms, event.now_ms)
                 self._wake(event.now_ms, effects)
             case _:
                 assert_never(event)
@@ -114,8 +125,9 @@ class ReplicaFetcher:
     @property
     def next_deadline_ms(self) -> int | None:
         """When `TimeAdvanced` has something to do."""
-        rests, waits = self._resting[0][0] if self._resting else None, self._waits_until_ms
-        return min((at for at in (rests, waits) if at is not None), default=None)
+        rests = self._resting[0][0] if self._resting else None
+        throttled = None if self._is_held else self._throttle.due_ms
+        return min((at for at in (rests, self._waits_until_ms, throttled) if at is not None), default=None)
 
     @property
     def max_lag(self) -> int:
@@ -127,12 +139,18 @@ class ReplicaFetcher:
         """Nothing is followed and nothing is under way."""
         return not self.partitions and not self._is_fetching
 
+    @property
+    def _is_held(self) -> bool:
+        """The next fetch must wait."""
+        return self._is_fetching or self._waits_until_ms is not None or bool(self._syncing)
+
     # --- requests ---
 
     def _go_on(self, effects: list[FollowerEffect]) -> None:
         """The next fetch, if none is under way and there is something to hear of."""
-        is_held = self._is_fetching or self._waits_until_ms is not None or bool(self._syncing)
-        if is_held or not self._plan.is_worth_a_request:
+        if not self._is_held and self._throttle.listed:
+            self._heed_quota(effects)
+        if self._is_held or not self._plan.is_worth_a_request:
             return
         self._is_fetching = True
         self.fetches += 1
@@ -146,6 +164,7 @@ class ReplicaFetcher:
                 continue
             self.partitions[partition.key] = partition
             self._syncing.pop(partition.key, None)
+            self._throttle.follow(partition)
             start = first_offset_to_fetch(partition.log)
             if start < partition.log.log_end_offset:
                 cuts.append(PartitionCut(partition, start, starts_over=False))
@@ -157,6 +176,7 @@ class ReplicaFetcher:
         for key in keys:
             self.partitions.pop(key, None)
             self._syncing.pop(key, None)
+            self._throttle.leave(key)
             self._plan.drop(key)
 
     def _fetch_from_end(self, partition: FollowedPartition, effects: list[FollowerEffect]) -> None:
@@ -166,6 +186,9 @@ class ReplicaFetcher:
             partition.state = FollowerState.SYNCING
             self._syncing[partition.key] = None
             effects.append(SyncLog(partition=partition))
+            return
+        if self._throttle.holds(partition):
+            self._plan.drop(partition.key)
             return
         epoch = log.latest_epoch
         partition.state = FollowerState.FETCHING
@@ -180,6 +203,22 @@ class ReplicaFetcher:
         self._fetch_from_end(partition, effects)
         if partition.state is FollowerState.FETCHING and partition.position == before:
             self._rest(partition, now_ms)
+
+    # --- quota (KIP-73) ---
+
+    def _list(self, event: PartitionListed, effects: list[FollowerEffect]) -> None:
+        partition = self.partitions.get(event.key)
+        if partition is not None:
+            partition.is_listed = event.is_listed
+            was_held = partition.state is FollowerState.THROTTLED
+            self._throttle.follow(partition)
+            if was_held:
+                self._fetch_from_end(partition, effects)
+
+    def _heed_quota(self, effects: list[FollowerEffect]) -> None:
+        """Before a fetch: what is behind and listed is left out of it while the quota is exceeded, and in it again when it is not."""
+        for partition in self._throttle.look(self._now_ms):
+            self._fetch_from_end(partition, effects)
 
     def _is_followed(self, partition: FollowedPartition) -> bool:
         return self.partitions.get(partition.key) is partition
@@ -213,7 +252,10 @@ class ReplicaFetcher:
         log = partition.log
         try:
             if told.records:
+                before_bytes = self.bytes_in
                 refused = self._append(partition, told.records, event.wall_ms)
+                if partition.is_listed:
+                    self._throttle.record(self.bytes_in - before_bytes, event.now_ms)
                 if refused is not None:
                     effects.append(Reported(partition=partition, text=refused.message))
                     self._rest(partition, event.now_ms)
@@ -329,6 +371,7 @@ class ReplicaFetcher:
     def _lose(self, partition: FollowedPartition, fault: StorageFault, effects: list[FollowerEffect]) -> None:
         """Its log directory failed: whoever hears of that stops following all partitions in it."""
         self._plan.drop(partition.key)
+        self._throttle.leave(partition.key)
         del self.partitions[partition.key]
         effects.append(LogFailed(fault=fault))
 

@@ -25,6 +25,7 @@ class FollowerState(Enum):
     ASKING = "asking"
     CUTTING = "cutting"
     SYNCING = "syncing"
+    THROTTLED = "throttled"
     RESTING = "resting"
     FENCED = "fenced"
 
@@ -34,6 +35,7 @@ class FollowedPartition:
 
     __slots__ = (
         "early_tries",
+        "is_listed",
         "key",
         "lag",
         "leader_epoch",
@@ -63,6 +65,8 @@ class FollowedPartition:
         self.rests_until_ms = 0
         self.early_tries = 0
         self.wants_ends = False
+        self.is_listed = False
+        """Among the replicas whose traffic is throttled (KIP-73)."""
         self.lag = -1
 
     def __repr__(self) -> str:
@@ -96,6 +100,15 @@ class PartitionsFollowed:
     """The broker leads these, and this replica follows, in a leader epoch that may be new to it."""
 
     partitions: Sequence[FollowedPartition]
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionListed:
+    """A partition came to those that are throttled here, or left them."""
+
+    key: TopicIdPartition
+    is_listed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +168,15 @@ class TimeAdvanced:
 
 
 FollowerEvent = (
-    PartitionsFollowed | PartitionsLeft | Fetched | FetchFailed | EndsTold | LogsCut | LogSynced | TimeAdvanced
+    PartitionsFollowed
+    | PartitionsLeft
+    | PartitionListed
+    | Fetched
+    | FetchFailed
+    | EndsTold
+    | LogsCut
+    | LogSynced
+    | TimeAdvanced
 )
 
 # --- effects ---

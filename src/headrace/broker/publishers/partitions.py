@@ -10,12 +10,14 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
+from headrace.config.topic_config import TopicConfig
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull
 from headrace.metadata.delta import LocalPartition, MetadataDelta
 from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from headrace.replication.leader import LeaderTerms, PartitionLeader
+from headrace.replication.quota import lists_replica
 
 _TakeRole = Callable[[LocalPartition], HostedPartition]
 
@@ -220,6 +222,8 @@ class PartitionPublisher:
             self._delete_log(name)
         hosted = HostedPartition(topic=change.topic, topic_id=change.topic_id, partition=change.partition, log=None)
         broker.partitions.add(hosted)
+        if broker.image.configs.of_topic(change.topic):
+            self._throttle(hosted, broker.topic_config(change.topic))
         self._make_log(hosted, change, take_role)
         return hosted
 
@@ -258,6 +262,15 @@ class PartitionPublisher:
 
     # --- settings ---
 
+    def _throttle(self, hosted: HostedPartition, settings: TopicConfig) -> None:
+        """Whether the replica is among those that are throttled (KIP-73)."""
+        partition, node_id = hosted.partition, self._broker.node_id
+        hosted.is_throttled_leader = lists_replica(settings.leader_replication_throttled_replicas, partition, node_id)
+        listed = lists_replica(settings.follower_replication_throttled_replicas, partition, node_id)
+        if listed is not hosted.is_throttled_follower:
+            hosted.is_throttled_follower = listed
+            self._broker.replica_fetchers.throttle(hosted)
+
     def _apply_settings(self, delta: MetadataDelta) -> list[HostedPartition]:
         """Topic settings, and the broker's settings that are defaults of topics. Returns the partitions of which more is committed by that."""
         broker = self._broker
@@ -274,6 +287,7 @@ class PartitionPublisher:
             settings = broker.topic_config(hosted.topic)
             if hosted.log is not None:
                 hosted.log.update_config(log_config(settings, broker.config))
+            self._throttle(hosted, settings)
             if hosted.leader is not None and hosted.leader.set_min_insync_replicas(settings.min_insync_replicas):
                 moved.append(hosted)
         return moved

@@ -57,6 +57,17 @@ def follower_families(broker: Broker) -> Iterator[Family]:
         yield labelled(FOLLOWERS, name, "clientId", [("Replica", float(value))], about=about)
 
 
+def throttle_families(broker: Broker) -> Iterator[Family]:
+    """`kafka.server:type=LeaderReplication` and `FollowerReplication` (KIP-73), as in Kafka only where something is or was throttled."""
+    now_ms = broker.now_ms()
+    for bean, quota, about in (
+        ("LeaderReplication", broker.leader_quota, "Bytes a second that throttled replicas were sent."),
+        ("FollowerReplication", broker.replica_fetchers.quota, "Bytes a second that throttled replicas took."),
+    ):
+        if quota.is_used:
+            yield gauge(f"kafka.server:{bean}", "byte-rate", quota.rate(now_ms), about)
+
+
 def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
     """The broker's state (B-K01), whether it serves (S0-17), and how many requests wait in it."""
     bean = "kafka.server:KafkaServer"
