@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from headrace.controller import alter_partition, broker_states, machine, producer_ids, requests, term
+from headrace.controller import activation, alter_partition, broker_states, machine, producer_ids, requests, term
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.events import Answer, AppendRecords, RequestArrived
 from headrace.controller.heartbeats import Heartbeats
@@ -66,13 +66,13 @@ def fences_by_the_wall_clock(planting: Planting) -> None:
 
 def fences_after_a_failover(planting: Planting) -> None:
     """K25: a new controller takes brokers that it has not heard of for silent."""
-    honest = ControllerMachine.__dict__["_fresh_sessions"]
+    honest = activation.fresh_sessions
 
-    def fresh_sessions(self: Any, event: Any) -> Any:
-        long_ago = event.now_ms - self._config.broker_session_timeout_ms - 1
-        return honest(self, replace(event, now_ms=long_ago))
+    def fresh_sessions(event: Any, *, session_timeout_ms: int) -> Any:
+        long_ago = event.now_ms - session_timeout_ms - 1
+        return honest(replace(event, now_ms=long_ago), session_timeout_ms=session_timeout_ms)
 
-    planting.replace(ControllerMachine, "_fresh_sessions", fresh_sessions)
+    planting.replace(machine, "fresh_sessions", fresh_sessions)
 
 
 def answers_before_the_commit(planting: Planting) -> None:

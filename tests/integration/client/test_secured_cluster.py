@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 from tests.peers import kafka
 from tests.support.commands import headrace
+from tests.support.roles import until
 
 pytestmark = pytest.mark.java
 PASSWORD = "secret-of-the-store"
@@ -25,6 +27,12 @@ class Secured(NamedTuple):
     plain: str
     tls: str
     certificate: Path
+
+
+def is_listening(port: int) -> bool:
+    """Somebody takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _make_store(directory: Path) -> Path:
@@ -65,6 +73,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "ssl.keystore.type": "PKCS12",
     }
     with kafka.Kafka(directory / "kafka", port=port, controller_port=controller, properties=properties):
+        until(lambda: is_listening(login) and is_listening(tls))  # a listener each, one after the other
         yield Secured(f"127.0.0.1:{login}", f"127.0.0.1:{tls}", directory / "broker.pem")
 
 
@@ -74,7 +83,7 @@ def settings(protocol: str, password: str = 'p;w \\"x\\"', **more: str) -> dict[
         "security.protocol": protocol,
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": login,
-        "default.api.timeout.ms": "8000",
+        "default.api.timeout.ms": "60000",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
 

@@ -145,7 +145,8 @@ def test_kcat_writes_and_reads_with_three_copies(cluster: Cluster) -> None:
     write_lines(cluster, sent[:1_000])
     cluster[102].kill()
     write_lines(cluster, sent[1_000:])
-    assert read_lines(cluster) == sorted(sent)
+    # a new leader learns the high watermark from its followers' next fetches, and `-e` ends at what it knows
+    until(lambda: read_lines(cluster) == sorted(sent) or None)
 
 
 @pytest.mark.java
