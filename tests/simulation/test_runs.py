@@ -131,6 +131,12 @@ def test_an_epoch_that_rotted_is_nobodys_lie(level: str, seed: int) -> None:
     assert run(RunKey(level=level, seed=seed)).failure is None
 
 
+@pytest.mark.parametrize("seed", [950_463, 981_645])
+def test_a_forged_packet_leaves_a_node_without_a_vote_behind(seed: int) -> None:
+    """inv:RL1: it was lifted above the epoch of the quorum, which has removed it and goes on."""
+    assert run(RunKey(level="partitions", seed=seed)).failure is None
+
+
 def test_a_leader_that_answers_a_search_serves_its_follower() -> None:
     """inv:R22: the disk was slow, so the search left when the leader was known already."""
     assert run(RunKey(level="partitions", seed=950_063)).failure is None

@@ -150,6 +150,7 @@ class MadeUpCluster:
         self.nodes: dict[int, Any] = {}
         self.now_us = 0
         self.is_healing = False
+        self.left_behind: frozenset[int] = frozenset()
         self.lost_directories: Sequence[Uuid] = ()
         self.election_timeout_ms = 1_000
         self.fetch_timeout_ms = FETCH_TIMEOUT_MS

@@ -113,6 +113,22 @@ class SimCluster:
                 found, newest = node, raft.epoch
         return found
 
+    @property
+    def left_behind(self) -> frozenset[int]:
+        """Running nodes that a forged packet lifted above the epoch of their quorum, which does not count them as voters (RL1).
+
+        No request of theirs moves the quorum, and no node goes back to an earlier epoch: they follow again when the quorum is past theirs.
+        """
+        leader = self.leader()
+        if not self.plan.hostile_peers or leader is None or leader.raft is None:
+            return frozenset()
+        raft = leader.raft
+        return frozenset(
+            node.node_id
+            for node in self.nodes.values()
+            if node.raft is not None and node.raft.epoch > raft.epoch and raft.voters.find(node.node_id) is None
+        )
+
     # --- building ---
 
     def _build_nodes(self) -> None:
@@ -278,11 +294,12 @@ class SimCluster:
 
     def has_common_leader(self) -> bool:
         """Every running node follows one leader of one epoch, and that leader is a running node (RL1)."""
-        rafts = [node.raft for node in self.nodes.values() if node.is_up]
+        behind = self.left_behind
+        rafts = [node.raft for node in self.nodes.values() if node.is_up and node.node_id not in behind]
         known = {(raft.leader_id, raft.epoch) for raft in rafts if raft is not None}
         leader = self.leader()
         return (
-            len(rafts) == len(self.nodes)
+            len(rafts) + len(behind) == len(self.nodes)
             and None not in rafts
             and len(known) == 1
             and leader is not None

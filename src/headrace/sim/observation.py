@@ -10,7 +10,7 @@ A start step's changes describe what the node found on its disk: `LogReset`, a `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -359,6 +359,10 @@ class ClusterView(Protocol):
     @property
     def is_healing(self) -> bool:
         """Faults have stopped for good."""
+
+    @property
+    def left_behind(self) -> Collection[int]:
+        """Nodes without a vote that a forged packet lifted above the epoch of their quorum."""
 
     @property
     def lost_directories(self) -> Sequence[Uuid]:

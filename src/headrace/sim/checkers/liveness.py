@@ -42,7 +42,8 @@ class Liveness(Group):
 
     def at_end(self, cluster: ClusterView) -> None:
         """All of them, in the order in which one depends on the other."""
-        nodes = [node for node in cluster.nodes.values() if node.is_up and node.raft is not None]
+        behind = cluster.left_behind
+        nodes = [each for each in cluster.nodes.values() if each.is_up and each.raft and each.node_id not in behind]
         leader = self._one_leader(nodes)
         self._answered()
         self._together(nodes, leader, self._settled_end(cluster))

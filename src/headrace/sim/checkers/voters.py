@@ -137,10 +137,10 @@ class VoterChanges(Group):
 
     def at_end(self, cluster: ClusterView) -> None:
         """A change is committed everywhere or gone everywhere (RL4)."""
-        truth = _keys(self.ghost.committed.log.voters)
+        truth, behind = _keys(self.ghost.committed.log.voters), cluster.left_behind
         for node in cluster.nodes.values():
             life = self.ghost.lives.get(node.node_id)
-            if not node.is_up or life is None or node.raft is None:
+            if not node.is_up or life is None or node.raft is None or node.node_id in behind:
                 continue
             if _keys(life.disk.log.voters) != truth or _keys(node.raft.voters) != truth:
                 raise self.broken(
