@@ -131,6 +131,16 @@ def test_an_epoch_that_rotted_is_nobodys_lie(level: str, seed: int) -> None:
     assert run(RunKey(level=level, seed=seed)).failure is None
 
 
+def test_a_snapshot_that_fails_leaves_the_node_a_time_to_wake() -> None:
+    """S61: the disk is full and nothing else happens; the next snapshot is due by time."""
+    assert run(RunKey(level="partitions", seed=981_998)).failure is None
+
+
+def test_a_process_that_dies_in_a_cut_has_cut_or_not() -> None:
+    """inv:D5: what was synced above the cut may be there or not."""
+    assert run(RunKey(level="quorum", seed=981_321)).failure is None
+
+
 @pytest.mark.parametrize("seed", [950_463, 981_645])
 def test_a_forged_packet_leaves_a_node_without_a_vote_behind(seed: int) -> None:
     """inv:RL1: it was lifted above the epoch of the quorum, which has removed it and goes on."""

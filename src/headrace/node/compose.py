@@ -105,7 +105,7 @@ def compose_node(
     server = _controller_server(machine, plane, config, disk=disk, bound=bound, clock=environment.clock)
     if machine.broker is not None:
         machine.broker.quorum_view = server.view
-    jobs = DiskJobs(machine=machine, plane=plane, disk=disk, clock=environment.clock)
+    jobs = DiskJobs(machine=machine, disk=disk, clock=environment.clock)
     return ComposedNode(
         machine=machine, plane=plane, disk=disk, disk_jobs=jobs, controller_server=server, clock=environment.clock
     )

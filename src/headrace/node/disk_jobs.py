@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headrace.broker.ports import Clock
     from headrace.node.disk import NodeDisk
     from headrace.node.machine import NodeMachine
-    from headrace.node.metadata_plane import MetadataPlane
 
 DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork | WalkJob
 
@@ -38,7 +37,6 @@ class DiskJobs:
     """Makes the job of each effect that is work for the disk. Used by the drivers."""
 
     machine: NodeMachine
-    plane: MetadataPlane
     disk: NodeDisk
     clock: Clock
 
@@ -62,7 +60,7 @@ class DiskJobs:
                     finish=lambda: machine.step(
                         SnapshotCreated(end_offset=name.offset, epoch=name.epoch, now_ms=now())
                     ),
-                    failed=self.plane.snapshot_failed,
+                    failed=machine.snapshot_failed,
                 )
             case FinishSnapshot():
                 return self._finish_snapshot(effect)

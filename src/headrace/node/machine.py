@@ -341,6 +341,11 @@ class NodeMachine:
                 due = at_ms
         return due if self.broker is None else sooner(due, self._shrink_at_ms)
 
+    def snapshot_failed(self, fault: StorageFault) -> None:
+        """A metadata snapshot could not be written; the next one is due later."""
+        self._plane.snapshot_failed(fault)
+        self.alarm.changed()
+
     # --- routing ---
 
     def _take(self, event: PlaneEvent) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import Appended, AppendRefused, Origin, OutOfRange
 from headrace.records.batch import iter_batches
+from headrace.sim.faulty_disk import ProcessDied
 from headrace.sim.observation import LogAppended, LogReset, LogStartMoved, LogTruncated
 from headrace.storage.stored_log import StoredLog
 
@@ -77,7 +78,7 @@ class ObservedLog(StoredLog):
         before = self.log_end_offset
         try:
             done = super().truncate_to(offset)
-        except StorageFault:
+        except (StorageFault, ProcessDied):
             self._changes.append(LogTruncated(offset, is_durable=False))
             raise
         if self.log_end_offset != before:
@@ -86,8 +87,10 @@ class ObservedLog(StoredLog):
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """As the log's."""
-        super().truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
-        self._changes.append(LogReset(self.log_start_offset))
+        try:
+            super().truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
+        finally:
+            self._changes.append(LogReset(self.log_start_offset))
 
     def advance_log_start(self, offset: int) -> bool:
         """As the log's."""
