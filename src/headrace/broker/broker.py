@@ -360,6 +360,7 @@ class Broker:
         dynamic = {**configs.of_all_brokers(), **configs.of_broker(self.node_id)}
         self.leader_quota.bound = rate_bound(dynamic, LEADER_RATE)
         self.replica_fetchers.quota.bound = rate_bound(dynamic, FOLLOWER_RATE)
+        self.replica_fetchers.resize(self.partitions)
         self.on_settings(self.config)
 
 

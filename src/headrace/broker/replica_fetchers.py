@@ -1,12 +1,13 @@
-"""The fetchers of a broker, one for each broker that leads something it follows, and their messages (KIP-227, KIP-903)."""
+"""The fetchers of a broker, `num.replica.fetchers` for each broker that leads something it follows, and their messages (KIP-227, KIP-903)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, assert_never
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, assert_never
 
 from headrace.broker.throttles import replication_quota
+from headrace.coordinator.hashing import java_string_hash
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicIdPartition, Uuid
@@ -70,17 +71,36 @@ Then = Callable[["Message | SendFailure"], None]
 class PeerChannel(Protocol):
     """The way to other brokers."""
 
-    def fetch(self, to: Destination, request: Message, *, timeout_ms: int, then: Then) -> None:
-        """Send a Fetch of replicas, one at a time to each broker."""
+    def fetch(self, to: Destination, request: Message, *, number: int, timeout_ms: int, then: Then) -> None:
+        """Send a Fetch of replicas, of one of this broker's fetchers of that broker; each has one under way."""
 
     def ask(self, to: Destination, request: Message, *, timeout_ms: int, then: Then) -> None:
         """Send anything else, which does not wait behind a fetch that waits for news."""
 
 
+class FetcherId(NamedTuple):
+    """Of a leader's fetchers the one with this number."""
+
+    leader_id: int
+    number: int
+
+
+def fetcher_number(topic: str, partition: int, count: int) -> int:
+    """Which of `count` fetchers has the partition. Source: Kafka behaviour (AbstractFetcherManager.getFetcherId)."""
+    if count == 1:
+        return 0
+    value = (31 * _topic_hash(topic) + partition) & 0xFFFF_FFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % count
+
+
+_topic_hash = lru_cache(maxsize=1_024)(java_string_hash)
+
+
 class ReplicaFetchers:
     """Which partitions are fetched from whom. Driven by `publishers.partitions` (`follow`, `leave`, then `begin`) and the node (`tick`, `end`).
 
-    What one delta of metadata changes reaches each fetcher as one event.
+    A fetcher has a session, a connection and one fetch under way. What one delta of metadata changes reaches each fetcher as one event.
     """
 
     def __init__(
@@ -110,16 +130,17 @@ class ReplicaFetchers:
         self._clock = clock
         self._on_fault = on_fault
         self._on_warning = on_warning
-        self._fetchers: dict[int, ReplicaFetcher] = {}
-        self._leaders: dict[TopicIdPartition, int] = {}
-        self._new: dict[int, dict[TopicIdPartition, FollowedPartition]] = {}
-        self._left: dict[int, dict[TopicIdPartition, None]] = {}
-        self._rates: dict[int, tuple[int, int, float]] = {}
+        self._fetchers: dict[FetcherId, ReplicaFetcher] = {}
+        self._sources: dict[TopicIdPartition, FetcherId] = {}
+        self._new: dict[FetcherId, dict[TopicIdPartition, FollowedPartition]] = {}
+        self._left: dict[FetcherId, dict[TopicIdPartition, None]] = {}
+        self._rates: dict[FetcherId, tuple[int, int, float]] = {}
         self._is_over = False
+        self._count = config().num_replica_fetchers
         self.quota = replication_quota(config())
         """What is taken from leaders by partitions that are behind (KIP-73)."""
 
-    def __iter__(self) -> Iterator[tuple[int, ReplicaFetcher]]:
+    def __iter__(self) -> Iterator[tuple[FetcherId, ReplicaFetcher]]:
         return iter(self._fetchers.items())
 
     @property
@@ -131,11 +152,11 @@ class ReplicaFetchers:
     def min_fetch_rate(self) -> float:
         """MinFetchRate: fetches a second of the fetcher that asks least often, since somebody looked before; 0 without fetchers."""
         now_ms, rates = self._clock.now_ms(), []
-        for leader_id, fetcher in self._fetchers.items():
-            at_ms, count, rate = self._rates.get(leader_id, (0, 0, 0.0))
+        for source, fetcher in self._fetchers.items():
+            at_ms, count, rate = self._rates.get(source, (0, 0, 0.0))
             if now_ms - at_ms >= _RATE_MS:
                 rate = (fetcher.fetches - count) * 1_000 / (now_ms - at_ms)
-                self._rates[leader_id] = (now_ms, fetcher.fetches, rate)
+                self._rates[source] = (now_ms, fetcher.fetches, rate)
             rates.append(rate)
         return min(rates, default=0.0)
 
@@ -150,23 +171,24 @@ class ReplicaFetchers:
     def follow(self, hosted: HostedPartition) -> None:
         """Fetch it from `hosted.leader_id` in `hosted.leader_epoch`, from the next `begin` on."""
         key = TopicIdPartition(hosted.topic_id, hosted.partition)
-        leader_id, log = hosted.leader_id, hosted.log
-        known = self._leaders.get(key)
-        if known is not None and known != leader_id:
+        log = hosted.log
+        source = FetcherId(hosted.leader_id, fetcher_number(hosted.topic, hosted.partition, self._count))
+        known = self._sources.get(key)
+        if known is not None and known != source:
             self._leave(key, known)
-        if log is None or leader_id < 0:
-            if known == leader_id:
+        if log is None or source.leader_id < 0:
+            if known == source:
                 self._leave(key, known)
             return
         if log.after_cut(partial(self._follow_after_cut, hosted, log, hosted.leader_epoch)):
-            if known == leader_id:
+            if known == source:
                 self._leave(key, known)
             return
-        self._leaders[key] = leader_id
-        self._left.get(leader_id, {}).pop(key, None)
+        self._sources[key] = source
+        self._left.get(source, {}).pop(key, None)
         followed = FollowedPartition(key, log, leader_epoch=hosted.leader_epoch, waiters=hosted.waiters)
         followed.is_listed = hosted.is_throttled_follower
-        self._new.setdefault(leader_id, {})[key] = followed
+        self._new.setdefault(source, {})[key] = followed
 
     def _follow_after_cut(self, hosted: HostedPartition, log: PartitionLogPort, leader_epoch: int) -> None:
         """The log of a partition to follow was cut, by order of whoever it followed before; unless a later change has overtaken this one."""
@@ -177,33 +199,43 @@ class ReplicaFetchers:
     def leave(self, hosted: HostedPartition) -> None:
         """Fetch it no more."""
         key = TopicIdPartition(hosted.topic_id, hosted.partition)
-        known = self._leaders.get(key)
+        known = self._sources.get(key)
         if known is not None:
             self._leave(key, known)
 
-    def _leave(self, key: TopicIdPartition, leader_id: int) -> None:
-        del self._leaders[key]
-        self._new.get(leader_id, {}).pop(key, None)
-        self._left.setdefault(leader_id, {})[key] = None
+    def _leave(self, key: TopicIdPartition, source: FetcherId) -> None:
+        del self._sources[key]
+        self._new.get(source, {}).pop(key, None)
+        self._left.setdefault(source, {})[key] = None
+
+    def resize(self, partitions: Iterable[HostedPartition]) -> None:
+        """`num.replica.fetchers` may have changed: spread what is followed anew."""
+        count = self._config().num_replica_fetchers
+        if count != self._count:
+            self._count = count
+            for hosted in partitions:
+                if TopicIdPartition(hosted.topic_id, hosted.partition) in self._sources:
+                    self.follow(hosted)
+            self.begin()
 
     def begin(self) -> None:
         """What was said of partitions is complete: fetch."""
         left, self._left = self._left, {}
-        for leader_id, keys in left.items():
-            fetcher = self._fetchers.get(leader_id)
+        for source, keys in left.items():
+            fetcher = self._fetchers.get(source)
             if fetcher is not None and keys:
-                self._step(leader_id, fetcher, PartitionsLeft(keys=tuple(keys)))
-                self._retire(leader_id, fetcher)
+                self._step(source, fetcher, PartitionsLeft(keys=tuple(keys)))
+                self._retire(source, fetcher)
         new, self._new = self._new, {}
-        for leader_id, partitions in new.items():
+        for source, partitions in new.items():
             if partitions:
-                fetcher = self._fetchers.get(leader_id)
+                fetcher = self._fetchers.get(source)
                 if fetcher is None:
                     backoff_ms = self._config().replica_fetch_backoff_ms
-                    fetcher = self._fetchers[leader_id] = ReplicaFetcher(backoff_ms=backoff_ms, quota=self.quota)
-                    self._rates[leader_id] = (self._clock.now_ms(), 0, 0.0)
+                    fetcher = self._fetchers[source] = ReplicaFetcher(backoff_ms=backoff_ms, quota=self.quota)
+                    self._rates[source] = (self._clock.now_ms(), 0, 0.0)
                 followed = PartitionsFollowed(partitions=tuple(partitions.values()), now_ms=self._clock.now_ms())
-                self._step(leader_id, fetcher, followed)
+                self._step(source, fetcher, followed)
 
     def throttle(self, hosted: HostedPartition) -> None:
         """The partition came to those that are throttled here, or left them."""
@@ -211,19 +243,19 @@ class ReplicaFetchers:
         for new in self._new.values():
             if key in new:
                 new[key].is_listed = hosted.is_throttled_follower
-        leader_id = self._leaders.get(key)
-        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
-        if leader_id is not None and fetcher is not None:
-            self._step(leader_id, fetcher, PartitionListed(key=key, is_listed=hosted.is_throttled_follower))
+        source = self._sources.get(key)
+        fetcher = None if source is None else self._fetchers.get(source)
+        if source is not None and fetcher is not None:
+            self._step(source, fetcher, PartitionListed(key=key, is_listed=hosted.is_throttled_follower))
 
     def synced(self, hosted: HostedPartition) -> None:
         """Records of a followed log that waited for a sync are durable."""
         key = TopicIdPartition(hosted.topic_id, hosted.partition)
-        leader_id, log = self._leaders.get(key), hosted.log
-        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
+        source, log = self._sources.get(key), hosted.log
+        fetcher = None if source is None else self._fetchers.get(source)
         if fetcher is not None and log is not None and log.acknowledged_end_offset == log.log_end_offset:
-            assert leader_id is not None, "there is its fetcher"
-            self._step(leader_id, fetcher, LogSynced(key=key))
+            assert source is not None, "there is its fetcher"
+            self._step(source, fetcher, LogSynced(key=key))
 
     def end(self) -> None:
         """The logs are going to be closed: what comes from now on is dropped."""
@@ -233,10 +265,10 @@ class ReplicaFetchers:
 
     def tick(self, now_ms: int) -> None:
         """Wake those whose rest is over."""
-        for leader_id, fetcher in list(self._fetchers.items()):
+        for source, fetcher in list(self._fetchers.items()):
             due = fetcher.next_deadline_ms
             if due is not None and due <= now_ms:
-                self._step(leader_id, fetcher, TimeAdvanced(now_ms=now_ms))
+                self._step(source, fetcher, TimeAdvanced(now_ms=now_ms))
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
@@ -247,34 +279,34 @@ class ReplicaFetchers:
 
     # --- effects ---
 
-    def _step(self, leader_id: int, fetcher: ReplicaFetcher, event: FollowerEvent) -> None:
+    def _step(self, source: FetcherId, fetcher: ReplicaFetcher, event: FollowerEvent) -> None:
         if self._is_over:
             return
         for effect in fetcher.step(event):
             match effect:
                 case SendFetch():
-                    self._send(leader_id, fetcher, effect.plan)
+                    self._send(source, fetcher, effect.plan)
                 case AskEnds():
-                    self._ask_ends(leader_id, fetcher, effect.partition)
+                    self._ask_ends(source, fetcher, effect.partition)
                 case CutLogs():
-                    self._cut(leader_id, fetcher, effect)
+                    self._cut(source, fetcher, effect)
                 case SyncLog():
                     self.want_sync(effect.partition.log)
                 case LogFailed():
                     self._on_fault(effect.fault)
                 case Reported():
                     name = effect.partition.log.topic_partition
-                    self._on_warning(f"{name} cannot take what broker {leader_id} sent: {effect.text}")
+                    self._on_warning(f"{name} cannot take what broker {source.leader_id} sent: {effect.text}")
                 case _:
                     assert_never(effect)
         if fetcher.next_deadline_ms is not None:
             self.on_waiting()
 
-    def _cut(self, leader_id: int, fetcher: ReplicaFetcher, effect: CutLogs) -> None:
+    def _cut(self, source: FetcherId, fetcher: ReplicaFetcher, effect: CutLogs) -> None:
         self.cuts += len(effect.cuts)
 
         def then() -> None:
-            self._step(leader_id, fetcher, LogsCut(cuts=effect.cuts, now_ms=self._clock.now_ms()))
+            self._step(source, fetcher, LogsCut(cuts=effect.cuts, now_ms=self._clock.now_ms()))
 
         self.cut_logs(
             [LogCut(cut.partition.log.topic_partition, cut.offset, cut.starts_over) for cut in effect.cuts], then
@@ -289,9 +321,9 @@ class ReplicaFetchers:
         end_point = registered.end_point(self._config().inter_broker_listener_name)
         return None if end_point is None else Destination(leader_id, end_point.host, end_point.port)
 
-    def _send(self, leader_id: int, fetcher: ReplicaFetcher, plan: PlannedFetch) -> None:
-        config, to = self._config(), self._address(leader_id)
-        done = partial(self._fetched, leader_id, fetcher)
+    def _send(self, source: FetcherId, fetcher: ReplicaFetcher, plan: PlannedFetch) -> None:
+        config, to = self._config(), self._address(source.leader_id)
+        done = partial(self._fetched, source, fetcher)
         if to is None or self.channel is None:
             done(SendFailure.DISCONNECTED)
             return
@@ -305,14 +337,14 @@ class ReplicaFetchers:
             topics=_topics(plan, config.replica_fetch_max_bytes),
             forgotten_topics_data=_forgotten(plan),
         )
-        self.channel.fetch(to, request, timeout_ms=config.replica_socket_timeout_ms, then=done)
+        self.channel.fetch(to, request, number=source.number, timeout_ms=config.replica_socket_timeout_ms, then=done)
 
-    def _fetched(self, leader_id: int, fetcher: ReplicaFetcher, outcome: Message | SendFailure) -> None:
+    def _fetched(self, source: FetcherId, fetcher: ReplicaFetcher, outcome: Message | SendFailure) -> None:
         now_ms = self._clock.now_ms()
         if isinstance(outcome, SendFailure):
             self.failed_requests += 1
-            self._step(leader_id, fetcher, FetchFailed(now_ms=now_ms))
-            self._retire(leader_id, fetcher)
+            self._step(source, fetcher, FetchFailed(now_ms=now_ms))
+            self._retire(source, fetcher)
             return
         assert isinstance(outcome, FetchResponse), "the api's own response"
         event = Fetched(
@@ -322,17 +354,17 @@ class ReplicaFetchers:
             now_ms=now_ms,
             wall_ms=self._clock.wall_ms(),
         )
-        self._step(leader_id, fetcher, event)
-        self._retire(leader_id, fetcher)
+        self._step(source, fetcher, event)
+        self._retire(source, fetcher)
 
-    def _retire(self, leader_id: int, fetcher: ReplicaFetcher) -> None:
+    def _retire(self, source: FetcherId, fetcher: ReplicaFetcher) -> None:
         """Who follows nothing is no fetcher any more: it would count as one that asks least often."""
-        if fetcher.is_idle and self._fetchers.get(leader_id) is fetcher:
-            del self._fetchers[leader_id], self._rates[leader_id]
+        if fetcher.is_idle and self._fetchers.get(source) is fetcher:
+            del self._fetchers[source], self._rates[source]
 
-    def _ask_ends(self, leader_id: int, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
+    def _ask_ends(self, source: FetcherId, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
         """ListOffsets of the two ends, each in a request of its own: one may not name a partition twice."""
-        to = self._address(leader_id)
+        to = self._address(source.leader_id)
         ends: dict[int, int | None] = {}
 
         def told(timestamp: int, outcome: Message | SendFailure) -> None:
@@ -340,7 +372,7 @@ class ReplicaFetchers:
             if len(ends) == 2:
                 start, end = ends[_EARLIEST], ends[_LATEST]
                 both = None if start is None or end is None else (start, end)
-                self._step(leader_id, fetcher, EndsTold(partition=partition, ends=both, now_ms=self._clock.now_ms()))
+                self._step(source, fetcher, EndsTold(partition=partition, ends=both, now_ms=self._clock.now_ms()))
 
         for timestamp in (_LATEST, _EARLIEST):
             if to is None or self.channel is None:

@@ -155,6 +155,7 @@ class NodeConfig:
     producer_id_expiration_ms: int = 86_400_000
 
     # Replication
+    num_replica_fetchers: int = 1
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = 1_048_576
     replica_fetch_min_bytes: int = 1

@@ -45,6 +45,8 @@ class SendRequest:
     channel: Channel
     request: Message
     timeout_ms: int
+    lane: int = 0
+    """Which of several connections of the channel: their requests do not wait for each other."""
 
     @property
     def api_key(self) -> int:
@@ -65,12 +67,23 @@ class Outbound:
         self._waiting: dict[int, Callable[[Outcome], None]] = {}
 
     def send(
-        self, to: Destination, channel: Channel, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]
+        self,
+        to: Destination,
+        channel: Channel,
+        request: Message,
+        *,
+        timeout_ms: int,
+        then: Callable[[Outcome], None],
+        lane: int = 0,
     ) -> None:
         """Send; `then` is called with the outcome, once."""
         correlation = next(self._numbers)
         self._waiting[correlation] = then
-        self._do(SendRequest(correlation=correlation, to=to, channel=channel, request=request, timeout_ms=timeout_ms))
+        self._do(
+            SendRequest(
+                correlation=correlation, to=to, channel=channel, request=request, timeout_ms=timeout_ms, lane=lane
+            )
+        )
 
     def arrived(self, correlation: int, outcome: Outcome) -> None:
         """The outcome of a request; one that nobody waits for is dropped."""
@@ -85,9 +98,11 @@ class BrokerLinks:
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
 
-    def fetch(self, to: Destination, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]) -> None:
-        """Send a Fetch of replicas."""
-        self._outbound.send(to, Channel.REPLICATION, request, timeout_ms=timeout_ms, then=then)
+    def fetch(
+        self, to: Destination, request: Message, *, number: int, timeout_ms: int, then: Callable[[Outcome], None]
+    ) -> None:
+        """Send a Fetch of replicas, on a connection of the fetcher with that number."""
+        self._outbound.send(to, Channel.REPLICATION, request, timeout_ms=timeout_ms, then=then, lane=number)
 
     def ask(self, to: Destination, request: Message, *, timeout_ms: int, then: Callable[[Outcome], None]) -> None:
         """Send anything else."""

@@ -78,12 +78,12 @@ class SessionPartition:
 
     def leave(self) -> None:
         """The session ends, or goes on without this partition."""
-        self.session = None
+        session, self.session = self.session, None
         if self.waiters is not None:
             self.waiters.unsubscribe(self)
             self.waiters = None
         if self.progress is not None:
-            self.progress.leave_session()
+            self.progress.leave_session(session)
             self.progress = None
 
 

@@ -35,10 +35,10 @@ class FollowerProgress:
         heard = max(self.fetched_ms, self.caught_up_ms)
         return heard if self.session is None else max(heard, self.session.used_ms)
 
-    def leave_session(self) -> None:
-        """Its session goes on without this partition, or ended."""
-        session, self.session = self.session, None
-        if session is not None:
+    def leave_session(self, session: Fetcher | None) -> None:
+        """That session goes on without this partition, or ended; unless it is another one's by now."""
+        if session is not None and self.session is session:
+            self.session = None
             if self.log_end_offset == self.leader_end_at_fetch:
                 self.caught_up_ms = max(self.caught_up_ms, session.used_ms)
             self.fetched_ms = max(self.fetched_ms, session.used_ms)

@@ -230,7 +230,8 @@ class NodeServer:
                 self._guarded(lambda: self.machine.answered(effect.correlation, outcome))
             self._after_event()
 
-        target = (effect.to.host, effect.to.port, effect.channel)
+        purpose = (effect.channel, effect.lane) if effect.lane else effect.channel
+        target = (effect.to.host, effect.to.port, purpose)
         if self._links is None:
             from headrace.net import links  # a node alone has nobody to ask; a tenth of the start-up time
 

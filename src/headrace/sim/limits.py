@@ -28,6 +28,7 @@ class Limits:
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
     broker_heartbeat_interval_ms: int = 2_000
     broker_session_timeout_ms: int = 9_000
+    num_replica_fetchers: int = 1
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = 1_048_576
     replica_fetch_response_max_bytes: int = 10_485_760
@@ -52,6 +53,7 @@ def draw_replication(chance: random.Random, limits: Limits) -> Limits:
         replica_fetch_wait_max_ms=chance.choice((20, 100, 500)),
         replica_lag_time_max_ms=chance.choice((600, 2_000, 10_000)),
         replica_socket_timeout_ms=chance.choice((600, 2_000)),
+        num_replica_fetchers=chance.choice((1, 1, 2, 3)),
     )
 
 

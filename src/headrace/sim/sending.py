@@ -21,7 +21,7 @@ def send(world: World, caller: Caller, effect: SendRequest) -> None:
     timeout_us = effect.timeout_ms * 1_000
     if effect.channel is Channel.REPLICATION:
         call = BytesCall(effect.correlation, effect.request, _FETCH_VERSIONS[caller.node_id % 2])
-        world.network.send_bytes(caller, effect.to, call, timeout_us=timeout_us, purpose=effect.channel)
+        world.network.send_bytes(caller, effect.to, call, timeout_us=timeout_us, purpose=(effect.channel, effect.lane))
         return
     world.step.changes.append(RequestSent(effect.to.node_id, effect.request, effect.correlation))
     world.network.send(caller, effect.to, effect.channel, effect.correlation, effect.request, timeout_us=timeout_us)

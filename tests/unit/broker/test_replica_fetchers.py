@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
+
+from headrace.broker.replica_fetchers import FetcherId, fetcher_number
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
@@ -40,6 +43,7 @@ class Sent:
     request: Any
     timeout_ms: int
     then: Callable[[Any], None]
+    number: int = 0
 
 
 class Links:
@@ -49,9 +53,11 @@ class Links:
         self.fetches: list[Sent] = []
         self.others: list[Sent] = []
 
-    def fetch(self, to: Destination, request: Any, *, timeout_ms: int, then: Callable[[Any], None]) -> None:
+    def fetch(
+        self, to: Destination, request: Any, *, number: int, timeout_ms: int, then: Callable[[Any], None]
+    ) -> None:
         """As the port's."""
-        self.fetches.append(Sent(to, request, timeout_ms, then))
+        self.fetches.append(Sent(to, request, timeout_ms, then, number))
 
     def ask(self, to: Destination, request: Any, *, timeout_ms: int, then: Callable[[Any], None]) -> None:
         """As the port's."""
@@ -196,7 +202,7 @@ def test_a_deleted_topic_is_fetched_no_more_and_its_successor_anew() -> None:
     follower.answer(follower.sent(), topic=topic)
     forget = follower.sent()
     assert [(each.topic_id, each.partitions) for each in forget.request.forgotten_topics_data] == [(topic, (0,))]
-    assert [leader_id for leader_id, _ in follower.fetchers] == [2]
+    assert [source.leader_id for source, _ in follower.fetchers] == [2]
     follower.answer(forget, topic=topic)
     assert follower.links.fetches == []
     assert list(follower.fetchers) == [], "who follows nothing has no fetcher, which would count as the slowest"
@@ -318,7 +324,7 @@ def test_who_follows_another_leader_while_its_log_is_cut_does_so_when_that_is_ov
     for each in list(follower.links.fetches):
         if each.to.node_id == 2:
             assert asked(each) in ({(topic, 0): (7, 1, 5, 0)}, {})
-    state = dict(follower.fetchers)[2].partitions
+    state = dict(follower.fetchers)[FetcherId(2, 0)].partitions
     assert [(one.leader_epoch, one.state.value) for one in state.values()] == [(7, "fetching")]
 
 
@@ -404,7 +410,7 @@ def test_a_disk_that_refuses_a_followers_append_takes_its_directory_offline() ->
     follower.bench.broker.on_storage_fault = faults.append
     topic = follower.follow()
     fault = StorageFault("no", directory="/data")
-    fetcher = dict(follower.fetchers)[2]
+    fetcher = dict(follower.fetchers)[FetcherId(2, 0)]
     (partition,) = fetcher.partitions.values()
     partition.log = _Refusing(fault)  # type: ignore[assignment] # the port's one method
     data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
@@ -447,3 +453,58 @@ def test_records_that_must_be_synced_hold_the_next_fetch_up() -> None:
     sync.run()
     sync.finish()
     assert asked(follower.sent()) == {(topic, 0): (5, 1, 5, 0)}
+
+
+# --- several fetchers a leader ---
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "count", "expected"),
+    [
+        ("t", 0, 1, 0),
+        ("t", 0, 4, 116 * 31 % 4),
+        ("t", 1, 4, (116 * 31 + 1) % 4),
+        ("orders", 7, 5, 1_207_109_182 % 5),
+        ("", 0, 3, 0),
+    ],
+)
+def test_partitions_are_spread_over_fetchers_as_kafka_does(
+    topic: str, partition: int, count: int, expected: int
+) -> None:
+    """`num.replica.fetchers`, Kafka behaviour: by 31 times the topic's hash plus the partition, as a 32-bit number without its sign."""
+    assert fetcher_number(topic, partition, count) == expected
+
+
+def spread(follower: Follower) -> dict[int, set[int]]:
+    """The partitions that each fetcher asks for in the fetches on their way, which are answered with nothing."""
+    sent, follower.links.fetches = follower.links.fetches, []
+    found = {each.number: {partition for _, partition in asked(each)} for each in sent}
+    for each in sent:
+        follower.answer(each, topic=Uuid(b"t" * 16), session_id=70 + each.number)
+    return found
+
+
+def test_each_fetcher_of_a_leader_has_its_own_partitions_and_session() -> None:
+    """KIP-227: partitions of one leader, in as many fetches under way."""
+    follower = Follower(num_replica_fetchers=2)
+    follower.follow(partitions=4)
+    sent = list(follower.links.fetches)
+    assert {each.to.node_id for each in sent} == {2}
+    assert spread(follower) == {0: {0, 2}, 1: {1, 3}}
+    assert {each.number: each.request.session_id for each in follower.links.fetches} == {0: 70, 1: 71}
+
+
+def test_another_number_of_fetchers_spreads_partitions_anew() -> None:
+    """KIP-226: each from where its log ends; fetchers that have nothing left end when their session has forgotten it all."""
+    follower = Follower(num_replica_fetchers=2)
+    follower.follow(partitions=4)
+    spread(follower)
+    follower.bench.broker.config = replace(follower.bench.broker.config, num_replica_fetchers=1)
+    follower.fetchers.resize(follower.bench.broker.partitions)
+    spread(follower)
+    (first, second) = sorted(follower.links.fetches, key=lambda each: each.number)
+    assert {partition for _, partition in asked(first)} == {1, 3}
+    assert [each.partitions for each in second.request.forgotten_topics_data] == [(1, 3)]
+    spread(follower)
+    assert [each.number for each in follower.links.fetches] == [0]
+    assert [source.number for source, _ in follower.fetchers] == [0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from headrace.wire.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
@@ -322,3 +323,34 @@ def test_a_proposed_member_counts_though_the_answer_to_an_older_proposal_comes_l
     assert client.answers() == []
     third.ask(follower_fetch(topic_id, 1, replica=3, epoch=13), 15)
     assert [produced(answer) for answer in client.answers()] == [(0, 0)]
+
+
+def test_a_follower_that_asks_in_another_session_is_known_by_that() -> None:
+    """S3-82, KIP-16: a follower's former session, which forgets the partition later, takes nothing from the one that has it now."""
+    bench = BrokerBench(replica_lag_time_max_ms=1_000)
+    topic_id = bench.topic("t", replicas=(1, 2))
+    hosted = bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    assert hosted.leader is not None
+    follower = Client(bench)
+
+    def fetch(session_id: int, epoch: int, *, asks: bool = False, forgets: bool = False) -> int:
+        full = follower_fetch(topic_id, 0)
+        request = replace(
+            full,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=full.topics if asks else (),
+            forgotten_topics_data=(ForgottenTopic(topic_id=topic_id, partitions=(0,)),) if forgets else (),
+        )
+        told: int = follower.ask(request, 17).session_id
+        return told
+
+    first, second = fetch(0, 0, asks=True), fetch(0, 0, asks=True)
+    bench.advance(60_000)
+    fetch(first, 1, forgets=True)
+    bench.advance(100)
+    fetch(second, 1)
+    Client(bench).ask(produce_request("t", batch(b"x"), version=9, acks=1), 9)
+    bench.broker.shrink_isrs(bench.clock.now)
+    assert bench.controller.asked == []
