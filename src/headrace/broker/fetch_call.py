@@ -266,7 +266,11 @@ class FetchCall:
             yield None
             self._count_throttled(reads)
             told += self._told(reads)
-        return (yield from fetch_reply_in_steps(told, self._context, self._broker, session_id=self._session.id))
+        return (
+            yield from fetch_reply_in_steps(
+                told, self._context, self._broker, session_id=self._session.id, is_follower=self._terms.is_follower
+            )
+        )
 
     def _reply(self) -> AnyReply:
         """The reads as a reply; in an incremental session only what is new."""
@@ -278,7 +282,13 @@ class FetchCall:
             (read,) = reads.values()
             if read.size and read.aborted is None and self._context.api_version >= FIRST_WITH_PREFERRED_REPLICA:
                 return self._reply_with(read)
-        return fetch_reply(self._told(reads.values()), self._context, self._broker, session_id=session.id)
+        return fetch_reply(
+            self._told(reads.values()),
+            self._context,
+            self._broker,
+            session_id=session.id,
+            is_follower=self._terms.is_follower,
+        )
 
     def _count_throttled(self, reads: Iterable[PartitionRead]) -> None:
         """What throttled replicas are sent counts, whether they are behind or not (KIP-73)."""

@@ -83,8 +83,10 @@ def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPa
     ):
         return hosted
     if terms.by_id:
-        return partitions.leading_by_id(Uuid(asked.topic_id), number, broker.image)
-    return partitions.leading(name, number, broker.image)
+        return partitions.leading_by_id(
+            Uuid(asked.topic_id), number, broker.image, current_leader_epoch=asked.current_leader_epoch
+        )
+    return partitions.leading(name, number, broker.image, current_leader_epoch=asked.current_leader_epoch)
 
 
 def read_partition(
@@ -104,7 +106,10 @@ def read_partition(
     if asked.current_leader_epoch >= 0:
         read.error = check_leader_epoch(asked.current_leader_epoch, hosted.leader_epoch)
     if not read.error and terms.is_follower and (leader is None or terms.replica_id not in leader.followers):
-        read.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        is_known = (
+            asked.current_leader_epoch >= 0
+        )  # then the two are of one epoch, and only the replica is new to the leader
+        read.error = ErrorCode.UNKNOWN_LEADER_EPOCH if is_known else ErrorCode.NOT_LEADER_OR_FOLLOWER
     if read.error:
         return read
     high_watermark = log.high_watermark

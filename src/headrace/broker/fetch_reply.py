@@ -28,9 +28,9 @@ def top_level_error(version: int, error: ErrorCode) -> EncodedReply:
 
 
 def fetch_reply(
-    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int
+    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int, is_follower: bool
 ) -> EncodedReply:
-    """Topics in the order read, the partitions of each together."""
+    """Topics in the order read, the partitions of each together. A follower is told no nodes, it knows them (as in Kafka)."""
     nodes: dict[int, Endpoint] = {}
     by_id = context.api_version >= _FIRST_BY_ID
     results = [_result(read, context, broker, nodes, by_id=by_id) for read in reads]
@@ -41,13 +41,18 @@ def fetch_reply(
         results.sort(key=lambda result: places[result.topic])
     return EncodedReply(
         tuple(
-            encode_fetch_response(context.api_version, results, session_id=session_id, endpoints=list(nodes.values()))
+            encode_fetch_response(
+                context.api_version,
+                results,
+                session_id=session_id,
+                endpoints=[] if is_follower else list(nodes.values()),
+            )
         )
     )
 
 
 def fetch_reply_in_steps(
-    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int
+    reads: list[PartitionRead], context: RequestContext, broker: Broker, *, session_id: int, is_follower: bool
 ) -> Steps[EncodedReply]:
     """The same of very many reads, with a rest after every few."""
     nodes: dict[int, Endpoint] = {}
@@ -59,7 +64,10 @@ def fetch_reply_in_steps(
         result = _result(read, context, broker, nodes, by_id=by_id)
         topics.setdefault(result.topic, []).append(result)
     pieces = yield from encode_fetch_in_steps(
-        context.api_version, list(topics.items()), session_id=session_id, endpoints=list(nodes.values())
+        context.api_version,
+        list(topics.items()),
+        session_id=session_id,
+        endpoints=[] if is_follower else list(nodes.values()),
     )
     return EncodedReply(tuple(pieces))
 
@@ -101,7 +109,11 @@ def _leader(
     wrong = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
     if read.error not in wrong or context.api_version < _FIRST_WITH_HINTS:
         return None
-    hint = leader_hint(broker, read.asked.topic or "", read.asked.partition)
+    name = read.asked.topic
+    if name is None:  # it was not known yet when the session began
+        topic = broker.image.topics.by_id.get(Uuid(read.asked.topic_id))
+        name = "" if topic is None else topic.name
+    hint = leader_hint(broker, name, read.asked.partition)
     node = node_hint(broker, hint.leader_id, context.listener)
     if node is not None:
         nodes[node.node_id] = node

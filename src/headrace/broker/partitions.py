@@ -92,22 +92,33 @@ class PartitionTable:
             self.by_id.pop((hosted.topic_id, partition), None)
         return hosted
 
-    def leading(self, topic: str, partition: int, image: MetadataImage) -> HostedPartition | ErrorCode:
-        """The partition if this broker leads it, else the error that sends a client to the right place."""
+    def leading(
+        self, topic: str, partition: int, image: MetadataImage, *, current_leader_epoch: int = -1
+    ) -> HostedPartition | ErrorCode:
+        """The partition if this broker leads it, else the error that sends a client to the right place.
+
+        A `current_leader_epoch` that is wrong counts before who leads, also where a copy is (KIP-320).
+        """
         hosted = self.by_name.get((topic, partition))
         if hosted is None:
             known = image.topics.partition(topic, partition) is not None
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if hosted.log is not None:
+            error = check_leader_epoch(current_leader_epoch, hosted.leader_epoch)
+            if error:
+                return error
         if hosted.leader is None:
             return ErrorCode.KAFKA_STORAGE_ERROR if hosted.log is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted.is_withheld else hosted
 
-    def leading_by_id(self, topic_id: Uuid, partition: int, image: MetadataImage) -> HostedPartition | ErrorCode:
+    def leading_by_id(
+        self, topic_id: Uuid, partition: int, image: MetadataImage, *, current_leader_epoch: int = -1
+    ) -> HostedPartition | ErrorCode:
         """As `leading`, by topic id: an unknown id is UNKNOWN_TOPIC_ID."""
         topic = image.topics.by_id.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        return self.leading(topic.name, partition, image)
+        return self.leading(topic.name, partition, image, current_leader_epoch=current_leader_epoch)
 
 
 def check_leader_epoch(asked: int, known: int) -> ErrorCode:

@@ -87,6 +87,14 @@ def test_a_follower_checks_the_epoch_that_a_consumer_knows(epoch: int, error: in
     assert fetched(Copy().fetch(epoch=epoch)).error_code == error
 
 
+def test_an_old_epoch_at_a_follower_is_told_who_leads() -> None:
+    """S3-42, KIP-951: from version 16, with the leader's address."""
+    answer = Copy().fetch(epoch=4, version=16)
+    one = fetched(answer)
+    assert (one.error_code, one.current_leader.leader_id, one.current_leader.leader_epoch) == (74, 2, 5)
+    assert [(each.node_id, each.port) for each in answer.node_endpoints] == [(2, 9002)]
+
+
 def test_a_consumer_that_waits_at_a_follower_is_answered_when_that_hears_of_a_commit() -> None:
     """KIP-392: the leader's next response has the high watermark."""
     copy = Copy()

@@ -19,6 +19,11 @@ from headrace.wire.messages.alter_partition import (
 )
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from headrace.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
 
@@ -214,12 +219,12 @@ def test_a_connection_that_goes_leaves_nothing_waiting() -> None:
 
 
 def test_a_stranger_does_not_pass_for_a_replica() -> None:
-    """K47: a replica id that the partition does not have is NOT_LEADER_OR_FOLLOWER and moves nothing."""
+    """K47: a replica id that the partition does not have is UNKNOWN_LEADER_EPOCH and moves nothing."""
     bench = BrokerBench()
     topic_id = bench.topic("kept", replicas=(1, 2))
     client = Client(bench)
     client.ask(produce_request("kept", batch(b"a"), acks=1), 9)
-    assert fetched(client.ask(follower_fetch(topic_id, 1, replica=3), 15)).error_code == 6
+    assert fetched(client.ask(follower_fetch(topic_id, 1, replica=3), 15)).error_code == 75
     hosted = bench.broker.partitions.get("kept", 0)
     assert hosted is not None
     assert hosted.log is not None
@@ -354,3 +359,49 @@ def test_a_follower_that_asks_in_another_session_is_known_by_that() -> None:
     Client(bench).ask(produce_request("t", batch(b"x"), version=9, acks=1), 9)
     bench.broker.shrink_isrs(bench.clock.now)
     assert bench.controller.asked == []
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(-1, 6), (0, 75), (1, 75)])
+def test_a_replica_that_the_leader_does_not_know_yet_asks_again(epoch: int, error: int) -> None:
+    """S3-42, Kafka behaviour: in the leader's own epoch UNKNOWN_LEADER_EPOCH, as the leader's metadata are behind; without one NOT_LEADER_OR_FOLLOWER."""
+    bench = BrokerBench()
+    topic_id = bench.topic("t", replicas=(1, 2))
+    partition = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1)
+    request = replace(
+        follower_fetch(topic_id, 0, replica=3, epoch=13),
+        topics=(FetchTopic(topic_id=topic_id, partitions=(partition,)),),
+    )
+    assert fetched(Client(bench).ask(request, 17)).error_code == error
+
+
+def test_a_session_that_began_before_the_topic_was_known_is_told_who_leads() -> None:
+    """KIP-951, KIP-516: its id says which topic it is by now."""
+    bench = BrokerBench()
+    topic_id = Uuid(b"far".ljust(16, b"-"))
+    client = Client(bench)
+    first = client.ask(fetch_request(topic_id, session_epoch=0), 16)
+    assert fetched(first).error_code == 100
+    assert bench.topic("far", leader=2, replicas=(2, 3), leader_epoch=7) == topic_id
+    again = client.ask(
+        FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1, session_id=first.session_id, session_epoch=1), 16
+    )
+    told = fetched(again)
+    assert (told.error_code, told.current_leader.leader_id, told.current_leader.leader_epoch) == (6, 2, 7)
+    assert [each.node_id for each in again.node_endpoints] == [2]
+
+
+def test_a_replica_is_told_of_epochs_while_clients_are_not_served() -> None:
+    """S0-15, KIP-101: a leader that may be replaced tells consumers nothing; its followers go on."""
+    bench = BrokerBench()
+    bench.topic("t", replicas=(1, 2), leader_epoch=4)
+    hosted = bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    hosted.is_withheld = True
+    asked = OffsetForLeaderTopic(
+        topic="t", partitions=(OffsetForLeaderPartition(partition=0, current_leader_epoch=4, leader_epoch=4),)
+    )
+    told = [
+        Client(bench).ask(OffsetForLeaderEpochRequest(replica_id=replica, topics=(asked,)), 4).topics[0].partitions[0]
+        for replica in (-1, 2)
+    ]
+    assert [(each.error_code, each.leader_epoch, each.end_offset) for each in told] == [(6, -1, -1), (0, 4, 0)]

@@ -164,12 +164,12 @@ class _Call:
         own = partitions.get(topic, index) if self._request.replica_id != _CONSUMER else None
         if own is not None and own.leader is not None:  # a replica is served also while clients are not
             return check_leader_epoch(asked.current_leader_epoch, own.leader.leader_epoch) or own.leader
-        hosted = partitions.leading(topic, index, self._broker.image)
+        hosted = partitions.leading(topic, index, self._broker.image, current_leader_epoch=asked.current_leader_epoch)
         if isinstance(hosted, ErrorCode):
             return hosted
         leader = hosted.leader
         assert leader is not None, "leading returns leaders"
-        return check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch) or leader
+        return leader
 
 
 def _readable_end(request: ListOffsetsRequest, log: PartitionLogPort) -> int:

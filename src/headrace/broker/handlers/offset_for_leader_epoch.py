@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.broker.broker import Broker
 from headrace.broker.epoch_ends import end_of_epoch
-from headrace.broker.partitions import check_leader_epoch
+from headrace.broker.partitions import HostedPartition, check_leader_epoch
 from headrace.core.error_code import ErrorCode
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
@@ -24,7 +24,10 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext, broker
             topics=tuple(
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=tuple(_answer(topic.topic, partition, broker) for partition in topic.partitions),
+                    partitions=tuple(
+                        _answer(topic.topic, partition, broker, is_replica=request.replica_id >= 0)
+                        for partition in topic.partitions
+                    ),
                 )
                 for topic in request.topics
             )
@@ -32,15 +35,20 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext, broker
     )
 
 
-def _answer(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
-    hosted = broker.partitions.leading(topic, asked.partition, broker.image)
+def _answer(topic: str, asked: OffsetForLeaderPartition, broker: Broker, *, is_replica: bool) -> EpochEndOffset:
+    """A replica is told also while clients are not served."""
+    own = broker.partitions.get(topic, asked.partition)
+    hosted: HostedPartition | ErrorCode
+    if is_replica and own is not None and own.leader is not None:
+        hosted = check_leader_epoch(asked.current_leader_epoch, own.leader_epoch) or own
+    else:
+        hosted = broker.partitions.leading(
+            topic, asked.partition, broker.image, current_leader_epoch=asked.current_leader_epoch
+        )
     if isinstance(hosted, ErrorCode):
         return EpochEndOffset(error_code=hosted, partition=asked.partition)
     leader = hosted.leader
     assert leader is not None, "leading returns leaders"
-    error = check_leader_epoch(asked.current_leader_epoch, leader.leader_epoch)
-    if error:
-        return EpochEndOffset(error_code=error, partition=asked.partition)
     end = end_of_epoch(leader.log, asked.leader_epoch, leader_epoch=leader.leader_epoch)
     if end is None:
         return EpochEndOffset(partition=asked.partition)
