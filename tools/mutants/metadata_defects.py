@@ -259,7 +259,7 @@ DEFECTS = (
     Defect(id="Y13", what="a lost directory counts as usable", plant=ignores_lost_directories),
     Defect(id="Y14", what="new replicas in cordoned directories", plant=places_replicas_in_cordoned_directories),
     Defect(id="Y15", what="a broker registers that cannot follow", plant=registers_who_cannot_follow),
-    Defect(id="Y16", what="a replica that is to go stays", plant=keeps_what_moved_away, level="cluster"),
+    Defect(id="Y16", what="a replica that is to go stays", plant=keeps_what_moved_away, level="records"),
     Defect(
         id="Y18",
         what="a voter's new address is not written",
