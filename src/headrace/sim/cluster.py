@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
+from headrace.raft.epoch_limits import MAX_EPOCHS_AHEAD
 from headrace.raft.roles import Leader
 from headrace.sim.administrators import Admin, Operator
 from headrace.sim.clients import LONGEST_CALL_MS, Client
@@ -44,6 +45,8 @@ _LOOK_MS: Final = 250
 """How often a healed cluster is looked at, whether all that must become true is."""
 _LEADER_WITHIN: Final = 10
 """Election timeouts after the faults have stopped (RL1)."""
+_LIFTED: Final = 16 * MAX_EPOCHS_AHEAD
+"""Epochs that some forged packets lift a node; further it does not go."""
 FIRST_BROKER_ID: Final = 101
 
 
@@ -126,7 +129,9 @@ class SimCluster:
         return frozenset(
             node.node_id
             for node in self.nodes.values()
-            if node.raft is not None and node.raft.epoch > raft.epoch and raft.voters.find(node.node_id) is None
+            if node.raft is not None
+            and raft.epoch < node.raft.epoch <= raft.epoch + _LIFTED
+            and raft.voters.find(node.node_id) is None
         )
 
     # --- building ---
