@@ -87,10 +87,8 @@ class ObservedLog(StoredLog):
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """As the log's."""
-        try:
-            super().truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
-        finally:
-            self._changes.append(LogReset(self.log_start_offset))
+        super().truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
+        self._changes.append(LogReset(self.log_start_offset))
 
     def advance_log_start(self, offset: int) -> bool:
         """As the log's."""
