@@ -23,6 +23,8 @@ COMMANDS: dict[str, str] = {
     "groups": "list groups of all types",
     "get-offsets": "print offsets of partitions",
     "delete-records": "delete records below given offsets",
+    "reassign-partitions": "move replicas of partitions to other brokers or directories",
+    "leader-election": "elect preferred or unclean leaders of partitions",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
     "cluster": "identify a cluster, list its nodes, unregister a broker",

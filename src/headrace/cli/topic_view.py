@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -54,7 +54,7 @@ class TopicSheet:
             case PartitionFilter.UNAVAILABLE:
                 return part.leader not in self.alive
             case PartitionFilter.UNDER_MIN_ISR:
-                return len(part.isr) < self.min_isr
+                return part.leader < 0 or len(part.isr) < self.min_isr
             case PartitionFilter.AT_MIN_ISR:
                 return len(part.isr) == self.min_isr
             case None:
@@ -80,6 +80,12 @@ def collect(client: BlockingClient, names: list[str], *, partition_limit: int) -
         mine = {where.partition: move for where, move in moves.items() if where.topic == topic.name}
         sheets.append(TopicSheet(topic=topic, configs=own, min_isr=int(minimum), moves=mine, alive=alive))
     return sorted(sheets, key=lambda sheet: sheet.topic.name)
+
+
+def without_elr(sheet: TopicSheet) -> TopicSheet:
+    """The topic as Kafka's tool shows one that was asked for by its id: through an API that does not tell eligible leaders."""
+    parts = tuple(replace(part, elr=None, last_known_elr=None) for part in sheet.topic.partitions)
+    return replace(sheet, topic=replace(sheet.topic, partitions=parts))
 
 
 def _moves(client: BlockingClient, topics: list[TopicDescription]) -> dict[TopicPartition, Reassignment]:

@@ -10,13 +10,14 @@ import click
 from headrace.cli.cluster_names import topic_names
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.shell import compiled, connect, connection_options, exactly_one, json_option
-from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show
+from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show, without_elr
+from headrace.cli.waiting import wait_for_replicas, wait_option
 from headrace.client import admin_topics
-from headrace.client.admin_topics import NewTopic
+from headrace.client.admin_topics import NewTopic, TopicDescription
 from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
-from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
@@ -40,6 +41,7 @@ _ONLY_WITH: dict[str, tuple[str, ...]] = {
     "under_min_isr_partitions": ("describe",),
     "at_min_isr_partitions": ("describe",),
     "topics_with_overrides": ("describe",),
+    "wait_ms": ("create", "alter", "delete"),
 }
 _FILTERS = (
     "under_replicated_partitions",
@@ -130,6 +132,7 @@ class Wanted(NamedTuple):
 @click.option(
     "--partition-size-limit-per-response", type=int, default=2000, show_default=True, help="Partitions in one answer."
 )
+@wait_option
 @json_option
 def command(bootstrap_server: str | None, command_config: str | None, **options: Any) -> int:
     """Run the one action that was asked for."""
@@ -253,9 +256,24 @@ def _alter(client: BlockingClient, wanted: Wanted) -> int:
     for error in results.values():
         if error is not None:
             raise error
+    _wait_for_replicas(client, wanted, names)
     if wanted.options["as_json"]:
         show_json({"altered": names, "partitions": count})
     return 0
+
+
+def _wait_for_replicas(client: BlockingClient, wanted: Wanted, names: list[str]) -> None:
+    """With `--wait-ms` wait until the live brokers have made the replicas of these topics (S3-68). Raises OperatorError."""
+    if wanted.options["wait_ms"] is None:
+        return
+    described = client.run(admin_topics.describe_topics, names)
+    present = {
+        TopicPartition(name, part.partition): part.replicas
+        for name, topic in described.items()
+        if isinstance(topic, TopicDescription)
+        for part in topic.partitions
+    }
+    wait_for_replicas(client, wanted.options["wait_ms"], f"replicas of {', '.join(names)}", present=present)
 
 
 def _delete(client: BlockingClient, wanted: Wanted) -> int:
@@ -268,6 +286,14 @@ def _delete(client: BlockingClient, wanted: Wanted) -> int:
     for error in results.values():
         if error is not None:
             raise error
+    if wanted.options["wait_ms"] is not None:
+        gone = frozenset(names)
+        wait_for_replicas(
+            client,
+            wanted.options["wait_ms"],
+            f"deletion of {', '.join(names)}",
+            absent=lambda where, _broker_id: where.topic in gone,
+        )
     if wanted.options["as_json"]:
         show_json({"deleted": names})
     return 0
@@ -303,7 +329,8 @@ def _sheets(client: BlockingClient, wanted: Wanted) -> list[TopicSheet]:
                 raise OperatorError(
                     f"Error while executing topic command : TopicId '{wanted.options['topic_id']}' does not exist as expected"
                 )
-            return collect(client, [topic.name], partition_limit=limit)
+            sheets = collect(client, [topic.name], partition_limit=limit)
+            return sheets if wanted.options["as_json"] else [without_elr(sheet) for sheet in sheets]
     names = matching(client, wanted.topic, is_internal_left_out=wanted.options["exclude_internal"])
     if not names and wanted.topic and not wanted.options["if_exists"]:
         raise _missing(wanted)
