@@ -10,7 +10,7 @@ VOLUMES ?= quick
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-spark bench-scale bench-failover chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ chaos: setup ## kill -9 under load, the long run, by hand: make chaos N=50
 
 bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 	$(PY) -m benchmarks.run
+
+bench-cluster: setup ## three nodes with three copies of each record, beside three of Apache Kafka
+	$(PY) -m benchmarks.cluster
 
 bench-spark: setup ## our Spark source beside the JVM connector
 	$(PY) -m benchmarks.spark.run

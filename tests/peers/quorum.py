@@ -21,6 +21,7 @@ class KafkaMember(Member):
     log_level = "info"
     quick = True
     """Whether its JVM is set for a short start-up, not as Kafka's own scripts set it."""
+    heap: Sequence[str] = HEAP
 
     def settings(self, quorum: Mapping[str, str]) -> dict[str, str]:
         """Kafka's own defaults for a cluster with few brokers, and this node's lines."""
@@ -44,7 +45,7 @@ class KafkaMember(Member):
 
     def command(self) -> Sequence[str]:
         """The JVM's."""
-        return kafka.java_command("kafka.Kafka", str(self.config), heap=HEAP, quick=self.quick)
+        return kafka.java_command("kafka.Kafka", str(self.config), heap=self.heap, quick=self.quick)
 
     def environment(self) -> dict[str, str] | None:
         """With the wanted log level; without a heap meant for others."""
@@ -58,9 +59,12 @@ class KafkaMember(Member):
 class MixedCluster(Cluster):
     """A cluster in which the nodes with the ids `kafkas` are Apache Kafka's, `quick` to start or as its own scripts run them; the others are ours."""
 
-    def __init__(self, *, kafkas: Collection[int] = (), quick: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, *, kafkas: Collection[int] = (), quick: bool = True, heap: Sequence[str] = HEAP, **settings: Any
+    ) -> None:
         self._kafkas = frozenset(kafkas)
         self._quick = quick
+        self._heap = heap
         super().__init__(**settings)
 
     def is_kafka(self, node_id: int) -> bool:
@@ -73,4 +77,5 @@ class MixedCluster(Cluster):
             return Member(node_id=node_id, roles=roles, directory=directory)
         member = KafkaMember(node_id=node_id, roles=roles, directory=directory)
         member.quick = self._quick
+        member.heap = self._heap
         return member
