@@ -41,7 +41,7 @@ API_PAGES: Mapping[str, tuple[str, str, tuple[Module, ...]]] = {
     "testing": (
         "Nodes and clusters in tests",
         "`headrace.testing` runs real nodes, `headrace.sim.scenario` simulated ones. pytest finds the fixtures by itself: `headrace_node` is a running "
-        "`Node`, `headrace_simulation` makes a started `Simulation`.",
+        "`Node`, `headrace_cluster` a running `Cluster` of three nodes, `headrace_simulation` makes a started `Simulation`.",
         (
             Module(path="headrace.testing.node", names=("Node",)),
             Module(path="headrace.testing.cluster", names=("Cluster",)),

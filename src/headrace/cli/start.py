@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import OperatorError, StorageFault
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Sequence
 
     from headrace.config.node_config import NodeConfig
@@ -167,6 +168,11 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     """Run the command; the exit code."""
+    return main_of(arguments)
+
+
+def main_of(arguments: list[str], *, make_loop: Callable[[], AbstractEventLoop] | None = None) -> int:
+    """Run the command on an event loop that `make_loop` gives (the usual one); the exit code."""
     if not __debug__:
         print("headrace: python -O leaves out the checks that the node relies on: run it without -O", file=sys.stderr)
         return 1
@@ -180,13 +186,19 @@ def main(arguments: list[str]) -> int:
             from headrace.cli.daemon import start_in_background
 
             return start_in_background(config, lambda ready: run_node(config, options, ready), ready_line)
-        return run_node(config, options, say_ready)
+        return run_node(config, options, say_ready, make_loop=make_loop)
     except (OperatorError, StorageFault) as error:
         print(f"headrace: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
 
 
-def run_node(config: NodeConfig, options: StartOptions, on_ready: Callable[[ReadyInfo], None]) -> int:
+def run_node(
+    config: NodeConfig,
+    options: StartOptions,
+    on_ready: Callable[[ReadyInfo], None],
+    *,
+    make_loop: Callable[[], AbstractEventLoop] | None = None,
+) -> int:
     """Format if that was asked for, then run until the end. Raises OperatorError and StorageFault."""
     import logging
 
@@ -203,7 +215,7 @@ def run_node(config: NodeConfig, options: StartOptions, on_ready: Callable[[Read
         _format_if_new(config)
     elif options.is_bootstrap:
         _bootstrap(config)
-    return run(config, started_at=process_started_at(), on_ready=on_ready)
+    return run(config, started_at=process_started_at(), on_ready=on_ready, make_loop=make_loop)
 
 
 def remarks(config: NodeConfig) -> list[str]:

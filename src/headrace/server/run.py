@@ -26,16 +26,23 @@ _SWITCH_S = 0.0005
 """How long a thread keeps the interpreter while the loop wants it; Python's own 5 ms is the longest part of many a request beside a snapshot."""
 
 
-def run(config: NodeConfig, *, started_at: float, on_ready: Callable[[ReadyInfo], None]) -> int:
+def run(
+    config: NodeConfig,
+    *,
+    started_at: float,
+    on_ready: Callable[[ReadyInfo], None],
+    make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> int:
     """Run a node in this process until SIGTERM or SIGINT; the exit code.
 
-    `started_at` is on the clock of `time.monotonic`. Raises OperatorError when it cannot start as configured.
+    `started_at` is on the clock of `time.monotonic`; `make_loop` gives another event loop than `new_event_loop`. Raises OperatorError when it
+    cannot start as configured.
     """
     sys.setswitchinterval(_SWITCH_S)
     raise_descriptor_limit()
     keep_spare_descriptors()
     gc.disable()  # until the node is ready: what it loads stays, and going over it again and again is a third of a large start
-    loop = new_event_loop()
+    loop = (make_loop or new_event_loop)()
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(_run_until_signal(config, started_at, on_ready))

@@ -16,6 +16,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
 from headrace.server.formatting import FormatOrder, InitialController, random_cluster_id
 from headrace.testing.asking import describe_quorum
+from headrace.testing.control import Partitions
 from headrace.testing.member import Member
 from headrace.testing.voter_changes import add_voter, remove_voter
 
@@ -25,10 +26,18 @@ READY_TIMEOUT_S: Final = 120.0
 _POLL_S = 0.02
 
 
-class Cluster:
-    """Controllers 1, 2, ... and brokers 101, 102, ... as processes on 127.0.0.1, with temporary data.
+def copies(nodes: int) -> dict[str, str]:
+    """Settings by which topics of a cluster of so many brokers have copies."""
+    factor = str(min(nodes, 3))
+    return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
-    ``Cluster(controllers=3, brokers=2)`` has nodes of one role each; with ``combined=True`` the controllers are brokers too.
+
+class Cluster:
+    """Nodes as processes on 127.0.0.1, with temporary data.
+
+    ``Cluster(nodes=3)`` has the nodes 1, 2, 3, each controller and broker in one, that can be cut off from one another; topics get a replica on each
+    of up to three unless it is said otherwise. ``Cluster(controllers=3, brokers=2)`` has nodes of one role each, controllers 1, 2, ... and brokers
+    101, 102, ...; with ``combined=True`` the controllers are brokers too, and after ``with_cuts()`` they can be cut off too.
     The quorum is static (`controller.quorum.voters`), or with ``dynamic=True`` it is founded by the first controllers and
     changed while it runs (KIP-853). ``properties`` are server.properties lines of every node. As a context manager it
     runs inside the block; after a block that failed, the temporary directory with data and logs stays and the error names it.
@@ -40,9 +49,10 @@ class Cluster:
     `bootstrap` may be set to other bootstrap controllers than the present ones. A subclass may override `make` to run nodes of another program, or in another place.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a cluster is, by name, and all of it may be left out
         self,
         *,
+        nodes: int = 0,
         controllers: int = 3,
         brokers: int = 0,
         combined: bool = False,
@@ -50,6 +60,8 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> None:
+        if nodes:
+            controllers, combined = nodes, True
         self._is_temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-cluster-") if directory is None else directory)
         if self._is_temporary:
@@ -58,7 +70,9 @@ class Cluster:
         self.bootstrap: str | None = None
         self.cluster_id = random_cluster_id(random.SystemRandom())
         self.features: dict[str, int] = {}
-        self._properties = dict(properties or {})
+        self.can_be_cut = nodes > 0
+        self._properties = {**(copies(nodes) if nodes else {}), **(properties or {})}
+        self._partitions = Partitions()
         self.members: dict[int, Member] = {}
         self._initial: tuple[int, ...] = ()
         both = frozenset({"broker", "controller"}) if combined else frozenset({"controller"})
@@ -74,12 +88,20 @@ class Cluster:
         """One node more; it is not started. In a dynamic quorum it is formatted as one that joins."""
         member = self.members[node_id] = self.make(node_id, frozenset(roles), self.directory / str(node_id))
         member.properties.update(self._properties)
+        member.can_be_cut = member.can_be_cut or self.can_be_cut
         return member
 
     def with_metrics(self) -> Self:
         """The cluster itself, before its start: each node that there is by now answers ``GET /metrics``, see ``Member.metrics``."""
         for member in self.members.values():
             member.show_metrics()
+        return self
+
+    def with_cuts(self) -> Self:
+        """The cluster itself, before its start: its nodes can be cut off from one another, see ``partition``."""
+        self.can_be_cut = True
+        for member in self.members.values():
+            member.can_be_cut = True
         return self
 
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
@@ -161,6 +183,7 @@ class Cluster:
         for node_id in node_ids or tuple(self.members):
             if not self.members[node_id].is_running:
                 self.members[node_id].launch(settings)
+                self._tell_cuts(self.members[node_id])
 
     def stop(self, *node_ids: int) -> None:
         """Stop the nodes (all) cleanly: those that are only brokers first, then the controllers, each kind together."""
@@ -182,11 +205,60 @@ class Cluster:
         for member in chosen:
             member.kill()
 
+    def pause(self, *node_ids: int) -> None:
+        """SIGSTOP the nodes (all): their connections stay, and nobody answers."""
+        for node_id in node_ids or tuple(self.members):
+            self.members[node_id].pause()
+
+    def resume(self, *node_ids: int) -> None:
+        """SIGCONT the nodes (all that are paused)."""
+        for node_id in node_ids or tuple(each for each, member in self.members.items() if member.is_paused):
+            self.members[node_id].resume()
+
     def restart(self, node_id: int) -> Member:
-        """Stop one node cleanly and start it again."""
+        """Stop one node cleanly, if it runs, and start it again. Cuts stay."""
         self.members[node_id].stop()
         self.start(node_id)
         return self.members[node_id]
+
+    # -- who reaches whom ---------------------------------------------------------------------------------------------
+
+    def partition(self, a: int | Iterable[int], b: int | Iterable[int], *, one_way: bool = False) -> None:
+        """Cut node `a` (or each of several) off from `b` (or each of several) until `heal`; with `one_way` only what `a` sends does not arrive.
+
+        Nothing is refused or closed by it: requests, responses and new connections wait, as behind a router that drops packets. Clients reach all
+        nodes as before. Returns when the nodes have done it (a paused one does it when it goes on). Raises OperatorError: the nodes cannot
+        be cut off, or one stands on both sides.
+        """
+        these, those = ((side,) if isinstance(side, int) else tuple(side) for side in (a, b))
+        for node_id in (*these, *those):
+            if node_id not in self.members:
+                raise OperatorError(f"there is no node {node_id}: the nodes are {', '.join(map(str, self.members))}")
+            if not self.members[node_id].can_be_cut:
+                raise OperatorError(f"node {node_id} cannot be cut off: call with_cuts() before the start")
+        self._partitions.cut(these, those, one_way=one_way)
+        self._follow_cuts()
+
+    def heal(self) -> None:
+        """End all cuts: what waited arrives now."""
+        self._partitions.heal()
+        self._follow_cuts()
+
+    def unheard(self, node_id: int) -> tuple[int, ...]:
+        """The nodes that a node sends to in vain."""
+        return self._partitions.unheard(node_id)
+
+    def _follow_cuts(self) -> None:
+        orders = [(member, self._tell_cuts(member)) for member in self.members.values() if member.is_running]
+        for member, number in orders:
+            if member.control is not None and not member.is_paused and number:
+                member.control.wait(number)
+
+    def _tell_cuts(self, member: Member) -> int:
+        if member.control is None:
+            return 0
+        addresses = {each.node_id: each.addresses for each in self.members.values()}
+        return member.control.tell(self._partitions.seen_from(member.node_id, addresses))
 
     # -- who leads ----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
 from headrace.server.formatting import FormatOrder, format_directories
 from headrace.storage.os_files import OsFiles
+from headrace.testing.control import Control
 from headrace.testing.metrics import scrape
 from headrace.testing.node import READY_TIMEOUT_S, STOP_TIMEOUT_S
 
@@ -53,6 +54,8 @@ class Member:
     """One node of a cluster as a child process. `port` and `controller_port` are 0 where the node has no such listener.
 
     `properties` are lines of server.properties and win over what the cluster says. The output of all its lives is in `log`.
+    One that `can_be_cut` has a process group of its own, ends with this process, and can be cut off from others (`Cluster.partition`);
+    with `dies_with_me` it ends with this process even while it is paused (Linux; started by the main thread).
     """
 
     node_id: int
@@ -64,6 +67,10 @@ class Member:
     controller_port: int = 0
     metrics_port: int = 0
     process: subprocess.Popen[bytes] | None = None
+    can_be_cut: bool = False
+    dies_with_me: bool = False
+    is_paused: bool = False
+    control: Control | None = None
     _log_start: int = 0
 
     def __post_init__(self) -> None:
@@ -72,7 +79,11 @@ class Member:
 
     def move(self) -> None:
         """Take other free ports; used from the next start on."""
-        self.port, self.controller_port = lasting_ports(2)
+        self.stand(*lasting_ports(2))
+
+    def stand(self, port: int, controller_port: int) -> None:
+        """Listen there, as far as it has such listeners; used from the next start on."""
+        self.port, self.controller_port = port, controller_port
         if not self.is_broker:
             self.port = 0
         if not self.is_controller:
@@ -163,8 +174,15 @@ class Member:
         config = parse_node_config(self.settings(quorum))
         format_directories(config, order, files=OsFiles(), rng=random.SystemRandom(), date=date)
 
+    @property
+    def addresses(self) -> list[str]:
+        """`host:port` of its listeners."""
+        return [f"{self.place.host}:{port}" for port in (self.port, self.controller_port) if port]
+
     def command(self) -> Sequence[str]:
         """What is run, without the place's prefix."""
+        if self.control is not None:
+            return [sys.executable, *self.control.arguments, str(self.config)]
         return [sys.executable, "-m", "headrace", "start", str(self.config)]
 
     def environment(self) -> dict[str, str] | None:
@@ -176,6 +194,10 @@ class Member:
         assert not self.is_running, f"node {self.node_id} runs already"
         self.write_config(quorum)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        self.is_paused = False
+        self._forget_control()
+        if self.can_be_cut:
+            self.control = Control(dies_with_me=self.dies_with_me)
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*self.place.prefix, *self.command()],
@@ -183,7 +205,16 @@ class Member:
                 stdout=output,
                 stderr=output,
                 env=self.environment(),
+                pass_fds=() if self.control is None else (self.control.descriptor,),
+                process_group=None if self.control is None else 0,  # a Ctrl-C is the parent's to pass on, once
             )
+        if self.control is not None:
+            self.control.started()
+
+    def _forget_control(self) -> None:
+        control, self.control = self.control, None
+        if control is not None:
+            control.close()
 
     def is_ready(self) -> bool:
         """Whether it has said so since its latest launch."""
@@ -237,11 +268,14 @@ class Member:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self._forget_control()
 
     def pause(self) -> None:
         """SIGSTOP: alive to the kernel, silent to everybody."""
         os.kill(self.pid, signal.SIGSTOP)
+        self.is_paused = True
 
     def resume(self) -> None:
         """SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
+        self.is_paused = False

@@ -1,6 +1,7 @@
 """The fixtures that pytest finds after an install.
 
-``headrace_node``: a real node for one test, in its process, gone after it. ``headrace_simulation``: clusters on simulated time.
+``headrace_node``: a real node for one test, in its process, gone after it. ``headrace_cluster``: three real nodes that a test kills, pauses and cuts
+off from one another. ``headrace_simulation``: clusters on simulated time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headrace.sim.scenario import Simulation
+    from headrace.testing.cluster import Cluster
     from headrace.testing.node import Node
 
 
@@ -22,6 +24,15 @@ def headrace_node() -> Iterator[Node]:
 
     with Node(in_process=True) as node:
         yield node
+
+
+@pytest.fixture
+def headrace_cluster() -> Iterator[Cluster]:
+    """Three running nodes with temporary data, each controller and broker in one: ``kill``, ``pause``, ``resume``, ``restart``, ``partition``, ``heal``."""
+    from headrace.testing.cluster import Cluster
+
+    with Cluster(nodes=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 SHOWN = {
     "produce_and_consume.py": r"a-1: 2 apples\nb-7: 1 pear\na-2: 3 plums\n",
+    "cut_off_leader.py": r"before the cut: acknowledged\nanother node leads\nduring the cut: acknowledged\nafter it all three nodes have every record\n",
     "simulated_cluster.py": r"at \d+ s: leaders \[101, 102, 103\]\nat \d+ s: rack-\d has no power, and its controller and broker lead "
     r"nothing any more\nat \d+ s: all is back, retention.ms is 86400000\n",
     "topic_to_arrow.py": r"100000 rows, columns key, value, topic, partition, offset, timestamp, timestampType; sum 4999950000\n",
