@@ -94,11 +94,17 @@ NODE_VIEW: list[Json] = [
 ]  # fmt: skip
 
 
-# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S4-55.
+# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S1-71, S4-55.
 PROJECT_FIELDS: dict[str, list[Json]] = {
     "UnregisterBrokerRequest": [
         {"name": "RemoveFromAssignments", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
         {"name": "Force", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10001},
+    ],
+    "UnregisterBrokerResponse": [
+        {
+            "name": "EmptiedTopics", "type": "[]EmptiedTopic", "versions": "0+", "taggedVersions": "0+", "tag": 10000,
+            "ignorable": True, "fields": [*_plain("string", "Name"), *_plain("[]int32", "Partitions")],
+        },
     ],
     "MetadataResponse": [
         {

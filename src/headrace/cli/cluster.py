@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import Any, TypeVar
 
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option, read_properties
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
-from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -155,7 +155,9 @@ def unregister(
 
 
 @command.command(
-    "decommission", help="Take a broker out of the register and out of every replica assignment (not supported yet)."
+    "decommission",
+    help="Move a broker's replicas to other brokers, wait until they are in sync, and take it out of the register. Replication factors "
+    "stay as they are. With --force it goes at once, and partitions that have nobody else in sync lose data.",
 )
 @target_options
 @broker_option
@@ -164,7 +166,7 @@ def unregister(
     "-f",
     "is_forced",
     is_flag=True,
-    help="Go on though partitions lose their only replica, and with it their data.",
+    help="Move nothing, and go on though partitions lose their only replica, and with it their data.",
 )
 def decommission(
     bootstrap_server: str | None,
@@ -174,21 +176,45 @@ def decommission(
     broker_id: int,
     is_forced: bool,
 ) -> int:
-    """Refused, whatever the cluster is: moving a broker's replicas away is not built yet, and half of it would lose data quietly."""
-    raise OperatorError(
-        f"Broker {broker_id} was left as it is: decommissioning is not supported yet. Move its replicas with AlterPartitionReassignments "
-        "(kafka-reassign-partitions), then stop it and call `headrace cluster unregister`."
-    )
+    """Drained first, or by force with a report of what was lost (S1-66, S1-70, S1-71)."""
+    from headrace.cli import cluster_decommission as work
+
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client, ExitStack() as stack:
+        image = None
+        if bootstrap_controller:
+            from headrace.cli.metadata_follower import QuorumFollower
+
+            properties = read_properties(command_config) if command_config else {}
+            image = stack.enter_context(closing(QuorumFollower(bootstrap_controller, properties))).refresh
+        cluster = work.Cluster(client, image)
+        is_live = broker_id in cluster.racks()
+        if is_forced:
+            lost, moved = work.decommission_by_force(cluster, broker_id), 0
+        else:
+            lost, moved = {}, work.decommission(cluster, broker_id)
+    gone = [f"{name}-{number}" for name, numbers in sorted(lost.items()) for number in numbers]
+    line = f"Broker {broker_id} is decommissioned: {moved} partition(s) were moved away"
+    if is_forced:
+        line = (
+            f"Broker {broker_id} is decommissioned by force: {len(gone)} partition(s) lost their only replica in sync"
+        )
+    if as_json:
+        show_json({"broker": broker_id, "movedPartitions": moved, "lostPartitions": gone, "message": f"{line}."})
+    else:
+        print(f"{line}: {', '.join(gone)}" if gone else f"{line}.")
+        if is_live:
+            print("It still runs: stop it, or it registers again as a new broker without partitions.")
+    return 0
 
 
 def _unregister(client: BlockingClient, broker_id: int) -> None:
     """Raises OperatorError whose message names the broker (S1-68, S1-69)."""
+    from headrace.cli.cluster_decommission import refusal
+
     try:
         client.run(admin_cluster.unregister_broker, broker_id)
     except PeerError as error:
-        if error.code is ErrorCode.UNSUPPORTED_VERSION:
-            raise OperatorError("The target cluster does not support the broker unregistration API.") from None
-        raise OperatorError(f"Broker {broker_id} was not unregistered: {error}") from None
+        raise refusal(broker_id, error) from None
 
 
 def _done(line: str, broker_id: int, *, as_json: bool) -> None:

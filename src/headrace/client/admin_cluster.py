@@ -116,12 +116,16 @@ def describe_cluster(session: Session, *, is_with_fenced: bool = False) -> Conve
 
 def unregister_broker(
     session: Session, broker_id: int, *, is_decommission: bool = False, is_forced: bool = False
-) -> Conversation[None]:
-    """Take a broker out of the cluster's register; with `is_decommission` out of all assignments too (S1-66). Raises PeerError."""
+) -> Conversation[dict[str, tuple[int, ...]]]:
+    """Take a broker out of the cluster's register; with `is_decommission` out of all assignments too (S1-66).
+
+    The partitions, by topic, that lost their only replica in sync by that (S1-71). Raises PeerError.
+    """
     request = UnregisterBrokerRequest(broker_id=broker_id, remove_from_assignments=is_decommission, force=is_forced)
-    yield from ask_controller(
+    response = yield from ask_controller(
         session, request, verdict=lambda answer: error_of(answer.error_code, answer.error_message)
     )
+    return {each.name: tuple(each.partitions) for each in response.emptied_topics}
 
 
 def nodes(session: Session) -> Conversation[list[NodeView]]:

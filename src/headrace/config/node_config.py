@@ -58,6 +58,7 @@ class NodeConfig:
     headrace_elect_on_refusal: bool = True
     headrace_elect_at_start: bool = True
     headrace_self_fencing: str = "isolated"
+    headrace_when_unregistered: str = "register"
     headrace_journal_file: str = ""
     headrace_loopback_congestion_control: str = "reno"
     headrace_network_busy_poll: str = "auto"

@@ -34,6 +34,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.elect.at.start", Type.BOOLEAN, ON),
     # What a broker without word from the controller stops: partitions of which it hears no other in-sync replica either, all, or nothing.
     ConfigKey("headrace.self.fencing", Type.STRING, "isolated", OneOf(("isolated", "always", "off"))),
+    # What a broker does whose registration was taken away, or taken over by another process: register again, or end. S1-73.
+    ConfigKey("headrace.when.unregistered", Type.STRING, "register", OneOf(("register", "exit"))),
     # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
     ConfigKey("headrace.journal.file", Type.STRING, ""),
     # The TCP congestion control between this node and a process on the same machine; empty: the machine's own choice.

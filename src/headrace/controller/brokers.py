@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from immutables import Map
 
 from headrace.controller.decision import Decision, Moves, check_record
+from headrace.controller.decommission import decide_decommission
 from headrace.controller.heartbeats import Heartbeats
 from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
@@ -200,19 +201,18 @@ def decide_controller_registration(situation: Situation, request: ControllerRegi
 
 
 def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest, heartbeats: Heartbeats) -> Decision:
-    """Remove a registration (KIP-631): out of every ISR first. Raises PeerError: BROKER_ID_NOT_REGISTERED, or UNSUPPORTED_VERSION where its replicas are to move too.
+    """Remove a registration (KIP-631): out of every ISR first, and where that is asked for out of all assignments (S1-66).
 
-    A broker that lives registers again only when it is started anew.
+    Raises PeerError: BROKER_ID_NOT_REGISTERED (S1-69), or REQUEST_TIMED_OUT while it is just being fenced.
     """
     broker = situation.image.cluster.brokers.get(request.broker_id)
     if broker is None:
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise PeerError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
-    if request.remove_from_assignments:
-        message = f"Decommissioning is not supported yet: broker {request.broker_id} was left as it is."
-        raise PeerError(ErrorCode.UNSUPPORTED_VERSION, message)
     if request.broker_id in situation.leaving:
         raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "The broker is just being fenced; try again.")
+    if request.remove_from_assignments:
+        return decide_decommission(situation, broker, heartbeats, is_forced=request.force)
 
     def unregister(_later: Situation) -> tuple[list[VersionedRecord], None]:
         record = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)

@@ -64,6 +64,8 @@ class Moves:
     """The last records, and another response if it is not None."""
     on_end: Callable[[int], None] | None = None
     """Told the offset of the last record, once it is decided."""
+    is_for_good: bool = False
+    """`remove` goes with its replicas: nobody may assign it new ones (S1-66)."""
 
 
 @quick_value
@@ -82,6 +84,8 @@ class Situation:
     cause: RequestCause
     leaving: Collection[int] = ()
     """Brokers whose leaderships are just being moved away."""
+    retiring: Collection[int] = ()
+    """Those of them that go for good, with their replicas."""
     looked_up: list[Eligible] = field(default_factory=list)
     """Who may lead as things are, once somebody asked."""
 

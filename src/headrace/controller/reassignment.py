@@ -102,7 +102,7 @@ def _reassign(
     if target is None:
         wish = cancellation(situation, topic, name[1], partition)
     else:
-        check_assignment(situation.image.cluster, target, factor=None)
+        check_assignment(situation, target, factor=None)
         if not may_change_factor:
             _check_factor(partition, target)
         wish = _new_target(situation, partition, target)

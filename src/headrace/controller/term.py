@@ -150,6 +150,10 @@ class ActiveTerm:
         """Brokers whose leaderships are just being moved away."""
         return tuple(each.remove for work in self.moves for each in work.queue if each.remove != NOBODY)
 
+    def retiring(self) -> tuple[int, ...]:
+        """Those of them that go for good, with their replicas."""
+        return tuple(each.remove for work in self.moves for each in work.queue if each.is_for_good)
+
     def next_deadline_ms(self) -> int | None:
         """When time must be told next."""
         if self.postponed is not None:
@@ -177,6 +181,7 @@ class ActiveTerm:
             now_ms=now_ms,
             cause=cause,
             leaving=self.leaving() if self.moves else (),
+            retiring=self.retiring() if self.moves else (),
         )
 
     # Writing

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from headrace.controller.decision import Situation
-    from headrace.metadata.image import ClusterImage, PartitionRegistration
+    from headrace.metadata.image import PartitionRegistration
 
 METADATA_TOPIC = "__cluster_metadata"
 _ShownConfigs: TypeAlias = "dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]]"
@@ -219,7 +219,7 @@ def assigned_partition(
     situation: Situation, replicas: Sequence[int], *, number: int, factor: int | None
 ) -> PartitionRegistration:
     """One new partition with these replicas, as many as the others have. Raises PeerError(INVALID_REPLICA_ASSIGNMENT)."""
-    check_assignment(situation.image.cluster, replicas, factor=factor)
+    check_assignment(situation, replicas, factor=factor)
     partition = new_partition(situation.image.cluster, situation.eligible(), tuple(replicas))
     if partition is None:
         raise PeerError(
@@ -230,7 +230,7 @@ def assigned_partition(
     return partition
 
 
-def check_assignment(cluster: ClusterImage, replicas: Sequence[int], *, factor: int | None) -> None:
+def check_assignment(situation: Situation, replicas: Sequence[int], *, factor: int | None) -> None:
     """Raises PeerError(INVALID_REPLICA_ASSIGNMENT) (B72)."""
     if not replicas:
         raise PeerError(
@@ -238,10 +238,15 @@ def check_assignment(cluster: ClusterImage, replicas: Sequence[int], *, factor: 
         )
     previous: int | None = None
     for broker_id in sorted(replicas):
-        if broker_id not in cluster.brokers:
+        if broker_id not in situation.image.cluster.brokers:
             raise PeerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment includes broker {broker_id}, but no such broker is registered.",
+            )
+        if broker_id in situation.retiring:
+            raise PeerError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {broker_id}, but it is just being decommissioned.",
             )
         if broker_id == previous:
             raise PeerError(

@@ -8,6 +8,9 @@ RUNNING         unfenced; a heartbeat every `broker.heartbeat.interval.ms`
 PENDING_...     asks the controller to move leaders away; ends when that says so, after the shutdown timeout, or when no
                 controller answered for a session: then it counts as gone anyway
 SHUTTING_DOWN   the driver closes everything
+
+A heartbeat that gets STALE_BROKER_EPOCH says that the registration is gone: it was unregistered, or another process took its id. It registers
+again under another epoch and stays in its state, or it ends, as `headrace.when.unregistered` says (S1-73).
 """
 
 from __future__ import annotations
@@ -100,6 +103,11 @@ class BrokerLifecycle:
         self.offline_directories: tuple[Uuid, ...] = ()
         self.on_heard: Callable[[int], None] = lambda _: None
         """Told when a heartbeat was sent that was answered well."""
+        self.on_unregistered: Callable[[str], None] = lambda _: None
+        """Told what it does about it."""
+        self.on_registered_again: Callable[[], None] = lambda: None
+        """Told when there is another `broker_epoch`."""
+        self.unregistrations = 0
         self._asked_ms = 0
         self._config = config
         self._identity = identity
@@ -113,6 +121,8 @@ class BrokerLifecycle:
         self._next_at_ms: int | None = None
         self._is_asking = False
         self._is_ready = False
+        self._returns = False
+        """Unregistered while it ran, and not unfenced again."""
         self._shutdown_heartbeats = 0
         self._shutdown_at_ms: int | None = None
         self._unheard_at_ms: int | None = None
@@ -170,7 +180,8 @@ class BrokerLifecycle:
         self._now_ms = now_ms
         if self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN):
             return
-        if self.state is not BrokerState.RUNNING or not self._config.controlled_shutdown_enable:
+        is_member = self.state is BrokerState.RUNNING and self.broker_epoch >= 0
+        if not is_member or not self._config.controlled_shutdown_enable:
             self._shut_down()
             return
         self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
@@ -207,12 +218,15 @@ class BrokerLifecycle:
         response = reply.message
         assert isinstance(response, broker_registration.BrokerRegistrationResponse), "the api's own response"
         self._is_asking = False
-        if self.state is not BrokerState.STARTING:
+        if self.state is BrokerState.SHUTTING_DOWN:
             return
         error = ErrorCode.known(response.error_code)
         if error is ErrorCode.NONE:
             self.broker_epoch = response.broker_epoch
             self._give_up_at_ms = None  # to catch up with the metadata may take as long as it takes
+            self._backoff_ms = _FIRST_BACKOFF_MS
+            if self._returns:
+                self.on_registered_again()
             self._soon(0)
         elif error in _RETRIED:
             jitter = 1 + 0.02 * (2 * self._rng.random() - 1)
@@ -240,11 +254,18 @@ class BrokerLifecycle:
         assert isinstance(response, BrokerHeartbeatResponse), "the api's own response"
         self._is_asking = False
         error = ErrorCode.known(response.error_code)
+        if error is ErrorCode.STALE_BROKER_EPOCH:
+            self._unregistered()
+            return
         if error is not ErrorCode.NONE:
             self._soon(_FIRST_BACKOFF_MS)
             return
         self.on_heard(self._asked_ms)
         self.is_fenced = response.is_fenced
+        self._go_on(response)
+
+    def _go_on(self, response: BrokerHeartbeatResponse) -> None:
+        """What follows from a good answer, by state."""
         if self.state is BrokerState.STARTING:
             if response.is_caught_up:
                 self._enter(BrokerState.RECOVERY)
@@ -268,8 +289,27 @@ class BrokerLifecycle:
                 self._soon(_SECOND_SHUTDOWN_HEARTBEAT_MS)
             else:
                 self._later()
+        elif self._returns and response.is_fenced:
+            self._soon(_CAUGHT_UP_RETRY_MS)
         else:
+            self._returns = False
             self._later()
+
+    def _unregistered(self) -> None:
+        """No member any more (S1-73)."""
+        if self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN):
+            self._shut_down()  # it leads nothing
+            return
+        self.unregistrations += 1
+        if self._config.headrace_when_unregistered == "exit":
+            self._fail("this broker is no longer registered, and headrace.when.unregistered is exit")
+            return
+        self.on_unregistered("this broker is no longer registered; it registers again")
+        self._returns = True
+        self.broker_epoch = -1
+        self.is_fenced = True
+        self._give_up_at_ms = self._now_ms + self._config.initial_broker_registration_timeout_ms
+        self._soon(0)
 
     # --- inside ---
 

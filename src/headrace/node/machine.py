@@ -15,6 +15,7 @@ from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
 from headrace.core.errors import StorageFault
+from headrace.core.notice import Notice
 from headrace.core.peers import SendFailure
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
@@ -186,6 +187,8 @@ class NodeMachine:
         broker.replica_fetchers.channel = BrokerLinks(self._outbound)
         broker.replica_fetchers.cut_logs = lambda cuts, then: order_cuts(broker.logs, cuts, do=self.do, then=then)
         parts.lifecycle.on_heard = fencing.heartbeat_answered
+        parts.lifecycle.on_registered_again = self._tell_broker_epoch
+        parts.lifecycle.on_unregistered = self._unregistered
         self.broker, self._publisher, self.lifecycle = broker, parts.publisher, parts.lifecycle
         self.self_fencing, self.upkeep = fencing, parts.upkeep
         timed = (broker, parts.publisher, parts.lifecycle, fencing, parts.upkeep)
@@ -239,16 +242,23 @@ class NodeMachine:
         self._is_publishing = True
         if self.self_fencing is not None:
             self.self_fencing.begin(self._clock.now_ms())
-        self.broker.broker_epoch = self.lifecycle.broker_epoch
-        self.broker.producer_ids.broker_epoch = self.lifecycle.broker_epoch
-        self.broker.isr_changes.broker_epoch = self.lifecycle.broker_epoch
-        self.broker.replica_fetchers.broker_epoch = self.lifecycle.broker_epoch
+        self._tell_broker_epoch()
         self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image), at_once=True)
         self.lifecycle.recovered(self._clock.now_ms())
         if self.upkeep is not None:
             self.upkeep.begin()
         self.tick()
         self.alarm.changed()
+
+    def _tell_broker_epoch(self) -> None:
+        """Everything that speaks for this broker says under which registration."""
+        assert self.broker is not None, "only a broker registers"
+        assert self.lifecycle is not None, "only a broker registers"
+        for part in (self.broker, self.broker.producer_ids, self.broker.isr_changes, self.broker.replica_fetchers):
+            part.broker_epoch = self.lifecycle.broker_epoch
+
+    def _unregistered(self, text: str) -> None:
+        self.notices.on_notice(Notice("broker", "registration", text, is_warning=True))
 
     def end_upkeep(self) -> None:
         """The logs are going to be closed: nothing is ordered for them or written to them any more."""

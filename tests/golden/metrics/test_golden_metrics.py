@@ -24,6 +24,7 @@ PROJECT = {
     "kafka_server_controllerrequestlatency": "S4-59",
     "kafka_server_kafkaserver_eventlooplagms": "S2-33: a node has one queue more, that of its event loop",
     "kafka_server_kafkaserver_selffenced": "S0-17",
+    "kafka_server_kafkaserver_unregistrations": "S1-73",
     "kafka_server_raft_metrics_current_vote_directory_id": "a text, which the exporter leaves out",
     "kafka_server_raft_metrics_raft_apply_latency_avg": "S4-61",
     "kafka_server_raft_metrics_raft_apply_latency_max": "S4-61",

@@ -232,21 +232,42 @@ def test_b_t05_the_cluster_names_itself_and_its_nodes(node: Node) -> None:
     assert (quorum["id"], quorum["port"], quorum["type"]) == (1, node.controller_port, "controller")
 
 
-def test_s1_68_a_cluster_that_cannot_unregister_says_so_plainly(node: Node) -> None:
-    """S1-68, S1-76: it ends with 1 and a plain message, whether the API is there or the broker is not."""
-    done = headrace("cluster", "unregister", "-b", node.bootstrap_servers, "-i", "77")
-    assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "does not support" in done.err or "Broker 77" in done.err
+@pytest.mark.parametrize("command", [["unregister"], ["decommission"], ["decommission", "-f"]])
+def test_s1_76_an_unknown_broker_cannot_leave(node: Node, command: list[str]) -> None:
+    """S1-76, S1-69: it ends with 1 and one line that names the broker; without an id, or with a word too many, it says what is missing."""
+    done = headrace("cluster", *command, "-b", node.bootstrap_servers, "--id", "77")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "Broker 77 was not unregistered: Broker ID 77 is not currently registered\n"
+    for wrong in (["-b", node.bootstrap_servers], ["-i", "77", "-x"], ["-i", "x"]):
+        done = headrace("cluster", *command, *wrong)
+        assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)
+
+
+def test_s1_76_only_decommission_knows_force(node: Node) -> None:
+    """S1-76: `unregister` has the same options but `-f`, and each has its help."""
+    assert headrace("cluster", "unregister", "-b", node.bootstrap_servers, "-i", "77", "-f").code == 1
+    for word, has_force in (("unregister", False), ("decommission", True)):
+        told = headrace("cluster", word, "-h")
+        assert told.code == 0
+        assert all(each in told.out for each in ("--bootstrap-server", "--bootstrap-controller", "--config", "--id"))
+        assert ("--force" in told.out) is has_force
 
 
 @pytest.mark.parametrize("more", [[], ["--force"]])
-def test_decommissioning_is_refused_and_changes_nothing(node: Node, more: list[str]) -> None:
-    """A command that is not built says so in one line and fails, by either listener; the broker stays registered."""
+def test_the_only_broker_is_not_decommissioned(node: Node, more: list[str]) -> None:
+    """S1-70, S1-71, S1-76: one line, exit code 1, by either listener; it stays registered with all that it has."""
+    run(node, "topics", "--create", "--topic", "only", "--if-not-exists")
     before = run(node, "cluster", "list-endpoints", "--json").out
     for where in (["-b", node.bootstrap_servers], ["-C", f"127.0.0.1:{node.controller_port}"]):
         done = headrace("cluster", "decommission", *where, "-i", "1", *more)
         assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)
-        assert "Broker 1 was left as it is: decommissioning is not supported yet" in done.err
+        wanted = (
+            "no other broker is active to take them over"
+            if more
+            else "there is no other live broker for the replicas of "
+        )
+        assert wanted in done.err
+        assert "roker 1 " in done.err
     assert run(node, "cluster", "list-endpoints", "--json").out == before
 
 

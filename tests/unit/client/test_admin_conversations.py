@@ -34,7 +34,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from headrace.wire.messages.unregister_broker import EmptiedTopic, UnregisterBrokerRequest, UnregisterBrokerResponse
 from headrace.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 from tests.support.conversation import FIRST, SECOND, TOPIC_ID, Cluster, knowing, message_of, session
 
@@ -167,10 +167,12 @@ def test_kip_339_changes_are_sent_one_by_one() -> None:
     ids=["unregister", "decommission", "force"],
 )
 def test_s1_63_decommission_is_unregister_with_project_tags(is_decommission: bool, is_forced: bool) -> None:
-    """S1-63, S1-66: tags 10000 and 10001 of UnregisterBroker."""
+    """S1-63, S1-66, S1-71: tags 10000 and 10001 of UnregisterBroker; what was lost is in tag 10000 of the answer."""
     known = knowing()
-    cluster = answers(known, UnregisterBrokerResponse())
-    cluster.hold(admin_cluster.unregister_broker(known, 3, is_decommission=is_decommission, is_forced=is_forced))
+    lost = (EmptiedTopic(name="t", partitions=(0, 2)),)
+    cluster = answers(known, UnregisterBrokerResponse(emptied_topics=lost))
+    talk = admin_cluster.unregister_broker(known, 3, is_decommission=is_decommission, is_forced=is_forced)
+    assert cluster.hold(talk) == {"t": (0, 2)}
     wanted = UnregisterBrokerRequest(broker_id=3, remove_from_assignments=is_decommission, force=is_forced)
     assert message_of(cluster.asked[0]) == wanted
 

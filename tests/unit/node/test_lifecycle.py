@@ -46,7 +46,7 @@ class Controller:
 class Setting:
     """A lifecycle with its controller and its effects."""
 
-    def __init__(self, **settings: int | bool) -> None:
+    def __init__(self, **settings: int | bool | str) -> None:
         self.controller = Controller()
         self.effects: list[LifecycleEffect] = []
         self.machine = BrokerLifecycle(
@@ -246,3 +246,67 @@ def test_an_error_that_nobody_knows_yet_does_not_end_the_heartbeats() -> None:
     setting.controller.answer(BrokerHeartbeatResponse(error_code=9_999))
     setting.machine.tick(2_000)
     assert isinstance(setting.controller.asked[0][0], BrokerHeartbeatRequest)
+
+
+def test_an_unregistered_broker_registers_again() -> None:
+    """S1-73: at once, as the same process, in the state that it was in; the next heartbeats carry the new epoch until it is unfenced."""
+    setting = Setting()
+    told: list[object] = []
+    setting.machine.on_unregistered = told.append
+    setting.machine.on_registered_again = lambda: told.append(setting.machine.broker_epoch)
+    setting.run_up()
+    setting.machine.tick(3_000)
+    setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert (setting.machine.broker_epoch, setting.machine.is_fenced, setting.machine.unregistrations) == (-1, True, 1)
+    setting.machine.tick(3_000)
+    request = setting.controller.answer(BrokerRegistrationResponse(broker_epoch=70))
+    assert isinstance(request, BrokerRegistrationRequest)
+    assert request.incarnation_id == ONE_UUID
+    assert told == ["this broker is no longer registered; it registers again", 70]
+    first = setting.heartbeat(now_ms=3_000, is_caught_up=True, is_fenced=True)
+    assert (first.broker_epoch, first.want_fence) == (70, False)
+    setting.heartbeat(now_ms=3_010, is_caught_up=True, is_fenced=False)
+    assert setting.machine.next_deadline_ms() == 3_010 + 2_000
+    assert setting.effects[-1] == StateChanged(state=BrokerState.RUNNING)
+    assert not setting.machine.is_fenced
+
+
+def test_a_broker_whose_id_was_taken_gives_up_at_last() -> None:
+    """S1-73, S1-29: while the newer process lives it is refused with 101, and then it ends."""
+    setting = Setting(initial_broker_registration_timeout_ms=1_000)
+    setting.run_up()
+    setting.machine.tick(3_000)
+    setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    for now_ms in range(3_000, 4_100, 50):
+        setting.machine.tick(now_ms)
+        while setting.controller.asked:
+            setting.controller.answer(
+                BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, broker_epoch=-1)
+            )
+    assert any(isinstance(each, StartFailed) for each in setting.effects)
+    assert setting.machine.state is BrokerState.SHUTTING_DOWN
+
+
+def test_an_unregistered_broker_ends_where_that_is_wished() -> None:
+    """S1-73: `headrace.when.unregistered` = exit."""
+    setting = Setting(headrace_when_unregistered="exit")
+    setting.run_up()
+    setting.machine.tick(3_000)
+    setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert setting.effects[-2:] == [
+        StartFailed(reason="this broker is no longer registered, and headrace.when.unregistered is exit"),
+        StateChanged(state=BrokerState.SHUTTING_DOWN),
+    ]
+
+
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_an_unregistered_broker_that_stops_need_not_wait(is_asked_before: bool) -> None:
+    """S1-73, B-K03: it leads nothing, so that nothing has to be moved."""
+    setting = Setting()
+    setting.run_up()
+    if is_asked_before:
+        setting.machine.begin_shutdown(2_500)
+    setting.machine.tick(3_000)
+    setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    setting.machine.begin_shutdown(3_000)
+    assert setting.machine.state is BrokerState.SHUTTING_DOWN

@@ -22,7 +22,7 @@ from headrace.wire.messages.fetch import FetchRequest, ReplicaState
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+from headrace.wire.messages.unregister_broker import EmptiedTopic, UnregisterBrokerRequest, UnregisterBrokerResponse
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 
 I4 = struct.Struct(">i")
@@ -248,12 +248,16 @@ def test_broker_registration_in_each_version() -> None:
 
 
 def test_project_tags_of_unregister_broker() -> None:
-    """S1-63: with and without our tagged fields; without them the bytes are Kafka's."""
+    """S1-63, S1-64: with and without our tagged fields; without them the bytes are Kafka's."""
     stock = encode(UnregisterBrokerRequest(broker_id=3), 0)
     assert stock == I4.pack(3) + b"\0"
     forced = UnregisterBrokerRequest(broker_id=3, remove_from_assignments=True, force=True)
     assert decode(UnregisterBrokerRequest, encode(forced, 0), 0) == forced
     assert decode(UnregisterBrokerRequest, stock, 0).force is False
+    refused = UnregisterBrokerResponse(throttle_time_ms=7, error_code=42, error_message="why")
+    assert encode(refused, 0) == I4.pack(7) + b"\0\x2a" + b"\4why" + b"\0"
+    lossy = dataclasses.replace(refused, emptied_topics=(EmptiedTopic(name="t", partitions=(0, 3)),))
+    assert decode(UnregisterBrokerResponse, encode(lossy, 0), 0) == lossy
 
 
 def test_records_are_views_onto_the_frame() -> None:

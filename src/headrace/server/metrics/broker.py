@@ -74,6 +74,8 @@ def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
     if machine.lifecycle is not None:
         about = "0 not running, 1 starting, 2 recovery, 3 running, 6 about to stop, 7 stopping."
         yield gauge(bean, "BrokerState", machine.lifecycle.state, about)
+        about = "How often this process learned that it is not registered any more."
+        yield gauge(bean, "Unregistrations", machine.lifecycle.unregistrations, about)
     if machine.self_fencing is not None:
         about = "1 while it hears no controller and serves no client or not all of its partitions."
         yield gauge(bean, "SelfFenced", int(machine.self_fencing.is_alone), about)
