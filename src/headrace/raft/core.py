@@ -184,10 +184,15 @@ class RaftCore:
 
     def reveal(self, effect: RaftEffect) -> None:
         """Order something that others see: only once what it may reveal is on disk (R4, K1)."""
-        if self._stores_done < self._stores_begun:
+        if self.is_storing:
             self._held.append((self._stores_begun, effect))
         else:
             self.out.append(effect)
+
+    @property
+    def is_storing(self) -> bool:
+        """What is to be revealed waits for the disk."""
+        return self._stores_done < self._stores_begun
 
     def wake_at(self, deadline_ms: int) -> None:
         """`TimeAdvanced` is due then, or earlier."""

@@ -91,7 +91,8 @@ class Following:
             self._find_leader()
         elif self._download.is_active:
             self._download.poll(to)
-        elif not core.outbox.is_busy(Purpose.FETCH, to):
+        elif not core.outbox.is_busy(Purpose.FETCH, to) and not core.is_storing:
+            # what is held back until then would name an end that a late answer may have cut meanwhile (R12)
             self._send(Purpose.FETCH, to)
         if ready > 0 and not core.is_voter:
             self._find_leader()  # a leader that was silent may be so again, and nobody tells an observer of the next one
@@ -119,6 +120,8 @@ class Following:
         if must_flush_first(core):
             core.flush()
             return
+        if core.is_storing:
+            return  # as a fetch of the leader
         choices = leader_finders(core)
         silent = core.leader_destination()
         choices = [each for each in choices if silent is None or each[1:] != silent[1:]] or choices

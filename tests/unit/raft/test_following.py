@@ -37,7 +37,7 @@ from headrace.raft.replication import record_batch
 from headrace.raft.roles import Follower, Prospective, Role, Unattached
 from headrace.raft.snapshots import build_snapshot, finish_download
 from headrace.raft.voters import VoterSet
-from headrace.wire.messages import begin_quorum_epoch, fetch, fetch_snapshot
+from headrace.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot
 from tests.support.memory_log import MemoryLog, MemorySnapshots
 from tests.support.raft import CLUSTER_ID
 from tests.support.raft_cluster import config, directory_id, end_point, static, static_cluster
@@ -286,6 +286,31 @@ def test_a_forked_log_is_cut_where_the_histories_part() -> None:
     assert (fed.asked.fetch_offset, fed.asked.last_fetched_epoch) == (2, 2)
     fed.give(diverging_epoch=fetch.EpochEndOffset(epoch=0, end_offset=0))
     assert fed.node.log_end == 0
+
+
+def test_a_fetch_that_waits_for_the_disk_does_not_name_an_end_that_was_cut_meanwhile() -> None:
+    """inv:R12: whom to follow is being stored when the answer to an earlier fetch cuts the log; the next fetch asks from its end."""
+    fed = Fed(log=held(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2)))
+    asked = fed.sent[-1].correlation
+    claim = end_quorum_epoch.RequestPartitionData(leader_id=3, leader_epoch=EPOCH)
+    topic = end_quorum_epoch.RequestTopicData(topic_name="__cluster_metadata", partitions=(claim,))
+    forged = end_quorum_epoch.EndQuorumEpochRequest(cluster_id=CLUSTER_ID, topics=(topic,))
+    fed.step(RaftRequestArrived(token=1, request=forged, api_version=1, listener="CONTROLLER", now_ms=fed.now_ms))
+    begun = begin_quorum_epoch.RequestPartitionData(leader_id=LEADER, leader_epoch=EPOCH)
+    true = begin_quorum_epoch.BeginQuorumEpochRequest(
+        cluster_id=CLUSTER_ID,
+        voter_id=1,
+        topics=(begin_quorum_epoch.RequestTopicData(topic_name="__cluster_metadata", partitions=(begun,)),),
+    )
+    effects = fed.node.step(
+        RaftRequestArrived(token=2, request=true, api_version=1, listener="CONTROLLER", now_ms=fed.now_ms)
+    )
+    [store] = [each for each in effects if isinstance(each, StoreQuorumState)]
+    cut = fetched(diverging_epoch=fetch.EpochEndOffset(epoch=1, end_offset=1))
+    effects = fed.node.step(RaftResponseArrived(correlation=asked, response=cut, now_ms=fed.now_ms))
+    assert fed.node.log_end == 1
+    fed.step(QuorumStateStored(state=store.state, now_ms=fed.now_ms))
+    assert (fed.asked.fetch_offset, fed.asked.last_fetched_epoch) == (1, 1)
 
 
 def test_the_leaders_high_watermark_is_not_taken_with_a_truncation() -> None:
