@@ -23,6 +23,7 @@ from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.fault_injector import FaultInjector
 from headrace.sim.faults import FaultKind
 from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
+from headrace.sim.group_clients import GroupMember
 from headrace.sim.hostile_peer import HostilePeer
 from headrace.sim.node import SimNode
 from headrace.sim.node_observer import DATA
@@ -244,6 +245,7 @@ class SimCluster:
             RecordConsumer(self, -500 - number, topics=plan.producers, copies=plan.copies)
             for number in range(plan.consumers)
         ]
+        clients += [GroupMember(self, -600 - number, number=number, copies=plan.copies) for number in range(plan.members)]
         return clients + [HostilePeer(self, -300 - number) for number in range(plan.hostile_peers)]
 
     # --- running ---
@@ -359,8 +361,13 @@ class SimCluster:
     # --- nodes that die ---
 
     def _start_node(self, node: SimNode, _: object = None) -> None:
-        if not node.is_up:
-            node.start()
+        """Whoever starts a node tells it where controllers are to be found by now: they may have moved while it was down."""
+        if node.is_up:
+            return
+        if node.config.controller_quorum_bootstrap_servers:
+            known = tuple(HostPort(one.host, CONTROLLER_PORT) for one in self.controllers)
+            node.config = replace(node.config, controller_quorum_bootstrap_servers=known)
+        node.start()
 
     def start_later(self, node: SimNode, wait_ms: int) -> None:
         """The process is started again in a while."""
