@@ -64,6 +64,7 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 @click.option(
     "--copies", type=click.IntRange(1, 5), metavar="N", help="Replicas of each partition that producers write to."
 )
+@click.option("--members", type=click.IntRange(0, 20), metavar="N", help="Members of consumer groups (level records).")
 @click.option(
     "--seconds", type=click.IntRange(1, 3600), metavar="N", help="Simulated time with faults, before healing."
 )

@@ -245,7 +245,9 @@ class SimCluster:
             RecordConsumer(self, -500 - number, topics=plan.producers, copies=plan.copies)
             for number in range(plan.consumers)
         ]
-        clients += [GroupMember(self, -600 - number, number=number, copies=plan.copies) for number in range(plan.members)]
+        clients += [
+            GroupMember(self, -600 - number, number=number, copies=plan.copies) for number in range(plan.members)
+        ]
         return clients + [HostilePeer(self, -300 - number) for number in range(plan.hostile_peers)]
 
     # --- running ---

@@ -28,7 +28,11 @@ class Limits:
     internal_metadata_max_batch_size_in_bytes: int = 8_388_608
     broker_heartbeat_interval_ms: int = 2_000
     broker_session_timeout_ms: int = 9_000
+    group_initial_rebalance_delay_ms: int = 100
+    group_min_session_timeout_ms: int = 100
     num_replica_fetchers: int = 1
+    offsets_topic_num_partitions: int = 2
+    offsets_topic_replication_factor: int = 1
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = 1_048_576
     replica_fetch_response_max_bytes: int = 10_485_760
@@ -54,6 +58,16 @@ def draw_replication(chance: random.Random, limits: Limits) -> Limits:
         replica_lag_time_max_ms=chance.choice((600, 2_000, 10_000)),
         replica_socket_timeout_ms=chance.choice((600, 2_000)),
         num_replica_fetchers=chance.choice((1, 1, 2, 3)),
+    )
+
+
+def draw_groups(chance: random.Random, limits: Limits, copies: int) -> Limits:
+    """The same with limits of groups by chance."""
+    return replace(
+        limits,
+        group_initial_rebalance_delay_ms=chance.choice((0, 100, 400)),
+        offsets_topic_num_partitions=chance.choice((1, 2)),
+        offsets_topic_replication_factor=copies,
     )
 
 

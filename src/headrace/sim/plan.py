@@ -1,70 +1,19 @@
-"""The plan of a run: how big a cluster, within which limits, with which clients and which faults."""
+"""What a seed draws: how big a cluster, within which limits, with which clients and which faults."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from headrace.core.errors import OperatorError
 from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
-from headrace.sim.limits import Limits, draw_limits, draw_replication
+from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
-
-    `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
-    the heartbeats of these ask to be fenced; `hostile_peers` send forged packets. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
-    for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
-    (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
-    voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
-    `producers` write records to whole brokers, each to a topic of its own that has `copies` replicas a partition, and `consumers` read them.
-    """
-
-    seed: int
-    controllers: int = 3
-    voters: int = 3
-    brokers: int = 0
-    scripted_brokers: int = 2
-    admins: int = 2
-    hostile_peers: int = 0
-    is_dynamic: bool = True
-    changes_voters: bool = False
-    racks: int = 0
-    limits: Limits = field(default_factory=Limits)
-    quality: NetworkQuality = field(default_factory=NetworkQuality)
-    profile: Profile = field(default_factory=Profile)
-    faults: tuple[Fault, ...] = ()
-    faults_until_ms: int = 10_000
-    think_ms: int = 200
-    wants_fence: float = 0.01
-    moves_replicas: bool = False
-    elects: bool = False
-    reads: bool = False
-    moves_brokers: bool = False
-    upgrades: bool = False
-    first_metadata_version: int = LATEST_METADATA_VERSION
-    has_all_records: bool = False
-    auto_joins: bool = False
-    combined_nodes: int = 0
-    versions: Mapping[int, dict[int, int]] = field(default_factory=dict)
-    producers: int = 0
-    consumers: int = 0
-    copies: int = 1
-
-    @property
-    def has_leaders(self) -> bool:
-        """Scripted brokers lead their partitions: replicas that come get in sync, lost leaders are replaced and recover."""
-        return self.scripted_brokers > 0 and not self.brokers and (self.moves_replicas or self.elects)
-
-    def with_limits(self, limits: Limits) -> Plan:
-        """The same run within other limits."""
-        return replace(self, limits=limits)
+from headrace.sim.record_plans import with_copies, with_groups
+from headrace.sim.run_plan import Plan as Plan
 
 
 def draw_quorum_plan(seed: int, *, length_ms: int = 8_000) -> Plan:
@@ -221,29 +170,6 @@ def _with_moves_cut_short(plan: Plan) -> Plan:
     return _with_more(eager, chance, Profile(every_ms={FaultKind.CRASH_MOVES: 700}))
 
 
-def _with_tails(plan: Plan, chance: random.Random) -> Plan:
-    """Again and again all brokers but one stand still while that one writes on, and dies before the others wake up: what only it has must go, and nothing else."""
-    limits = replace(
-        plan.limits,
-        broker_session_timeout_ms=3_000,
-        broker_heartbeat_interval_ms=300,
-        replica_lag_time_max_ms=10_000,
-        replica_fetch_wait_max_ms=100,
-    )
-    brokers = range(plan.controllers, plan.controllers + plan.brokers)
-    faults: list[Fault] = []
-    at_ms = 1_500
-    while at_ms < plan.faults_until_ms + 3_000:
-        still_ms, who = chance.choice((200, 500, 900)), chance.choice(brokers)
-        faults += [
-            Fault(at_ms=at_ms, kind=FaultKind.PAUSE, who=(one,), for_ms=still_ms) for one in brokers if one != who
-        ]
-        for_ms = chance.randrange(300, 1_500)
-        faults.append(Fault(at_ms=at_ms + still_ms - 20, kind=FaultKind.KILL, who=(who,), for_ms=for_ms))
-        at_ms += still_ms + for_ms + chance.randrange(300, 1_500)
-    return replace(plan, limits=limits, faults=tuple(faults), faults_until_ms=at_ms, think_ms=5)
-
-
 def _draw_quality(chance: random.Random) -> NetworkQuality:
     """How slow the network is at most, and how many messages really go through the codec."""
     return NetworkQuality(
@@ -325,6 +251,7 @@ SIZES: Final = (
     "producers",
     "consumers",
     "copies",
+    "members",
 )
 """What a run has how many of: fields of `Plan` that an option may say."""
 
@@ -333,8 +260,8 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     """The plan of a seed at a level; three quarters of those with records have followers, unless `copies` is 1. `options` set sizes, `faults` (kinds, apart by commas; `none`), and `seconds` that faults go on."""
     drawn = _DRAWN[level](seed)
     if drawn.producers and seed % 4 and options.get("copies") != 1:
-        drawn = _with_copies(drawn)
-    plan = _with_short_memory(_with_more_requests(drawn))
+        drawn = with_copies(drawn)
+    plan = with_groups(_with_short_memory(_with_more_requests(drawn)))
     plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in SIZES if name in options}
     if "controllers" in sizes:
@@ -441,53 +368,6 @@ def draw_records_plan(seed: int) -> Plan:
         consumers=chance.choice((1, 2)),
         think_ms=chance.choice((5, 20, 60)),
     )
-
-
-def _with_copies(plan: Plan) -> Plan:
-    """The same with followers: brokers enough for them, small limits of what they fetch, and a quorum that is never silent for as long as its followers wait."""
-    chance = random.Random(f"copies {plan.seed}")
-    copies = chance.choice((2, 3, 3))
-    brokers = copies + chance.choice((0, 0, 1))
-    limits = replace(draw_replication(chance, plan.limits), metadata_max_idle_interval_ms=100)
-    copied = replace(plan, copies=copies, brokers=brokers, limits=limits)
-    turns = {1: copied, 2: _with_lost_leaders(copied, chance), 3: _with_tails(copied, chance)}
-    return turns[plan.seed % 4]
-
-
-_LOSSES: Final = (
-    (FaultKind.KILL, (20, 600)),
-    (FaultKind.KILL, (20, 600)),
-    (FaultKind.KILL, (600, 3_000)),
-    (FaultKind.CRASH_STEP, (0, 1)),
-    (FaultKind.CRASH_DISK, (0, 1)),
-    (FaultKind.PAUSE, (200, 2_500)),
-    (FaultKind.ISOLATE, (500, 3_000)),
-    (FaultKind.ISOLATE, (1_500, 3_000)),
-    (FaultKind.RESTART, (0, 1)),
-    (FaultKind.POWER, (20, 600)),
-    (FaultKind.RESET, (0, 1)),
-)
-"""What happens to brokers, and for how many ms."""
-
-
-def _with_lost_leaders(plan: Plan, chance: random.Random) -> Plan:
-    """Brokers are lost and come back all the time, some before others have what these had: leaders change, and followers cut their logs. In a third, all else fails too."""
-    limits = replace(plan.limits, broker_session_timeout_ms=1_500, broker_heartbeat_interval_ms=300)
-    faults: list[Fault] = list(plan.faults) if chance.random() < 0.33 else []
-    pace = chance.choice((150, 400, 900))
-    at_ms = 800
-    while at_ms < plan.faults_until_ms:
-        kind, (shortest, longest) = chance.choice(_LOSSES)
-        who = plan.controllers + chance.randrange(0, plan.brokers)
-        for_ms, amount = (
-            chance.randrange(shortest, longest),
-            chance.randrange(0, 4) if kind is FaultKind.CRASH_STEP else 20,
-        )
-        faults.append(Fault(at_ms=at_ms, kind=kind, who=(who,), for_ms=for_ms, amount=amount))
-        at_ms += 1 + int(chance.expovariate(1 / pace))
-    by_time = tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value)))
-    moves = chance.random() < 0.4
-    return replace(plan, limits=limits, faults=by_time, moves_replicas=moves, admins=int(moves))
 
 
 _DRAWN: Final[dict[str, Callable[[int], Plan]]] = {

@@ -1,4 +1,4 @@
-"""The contract as checks: raft (R, RL), the controller (C, CL) and the records of clients (PR, P), after each step."""
+"""The contract as checks: raft (R, RL), the controller (C, CL) and the records of clients (PR, P) and their groups (G), after each step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headrace.sim.checkers.decision_rules import FencedIsOut, IsrChanges, OldEpo
 from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
 from headrace.sim.checkers.granted_votes import GrantedVotes
+from headrace.sim.checkers.groups import Groups
 from headrace.sim.checkers.heartbeat_answers import HeartbeatAnswers, HeartbeatOffsets
 from headrace.sim.checkers.high_watermarks import HighWatermarks
 from headrace.sim.checkers.history import History
@@ -69,6 +70,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Reassignments,
     ClientRecords,
     CopiedRecords,
+    Groups,
     Liveness,
 )
 """In the order in which they hear of a step."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.sim.checkers.ghost import Ghost
+from headrace.sim.checkers.promises import Place, Promise
 from headrace.sim.markers import Markers
 from headrace.sim.observation import InvariantBroken, Step, StepKind
 
@@ -32,6 +33,8 @@ class Scene:
     markers: Markers = field(default_factory=Markers)
     cluster: ClusterView | None = None
     step: Step = field(default_factory=Step)
+    promises: dict[Place, Promise] = field(default_factory=dict)
+    """Of partitions with several copies, and of those of the offsets topic that groups use."""
 
 
 class Group:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.metadata.image import LEADER_RECOVERED
 from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.groups import is_of_group
 from headrace.sim.checkers.supported_features import RESERVED_DIRECTORIES
 from headrace.sim.observation import CallEnded, CallStarted
 
@@ -25,8 +26,8 @@ class Liveness(Group):
         """(virtual time in us, committed end) of each commit."""
 
     def called(self, event: object) -> None:
-        """Every call ends (RL2)."""
-        if isinstance(event, CallStarted):
+        """Every call ends (RL2); members of groups go on calling, and wait for each other: GL1 is about them."""
+        if isinstance(event, CallStarted) and not is_of_group(event.request):
             self._waiting[event.call_id] = event
         elif isinstance(event, CallEnded):
             self._waiting.pop(event.call_id, None)
