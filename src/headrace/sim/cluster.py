@@ -267,9 +267,9 @@ class SimCluster:
 
     @property
     def settle_ms(self) -> int:
-        """How long the last calls may take to end, and news to reach everybody; where there are copies, also until every broker has registered and each copy is in sync."""
+        """How long the last calls may take to end, and news to reach everybody; where there are copies or groups, also until every broker has registered, each copy is in sync and each group at rest."""
         usual = LONGEST_CALL_MS + 3_000 + 3 * self.fetch_timeout_ms
-        return usual if self.plan.copies < 2 else usual + 5 * self.broker_session_timeout_ms
+        return usual if self.plan.copies < 2 and not self.plan.members else usual + 5 * self.broker_session_timeout_ms
 
     def start(self) -> None:
         """Start all nodes and clients, and plan the faults."""
