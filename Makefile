@@ -7,10 +7,14 @@ SEED ?= 1
 N ?= 200
 CHANGES ?= 40
 VOLUMES ?= quick
+MIXES ?=
+SECONDS ?= 60
+ROUNDS ?= 1
+NODES ?= 3
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -79,8 +83,11 @@ crash: setup ## the long crash-point run, by hand: make crash SEED=7 N=20000
 fuzz: setup ## spoilt frames for decoders and listeners, the long run, by hand: make fuzz SEED=7 N=2000000
 	HEADRACE_FUZZ_SEED=$(SEED) HEADRACE_FUZZ_FRAMES=$(N) $(PYTEST) tests/fuzz -s
 
-chaos: setup ## kill -9 under load, the long run, by hand: make chaos N=50
+kills: setup ## one node killed (kill -9) under load, the long run, by hand: make kills N=50
 	HEADRACE_KILLS=$(N) $(PYTEST) tests/integration/test_kill_under_load.py -s
+
+chaos: setup ## real nodes broken on purpose, clients' histories judged: make chaos MIXES=kill,cut SECONDS=60 SEED=7 ROUNDS=3 NODES=5
+	$(PY) -m tools.chaos --mixes "$(MIXES)" --seconds $(SECONDS) --seed $(SEED) --rounds $(ROUNDS) --nodes $(NODES)
 
 bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 	$(PY) -m benchmarks.run
@@ -96,6 +103,9 @@ bench-scale: setup ## the controller with 10 k to 1 M partitions
 
 bench-failover: setup ## a killed and a paused controller: how long until changes are acknowledged again
 	$(PY) -m benchmarks.failover
+
+bench-availability: setup ## a partition's leader killed, stopped, paused, beside Apache Kafka: how long until records are acknowledged again
+	$(PY) -m benchmarks.availability
 
 profile: setup ## profile one load: make profile WHAT=produce
 	$(PY) -m benchmarks.profile_node $(WHAT)

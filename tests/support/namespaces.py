@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -40,15 +41,16 @@ class Network:
     As a context manager it is removed at the end, with what still runs inside.
     """
 
-    def __init__(self, numbers: range) -> None:
+    def __init__(self, numbers: Sequence[int]) -> None:
         assert 0 < len(numbers) <= _LARGEST
         self._numbers = tuple(numbers)
         self._tag = f"hr{os.getpid() % 100_000}"
+        self._cuts: set[tuple[int, int]] = set()
         self._net = f"10.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}"
 
     def place(self, number: int) -> Place:
         """Where to run a node: its address, and what stands before its command."""
-        return Place(host=self.address(number), prefix=("ip", "netns", "exec", self._name(number)))
+        return Place(host=self.address(number), prefix=("ip", "netns", "exec", self.name(number)))
 
     def address(self, number: int) -> str:
         """The address of a namespace."""
@@ -57,6 +59,16 @@ class Network:
     def cut(self, source: int, target: int) -> None:
         """From now on nothing that `source` sends reaches `target`. What `target` sends still arrives."""
         self._neighbour(source, target, _NOWHERE)
+        self._cuts.add((source, target))
+
+    def is_cut(self, source: int, target: int) -> bool:
+        """Whether nothing that `source` sends reaches `target`."""
+        return (source, target) in self._cuts
+
+    def join(self, source: int, target: int) -> None:
+        """Undo a cut."""
+        self._neighbour(source, target, self._hardware(target))
+        self._cuts.discard((source, target))
 
     def cut_both(self, number: int, other: int) -> None:
         """Nothing passes between two namespaces."""
@@ -71,7 +83,7 @@ class Network:
 
     def refuse_port(self, source: int, target: int, port: int) -> None:
         """From now on what `source` sends to that TCP port of `target` is lost, as behind a firewall; all else passes, both ways."""
-        name, nowhere = self._name(source), f"{self._net}.253"
+        name, nowhere = self.name(source), f"{self._net}.253"
         _run("ip", "-n", name, "neigh", "replace", nowhere, "lladdr", _NOWHERE, "dev", "eth0", "nud", "permanent")
         _run("ip", "-n", name, "route", "replace", "default", "via", nowhere, "dev", "eth0", "table", "100")
         match = ("to", self.address(target), "ipproto", "tcp", "dport", str(port))
@@ -79,6 +91,7 @@ class Network:
 
     def heal(self) -> None:
         """Undo every cut."""
+        self._cuts.clear()
         for source in self._numbers:
             for target in self._numbers:
                 if source != target:
@@ -91,6 +104,10 @@ class Network:
     def plug(self, number: int) -> None:
         """Take it up again."""
         _run("ip", "link", "set", f"{self._tag}v{number}", "up")
+
+    def run(self, number: int, *command: str) -> None:
+        """``ip`` with these arguments, inside."""
+        _run("ip", "-n", self.name(number), *command)
 
     def __enter__(self) -> Self:
         """Build it."""
@@ -113,7 +130,7 @@ class Network:
         _run("ip", "addr", "add", f"{self._net}.254/24", "dev", bridge)
         _run("ip", "link", "set", bridge, "up")
         for number in self._numbers:
-            name, outer, inner = self._name(number), f"{self._tag}v{number}", f"{self._tag}i{number}"
+            name, outer, inner = self.name(number), f"{self._tag}v{number}", f"{self._tag}i{number}"
             _run("ip", "netns", "add", name)
             _run("ip", "link", "add", outer, "type", "veth", "peer", "name", inner)
             _run("ip", "link", "set", inner, "netns", name, "address", self._hardware(number))
@@ -127,18 +144,19 @@ class Network:
 
     def _remove(self) -> None:
         for number in self._numbers:
-            inside = _output("ip", "netns", "pids", self._name(number)).split()
+            inside = _output("ip", "netns", "pids", self.name(number)).split()
             for pid in inside:
                 _try("kill", "-9", pid)
             _try("ip", "link", "del", f"{self._tag}v{number}")
-            _try("ip", "netns", "del", self._name(number))
+            _try("ip", "netns", "del", self.name(number))
         _try("ip", "link", "del", f"{self._tag}br")
 
     def _neighbour(self, source: int, target: int, hardware: str) -> None:
         entry = ("neigh", "replace", self.address(target), "lladdr", hardware, "dev", "eth0", "nud", "permanent")
-        _run("ip", "-n", self._name(source), *entry)
+        _run("ip", "-n", self.name(source), *entry)
 
-    def _name(self, number: int) -> str:
+    def name(self, number: int) -> str:
+        """The name of a namespace, as `ip netns` has it."""
         return f"{self._tag}n{number}"
 
     @staticmethod

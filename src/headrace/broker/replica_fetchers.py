@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from headrace.wire.schema import Message
 
 _LATEST, _EARLIEST = -1, -2
+_CLOSED_BY_THE_PEER = (SendFailure.REFUSED, SendFailure.DISCONNECTED)
 _RATE_MS = 1_000
 """Over less time a rate says nothing."""
 
@@ -122,6 +123,9 @@ class ReplicaFetchers:
         """Told when `next_deadline_ms` may be sooner than before."""
         self.cut_logs: Callable[[Sequence[LogCut], Callable[[], None]], None] = partial(_cut_in_place, logs)
         """Cuts logs, which are out of use at once, and calls back when they are cut; set by the node."""
+        self.gone_leaders: set[int] = set()
+        """Leaders that closed or refused the connection of a fetch and have answered none since: such a process has ended, as a rule, and the metadata
+        will say so in a moment. Silence is no such sign."""
         self.failed_requests = 0
         self.cuts = 0
         """Logs that were cut because their history and the leader's part."""
@@ -343,10 +347,13 @@ class ReplicaFetchers:
         now_ms = self._clock.now_ms()
         if isinstance(outcome, SendFailure):
             self.failed_requests += 1
+            if outcome in _CLOSED_BY_THE_PEER and self._address(source.leader_id) is not None:
+                self.gone_leaders.add(source.leader_id)
             self._step(source, fetcher, FetchFailed(now_ms=now_ms))
             self._retire(source, fetcher)
             return
         assert isinstance(outcome, FetchResponse), "the api's own response"
+        self.gone_leaders.discard(source.leader_id)
         event = Fetched(
             session_id=outcome.session_id,
             error=ErrorCode.known(outcome.error_code),
@@ -361,6 +368,7 @@ class ReplicaFetchers:
         """Who follows nothing is no fetcher any more: it would count as one that asks least often."""
         if fetcher.is_idle and self._fetchers.get(source) is fetcher:
             del self._fetchers[source], self._rates[source]
+            self.gone_leaders.discard(source.leader_id)
 
     def _ask_ends(self, source: FetcherId, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
         """ListOffsets of the two ends, each in a request of its own: one may not name a partition twice."""

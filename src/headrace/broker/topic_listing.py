@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
@@ -25,28 +25,34 @@ def rack_of(image: MetadataImage, broker_id: int) -> str | None:
     return None if broker is None else broker.rack
 
 
-def leader_error(partition: PartitionRegistration, image: MetadataImage, alive: Mapping[int, EndPoint]) -> ErrorCode:
-    """NONE when clients of the listener can reach the leader, else why they cannot."""
-    leader = partition.leader
-    if leader in alive:
-        return ErrorCode.NONE
-    broker = image.cluster.brokers.get(leader)
-    if broker is None or broker.fenced:
-        return ErrorCode.LEADER_NOT_AVAILABLE
-    return ErrorCode.LISTENER_NOT_FOUND
-
-
 class Reachable:
     """What clients of one listener can reach, for one answer: brokers, and the replicas in their directories."""
 
-    def __init__(self, image: MetadataImage, listener: str) -> None:
+    def __init__(self, image: MetadataImage, listener: str, gone: AbstractSet[int] = frozenset()) -> None:
+        """`gone` are brokers of which the metadata do not say so yet."""
+        self._gone = gone
         self.end_points = alive_end_points(image, listener)
-        brokers = image.cluster.brokers
+        brokers = self._brokers = image.cluster.brokers
         self._directories = {
             broker_id: frozenset((*brokers[broker_id].log_dirs, UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY))
             for broker_id in self.end_points
             if brokers[broker_id].log_dirs
         }
+
+    def leader_error(self, partition: PartitionRegistration) -> ErrorCode:
+        """NONE when these clients can reach the leader, else why they cannot.
+
+        A client that is told so asks again in a moment (librdkafka: 100 ms); who is told the old leader is content with it for a second.
+        """
+        leader = partition.leader
+        if leader in self._gone:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        if leader in self.end_points:
+            return ErrorCode.NONE
+        broker = self._brokers.get(leader)
+        if broker is None or broker.fenced:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.LISTENER_NOT_FOUND
 
     def offline_replicas(self, partition: PartitionRegistration) -> tuple[int, ...]:
         """The replicas that these clients cannot reach: of brokers that are away, or in a log directory that failed (KIP-112, KIP-858)."""

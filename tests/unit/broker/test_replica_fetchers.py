@@ -16,6 +16,7 @@ from headrace.core.peers import Destination, SendFailure
 from headrace.log.ports import LogCut
 from headrace.metadata.image import EndPoint
 from headrace.records.batch import set_offset_and_epoch
+from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from headrace.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -29,7 +30,8 @@ from headrace.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tests.support.broker_bench import BrokerBench
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch
 
 BACKOFF_MS = 1_000
@@ -233,6 +235,48 @@ def test_a_leader_that_is_not_reached_is_asked_again_after_the_backoff() -> None
     sent = follower.sent()
     assert (sent.to, asked(sent)) == (Destination(2, "moved", 9999), {(topic, 0): (5, 0, -1, 0)})
     assert follower.fetchers.failed_requests == 1
+
+
+def leaders_told(follower: Follower, *names: str) -> list[tuple[int, int, int]]:
+    """Leader and error of each topic's partition by Metadata, and the leader by DescribeTopicPartitions."""
+    client = Client(follower.bench)
+    asked_topics = tuple(MetadataRequestTopic(name=name) for name in names)
+    told = client.ask(MetadataRequest(topics=asked_topics), 12).topics
+    pages = DescribeTopicPartitionsRequest(topics=tuple(TopicRequest(name=name) for name in names))
+    described = client.ask(pages, 0).topics
+    return [
+        (one.partitions[0].leader_id, one.partitions[0].error_code, other.partitions[0].leader_id)
+        for one, other in zip(told, described, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("failure", [SendFailure.REFUSED, SendFailure.DISCONNECTED])
+def test_clients_do_not_hear_of_a_leader_whose_process_is_gone(failure: SendFailure) -> None:
+    """fault:S1: LEADER_NOT_AVAILABLE until the metadata say who leads instead, or it answers again; what others lead is led."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    follower.follow("t", leader=2)
+    follower.follow("u", leader=3)
+    first, other = follower.links.fetches
+    assert leaders_told(follower, "t", "u") == [(2, 0, 2), (3, 0, 3)]
+    first.then(failure)
+    assert leaders_told(follower, "t", "u") == [(-1, ErrorCode.LEADER_NOT_AVAILABLE, -1), (3, 0, 3)]
+    follower.bench.advance(BACKOFF_MS)
+    follower.links.fetches[-1].then(FetchResponse())
+    assert leaders_told(follower, "t") == [(2, 0, 2)]
+    follower.links.fetches[-1].then(failure)
+    follower.follow("t", leader=3, leader_epoch=6)
+    assert leaders_told(follower, "t", "u") == [(3, 0, 3), (3, 0, 3)]
+    follower.follow("t", leader=2, leader_epoch=7)
+    assert leaders_told(follower, "t") == [(2, 0, 2)], "another life of it"
+    assert other.to.node_id == 3
+
+
+def test_silence_is_no_sign_that_a_leader_is_gone() -> None:
+    """It may be paused, or cut off from this broker alone: clients are sent there until the controller decides."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    follower.follow()
+    follower.sent().then(SendFailure.TIMED_OUT)
+    assert leaders_told(follower, "t") == [(2, 0, 2)]
 
 
 def test_a_leader_without_an_address_waits_for_one() -> None:

@@ -33,7 +33,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext, bro
         if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
             return _refused(request)
         names = names[bisect_left(names, cursor.topic_name) :]
-    alive = Reachable(image, context.listener)
+    alive = Reachable(image, context.listener, broker.replica_fetchers.gone_leaders)
     left = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -92,7 +92,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=partition.leader if partition.leader in alive.end_points else -1,
+        leader_id=-1 if alive.leader_error(partition) else partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

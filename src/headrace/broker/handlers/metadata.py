@@ -10,7 +10,7 @@ from functools import partial
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
-from headrace.broker.topic_listing import Reachable, leader_error, rack_of
+from headrace.broker.topic_listing import Reachable, rack_of
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
@@ -134,7 +134,7 @@ def _answer(
     request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
 ) -> Steps[MetadataResponse]:
     image = broker.image
-    reachable = Reachable(image, context.listener)
+    reachable = Reachable(image, context.listener, broker.replica_fetchers.gone_leaders)
     alive = reachable.end_points
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     listing = _Listing(image, reachable, context.api_version, operations)
@@ -247,7 +247,7 @@ class _Listing:
         )
 
     def _partition(self, index: int, partition: PartitionRegistration) -> MetadataResponsePartition:
-        error = leader_error(partition, self._image, self._alive)
+        error = self._reachable.leader_error(partition)
         if error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
             error = ErrorCode.LEADER_NOT_AVAILABLE
         replicas, isr = partition.replicas, partition.isr

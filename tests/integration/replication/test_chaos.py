@@ -1,0 +1,30 @@
+"""Would clients notice anything when nodes are killed, paused, cut off, slowed down and moved at once? A short run of `make chaos`.
+
+``HEADRACE_CHAOS_SEED`` draws another plan; where namespaces cannot be had, what needs no network is broken.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.volumes import seed
+from tools.chaos.judge import summary
+from tools.chaos.plan import draw
+from tools.chaos.run import cannot, run
+
+SEED = seed("HEADRACE_CHAOS_SEED", otherwise=11)
+SECONDS = 12
+
+
+def test_clients_notice_nothing_while_everything_breaks(tmp_path: Path) -> None:
+    """fault:S1 fault:S3 fault:S8 fault:S20 fault:S26 fault:S29 fault:S72 inv:PR1 inv:PR2 inv:PR4 inv:PR6 inv:P4: three nodes, copies on all, acks=all."""
+    mix = "all" if cannot("all") == "" else "kill"
+    if mix != "all" and os.environ.get("HEADRACE_NO_SKIP") == "1":
+        pytest.fail(cannot("all"))
+    result = run(draw(mix, seed=SEED, seconds=SECONDS), tmp_path)
+    told = "\n".join([f"seed {SEED}", *result.faults, *result.wrong, *summary(result.anomalies)])
+    assert result.is_good, told
+    assert result.acknowledged > 0, told
