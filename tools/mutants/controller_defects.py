@@ -40,8 +40,8 @@ def fenced_broker_stays_leader(planting: Planting) -> None:
     """K23."""
     honest = broker_states.fence_moves
 
-    def fence_moves(situation: Situation, broker: Any) -> Moves:
-        return replace(honest(situation, broker), places=())
+    def fence_moves(situation: Situation, broker: Any, cause: Any) -> Moves:
+        return replace(honest(situation, broker, cause), places=())
 
     planting.replace_everywhere(honest, fence_moves, broker_states, machine)
 

@@ -53,6 +53,7 @@ class NodeConfig:
     headrace_frame_timeout_ms: int = 30_000
     headrace_max_unsent_bytes: int = 67_108_864
     headrace_max_requests_in_flight: int = 1_000
+    headrace_record_causes: bool = True
     headrace_fence_unreachable_brokers: bool = True
     headrace_controlled_shutdown_timeout_ms: int = 300_000
     headrace_elect_on_refusal: bool = True

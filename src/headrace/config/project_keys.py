@@ -24,6 +24,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.max.unsent.bytes", Type.INT, 67_108_864, POSITIVE),
     # Requests of one connection that are not answered yet; beyond it the connection is not read from.
     ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
+    # The metadata log says of each decision why it was made; Kafka skips that, and `headrace history` tells it.
+    ConfigKey("headrace.record.causes", Type.BOOLEAN, ON),
     # A broker whose connection is gone and whose listeners all refuse is fenced at once, not after its session.
     ConfigKey("headrace.fence.unreachable.brokers", Type.BOOLEAN, ON),
     # How long a stopping broker waits for the controller to move its leaderships away. B-K03.

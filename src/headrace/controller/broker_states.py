@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from headrace.controller.causes import about_broker
 from headrace.controller.decision import Decision, Moves, Situation, check_broker_epoch
 from headrace.controller.heartbeats import BrokerControlState, Heartbeats, Wants, next_control_state
 from headrace.controller.partitions import leader_and_isr_updates
+from headrace.metadata.cause import Cause, CauseKind
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -105,7 +107,9 @@ def _state_moves(
         case BrokerControlState.CONTROLLED_SHUTDOWN:
             return [controlled_shutdown_moves(situation, broker, heartbeats)]
         case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
-            return [] if broker.fenced else [fence_moves(situation, broker)]
+            kind = CauseKind.OWN_WISH if state is BrokerControlState.FENCED else CauseKind.SHUT_DOWN
+            cause = about_broker(kind, broker.broker_id)
+            return [] if broker.fenced else [fence_moves(situation, broker, cause)]
 
 
 def _fencing(broker: BrokerRegistration, fenced: int) -> VersionedRecord:
@@ -113,13 +117,14 @@ def _fencing(broker: BrokerRegistration, fenced: int) -> VersionedRecord:
     return VersionedRecord(change, 0)
 
 
-def fence_moves(situation: Situation, broker: BrokerRegistration) -> Moves:
+def fence_moves(situation: Situation, broker: BrokerRegistration, cause: Cause) -> Moves:
     """Out of every ISR (the last member stays), new leaders or none, then the fence itself (B-C24)."""
     return Moves(
         places=situation.index.partitions_with(broker.broker_id),
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         last=partial(_end_of_fencing, broker),
+        cause=cause,
     )
 
 
@@ -149,6 +154,7 @@ def controlled_shutdown_moves(situation: Situation, broker: BrokerRegistration, 
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         last=stopping,
+        cause=about_broker(CauseKind.CONTROLLED_SHUTDOWN, broker.broker_id),
         on_end=partial(heartbeats.begin_controlled_shutdown, broker.broker_id),
     )
 
@@ -174,6 +180,7 @@ def _lost_directories(
         broker_epoch=broker.broker_epoch,
         change=partial(_leave_directories, broker.broker_id, lost),
         last=without_them,
+        cause=about_broker(CauseKind.DIRECTORY_FAILED, broker.broker_id),
     )
 
 
@@ -187,7 +194,7 @@ def _cordoned(
         change = BrokerRegistrationChangeRecord(
             broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
         )
-        yield VersionedRecord(change, 3)
+        yield VersionedRecord(change, 3, about_broker(CauseKind.DIRECTORIES_CORDONED, broker.broker_id))
 
 
 def _leave_directories(

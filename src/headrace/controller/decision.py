@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.controller.topic_names import TopicNames
     from headrace.core.ids import TopicIdPartition
     from headrace.core.ports import Rng
+    from headrace.metadata.cause import Cause
     from headrace.metadata.image import BrokerRegistration, MetadataImage
     from headrace.metadata.snapshot import VersionedRecord
     from headrace.wire.schema import Message
@@ -62,6 +63,8 @@ class Moves:
     """What becomes of a slice of places, in place of the default."""
     last: Callable[[Situation], tuple[Sequence[VersionedRecord], Message | None]] | None = None
     """The last records, and another response if it is not None."""
+    cause: Cause | None = None
+    """What the records come from, where the event alone does not say it."""
     on_end: Callable[[int], None] | None = None
     """Told the offset of the last record, once it is decided."""
     is_for_good: bool = False

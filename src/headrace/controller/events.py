@@ -30,6 +30,9 @@ class RequestCause:
     client_id: str | None = None
     client_host: str = ""
     listener: str = ""
+    correlation_id: int = -1
+    through: int = -1
+    """The broker that the client asked; -1 when it asked a controller, or it is not known."""
 
 
 # Events

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from headrace.controller import event_names
+from headrace.controller import causes, event_names
 from headrace.controller.activation import bootstrap_batch, fresh_sessions
 from headrace.controller.broker_states import as_committed, fence_moves
 from headrace.controller.derived import Derived
@@ -27,7 +27,6 @@ from headrace.controller.events import (
     OffsetsTaken,
     RecordsCommitted,
     RequestArrived,
-    RequestCause,
     RequestKRaftVersion,
     Resign,
     TimeAdvanced,
@@ -40,6 +39,7 @@ from headrace.controller.statistics import ControllerStatistics
 from headrace.controller.term import ActiveTerm, Asked, OngoingMoves, Surroundings, Waiting
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import EncodeError, PeerError
+from headrace.metadata.cause import CauseKind
 from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage
 from headrace.metadata.replay import ReplayError
 from headrace.metadata.snapshot import VersionedRecord
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from headrace.config.node_config import NodeConfig
     from headrace.controller.decision import Moves, Situation
     from headrace.core.ports import Rng
+    from headrace.metadata.cause import Cause
     from headrace.metadata.loader import Decided
     from headrace.wire.messages.update_features import UpdateFeaturesRequest
     from headrace.wire.schema import Message
@@ -198,11 +199,11 @@ class ControllerMachine:
         self.statistics.activations += 1
         effects: list[ControllerEffect] = []
         if event.in_transaction:
-            abort = VersionedRecord(AbortTransactionRecord(reason="Controller failover"), 0)
+            abort = VersionedRecord(AbortTransactionRecord(reason="Controller failover"), 0, causes.ACTIVATION)
             effects += active.append([abort], event.now_ms)
         if event.image.features.metadata_version is None:
             records: list[VersionedRecord] = []
-            active.replay(bootstrap_batch(self._bootstrap), records)
+            active.replay(causes.caused(bootstrap_batch(self._bootstrap), causes.ACTIVATION), records)
             effects += active.write(records, event.now_ms)
         active.started = True
         active.note_write(event.now_ms)
@@ -261,12 +262,14 @@ class ControllerMachine:
         if decision.kraft_level is not None:
             return self._ask_raft(active, event, decision.kraft_level)
         if decision.moves:
-            work = OngoingMoves(decision.moves, event.cause, asked, decision.response)
+            why = causes.cause_of_request(event.request, event.cause)
+            work = OngoingMoves(decision.moves, event.cause, asked, decision.response, why=why)
             return self._begin(active, work, decision.records, event.now_ms)
-        if len(decision.records) > self.most_at_once:
-            active.postpone(decision.records, asked, decision.response, event.now_ms, is_atomic=decision.is_atomic)
+        records = causes.caused_by_request(decision.records, event.request, event.cause)
+        if len(records) > self.most_at_once:
+            active.postpone(records, asked, decision.response, event.now_ms, is_atomic=decision.is_atomic)
             return []
-        appended = active.append(decision.records, event.now_ms, is_atomic=decision.is_atomic)
+        appended = active.append(records, event.now_ms, is_atomic=decision.is_atomic)
         return [*appended, *self._answer_when_committed(active, asked, decision.response, event.now_ms)]
 
     def _resume(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
@@ -361,7 +364,8 @@ class ControllerMachine:
         decision = decide_update_features(situation, asked.request, is_kraft_version_taken=True)
         if decision.kraft_level is not None and not asked.request.validate_only:
             active.kraft_version = decision.kraft_level
-        effects: list[ControllerEffect] = [*active.append(decision.records, event.now_ms)]
+        records = causes.caused_by_request(decision.records, asked.request, asked.cause)
+        effects: list[ControllerEffect] = [*active.append(records, event.now_ms)]
         return effects + self._answer_when_committed(active, self._asked(asked), decision.response, event.now_ms)
 
     # Brokers that are gone
@@ -377,13 +381,13 @@ class ControllerMachine:
         if event.broker_id in active.leaving():
             return []
         self.statistics.fenced_by_refusal += 1
-        return self._fence(active, event.broker_id, "connection refused", event.now_ms)
+        return self._fence(active, event.broker_id, CauseKind.CONNECTION_REFUSED, event.now_ms)
 
-    def _fence(self, active: ActiveTerm, broker_id: int, reason: str, now_ms: int) -> list[ControllerEffect]:
+    def _fence(self, active: ActiveTerm, broker_id: int, kind: CauseKind, now_ms: int) -> list[ControllerEffect]:
         active.heartbeats.fenced(broker_id)
-        cause = RequestCause(api_version=0, client_id=reason)
-        moves = fence_moves(active.situation(cause, now_ms), active.image.cluster.brokers[broker_id])
-        return self._begin(active, OngoingMoves((moves,), cause), (), now_ms)
+        broker = active.image.cluster.brokers[broker_id]
+        moves = fence_moves(active.situation(causes.NOBODY_ASKED, now_ms), broker, causes.about_broker(kind, broker_id))
+        return self._begin(active, OngoingMoves((moves,), causes.NOBODY_ASKED), (), now_ms)
 
     def _begin(
         self, active: ActiveTerm, work: OngoingMoves, first: Sequence[VersionedRecord], now_ms: int
@@ -471,24 +475,23 @@ class ControllerMachine:
                 active.heartbeats.fenced(broker_id)
                 continue
             self.statistics.fenced_by_timeout += 1
-            effects += self._fence(active, broker_id, "session timeout", now_ms)
+            effects += self._fence(active, broker_id, CauseKind.SESSION_EXPIRED, now_ms)
             if self._active is not active:
                 break  # a fault: this term is over
         return effects
 
     def _balance(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         active.balance_at_ms = now_ms + self._config.leader_imbalance_check_interval_seconds * 1_000
-        return self._at_its_time(active, "preferred leader balancing", balancing_moves, now_ms)
+        return self._at_its_time(active, causes.BALANCING, balancing_moves, now_ms)
 
     def _elect_unclean(self, active: ActiveTerm, now_ms: int) -> list[ControllerEffect]:
         active.unclean_at_ms = now_ms + self._config.unclean_leader_election_interval_ms
-        return self._at_its_time(active, "unclean leader election", unclean_moves, now_ms)
+        return self._at_its_time(active, causes.UNCLEAN_TIMER, unclean_moves, now_ms)
 
     def _at_its_time(
-        self, active: ActiveTerm, reason: str, moves: Callable[[Situation], Moves], now_ms: int
+        self, active: ActiveTerm, why: Cause, moves: Callable[[Situation], Moves], now_ms: int
     ) -> list[ControllerEffect]:
-        cause = RequestCause(api_version=0, client_id=reason)
-        work = OngoingMoves((moves(active.situation(cause, now_ms)),), cause)
+        work = OngoingMoves((moves(active.situation(causes.NOBODY_ASKED, now_ms)),), causes.NOBODY_ASKED, why=why)
         return self._begin(active, work, (), now_ms)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.controller.causes import caused
 from headrace.controller.decision import Moves, Situation
 from headrace.controller.eligibility import NOBODY
 from headrace.controller.partitions import leader_and_isr_updates
@@ -40,7 +41,7 @@ def begin_moves(
         return continue_moves(active, now_ms, first=first, slice_size=slice_size)
     active.continue_at_ms = now_ms
     records: list[VersionedRecord] = []
-    active.replay(first, records)
+    active.replay(caused(first, work.why), records)
     return active.write(records, now_ms)
 
 
@@ -50,7 +51,7 @@ def continue_moves(
     """One slice of the oldest moves. They leave the queue of `active` when nothing is left of them. Raises as `ActiveTerm.append`."""
     work = active.moves[0]
     records: list[VersionedRecord] = []
-    active.replay(first, records)
+    active.replay(caused(first, work.why), records)
     _slice(active, work, records, now_ms, budget=slice_size)
     effects = active.write(records, now_ms)
     if not work.queue:
@@ -68,13 +69,14 @@ def _slice(active: ActiveTerm, work: OngoingMoves, records: list[VersionedRecord
             work.places = iter(moves.places)
         places = list(islice(work.places, budget)) if _is_about_the_same(situation, moves) else []
         change = moves.change or partial(leader_and_isr_updates, remove=moves.remove, add=moves.add)
-        active.replay(list(change(situation, places)), records)
+        why = moves.cause or work.why
+        active.replay(caused(list(change(situation, places)), why), records)
         if len(places) == budget:
             return
         budget -= len(places)
         if moves.last is not None and _is_about_the_same(situation, moves):
             last, response = moves.last(active.situation(work.cause, now_ms))
-            active.replay(last, records)
+            active.replay(caused(last, why), records)
             work.response = response or work.response
         if moves.on_end is not None:
             moves.on_end(active.next_offset - 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from headrace.controller.causes import marks_of, room_for, with_causes
 from headrace.controller.decision import Situation, batches
 from headrace.controller.eligibility import NOBODY
 from headrace.controller.events import AppendRecords
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.controller.statistics import ControllerStatistics
     from headrace.core.ids import TopicIdPartition
     from headrace.core.ports import Rng
+    from headrace.metadata.cause import Cause
     from headrace.metadata.image import MetadataImage
     from headrace.metadata.snapshot import VersionedRecord
     from headrace.wire.schema import Message
@@ -93,9 +95,13 @@ class OngoingMoves:
         cause: RequestCause,
         asked: Asked | None = None,
         response: Message | None = None,
+        *,
+        why: Cause | None = None,
     ) -> None:
+        """`why` is the cause of records of moves that have none of their own."""
         self.queue = deque(moves)
         self.cause = cause
+        self.why = why
         self.asked = asked
         self.response = response
         self.places: Iterator[TopicIdPartition] | None = None
@@ -251,10 +257,13 @@ class ActiveTerm:
     def _batches(self, records: Sequence[VersionedRecord]) -> list[tuple[bytes, ...]]:
         """Raises EncodeError; PeerError(POLICY_VIOLATION): one record alone is too large (B-C22)."""
         limit = self._around.config.internal_metadata_max_batch_size_in_bytes - _BATCH_OVERHEAD
-        parts = list(batches([encode_record(*each) for each in records], max_bytes=limit))
+        marks = marks_of(records) if self._around.config.headrace_record_causes else ()
+        room = room_for(records, marks)
+        encoded = [encode_record(each.record, each.version) for each in records]
+        parts = list(batches(encoded, max_bytes=limit - room))
         if any(len(part) == 1 and len(part[0]) > limit for part in parts):
             raise PeerError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-        return parts
+        return with_causes(parts, records, marks, limit=limit) if marks else parts
 
     def _offer(self, parts: Sequence[tuple[bytes, ...]], now_ms: int) -> list[AppendRecords]:
         """The order to append what was replayed last."""

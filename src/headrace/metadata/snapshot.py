@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.core.ids import Uuid
+    from headrace.metadata.cause import Cause
     from headrace.metadata.image import (
         BrokerRegistration,
         ClusterImage,
@@ -53,10 +54,11 @@ if TYPE_CHECKING:
 
 
 class VersionedRecord(NamedTuple):
-    """A record and the version in which it is written."""
+    """A record and the version in which it is written; `cause` is that of this record and of those behind it, where another one begins."""
 
     record: Message
     version: int
+    cause: Cause | None = None
 
     def encode(self) -> bytes:
         """The framed bytes (B-C00)."""

@@ -21,10 +21,12 @@ class LocalController:
         now_ms: Callable[[], int],
         step: Callable[[RequestArrived | RaftRequestArrived], None],
         is_active: Callable[[], bool],
+        node_id: int = -1,
     ) -> None:
         self._now_ms = now_ms
         self._step = step
         self._is_active = is_active
+        self._node_id = node_id
         self._tokens = count(1)
         self._asked: dict[int, Deferred] = {}
 
@@ -47,6 +49,8 @@ class LocalController:
                     client_id=context.client_id,
                     client_host=context.client_host,
                     listener="" if context.is_internal else context.listener,
+                    correlation_id=context.correlation_id,
+                    through=context.forwarded_by if context.is_controller_listener else self._node_id,
                 ),
                 now_ms=self._now_ms(),
                 deadline_ms=deadline_ms,

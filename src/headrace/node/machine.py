@@ -141,7 +141,9 @@ class NodeMachine:
         """Replicas whose log directory failed; some may have been taken away since."""
         self.metadata_load_errors = self.metadata_apply_errors = 0
         """Faults of the metadata log and records that make no sense; errors of ours, or broken invariants. The process stops then."""
-        self.local = LocalController(now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active)
+        self.local = LocalController(
+            now_ms=clock.now_ms, step=self._take, is_active=lambda: plane.is_controller_active, node_id=config.node_id
+        )
         self.controller_channel = NodeToControllerChannel(
             node_id=config.node_id,
             local=self.local,

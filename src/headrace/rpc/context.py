@@ -14,6 +14,7 @@ class RequestContext:
     `client_host` is the peer's address as text, without a leading slash. `now_ms` is the broker's clock when the request was read.
     `listener` is the listener's name as configured. `is_controller_listener` tells the controller's endpoint from a broker's.
     `is_forwarded` is true when another node sent it on in an Envelope, `is_internal` when this process itself asks.
+    `forwarded_by` is the broker that sent it on, as far as it can be told.
     """
 
     api_key: int
@@ -28,5 +29,6 @@ class RequestContext:
     is_controller_listener: bool = False
     is_forwarded: bool = False
     is_internal: bool = False
+    forwarded_by: int = -1
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"

@@ -126,8 +126,15 @@ def _sender(request: EnvelopeRequest, context: RequestContext) -> tuple[RequestC
         now_ms=context.now_ms,
         is_controller_listener=True,
         is_forwarded=True,
+        forwarded_by=_number_of(context.client_id),
     )
     return who, header.body
+
+
+def _number_of(client_id: str | None) -> int:
+    """The node id at the end of a broker's client id, ours or Kafka's; -1 where there is none."""
+    digits = (client_id or "").rpartition("-")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
 
 
 def _enclosed(reply: AnyReply, who: RequestContext) -> Reply:
