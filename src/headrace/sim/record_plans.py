@@ -84,7 +84,10 @@ def _with_tails(plan: Plan, chance: random.Random) -> Plan:
 
 
 def with_groups(plan: Plan) -> Plan:
-    """In half of the runs with records consumers are in groups."""
+    """In half of the runs with records consumers are in groups, and the quorum is never silent for as long as its followers wait: brokers register, or no group comes to rest."""
     chance = random.Random(f"groups {plan.seed}")
     members = chance.choice((0, 0, 0, 2, 3, 5)) if plan.producers else 0
-    return replace(plan, members=members, limits=draw_groups(chance, plan.limits, plan.copies))
+    limits = draw_groups(chance, plan.limits, plan.copies)
+    if members:
+        limits = replace(limits, metadata_max_idle_interval_ms=100)
+    return replace(plan, members=members, limits=limits)

@@ -313,9 +313,10 @@ class Groups(Group):
     def _takes_records(self, cluster: ClusterView, place: Place) -> bool:
         image = self.ghost.committed.replayed[-1].image
         partition = registered_at(image, place)
-        if partition is None or partition.leader < 0 or not cluster.nodes[partition.leader].is_up:
+        if partition is None:
             return False
-        return sum(cluster.nodes[member].is_up for member in partition.isr) >= min_isr(image, place[0])
+        alive = [one for one in partition.isr if cluster.nodes[one].is_up and one not in cluster.left_behind]
+        return partition.leader in alive and len(alive) >= min_isr(image, place[0])
 
 
 def is_of_group(request: object) -> bool:
