@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from headrace.cli import cluster_dev
 from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option, read_properties
 from headrace.client import admin_cluster, routing
@@ -62,7 +63,11 @@ def _target(
     help="Identify a cluster and manage its brokers.",
 )
 def command() -> None:
-    """The group of the commands below."""
+    """The group of the commands below, and of those for development."""
+
+
+for _each in cluster_dev.COMMANDS:
+    command.add_command(_each)
 
 
 @command.command("cluster-id", help="Print the cluster's id (also: id).")

@@ -28,7 +28,7 @@ COMMANDS: dict[str, str] = {
     "plan": "foretell what a broker's end or a reassignment would do, and apply a plan",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
-    "cluster": "identify a cluster, list its nodes, unregister a broker",
+    "cluster": "run a cluster for development; identify one, list its nodes, unregister a broker",
     "broker-api-versions": "show which API versions each broker speaks",
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
     "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",

@@ -91,7 +91,11 @@ class Member:
 
     def show_metrics(self) -> None:
         """Answer ``GET /metrics`` from the next start on."""
-        [self.metrics_port] = lasting_ports(1)
+        self.show_metrics_on(*lasting_ports(1))
+
+    def show_metrics_on(self, port: int) -> None:
+        """The same on this port."""
+        self.metrics_port = port
         self.properties["headrace.metrics.listener"] = f"{self.place.host}:{self.metrics_port}"
 
     def metrics(self) -> dict[str, float]:
