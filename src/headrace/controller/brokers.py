@@ -152,6 +152,9 @@ def _check_directories(situation: Situation, request: BrokerRegistrationRequest)
 
 
 def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    """Named and reachable, which Kafka's controllers do not check (S0-32)."""
+    if not request.listeners:
+        raise PeerError(ErrorCode.INVALID_REQUEST, "No listener is registered")
     names = [each.name for each in request.listeners]
     if len(set(names)) != len(names):
         raise PeerError(ErrorCode.INVALID_REQUEST, "A listener name is registered twice")

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
+from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.server.formatting import FormatOrder, InitialController, random_cluster_id
 from headrace.testing.asking import describe_quorum
 from headrace.testing.control import Partitions
@@ -70,6 +71,8 @@ class Cluster:
         self.bootstrap: str | None = None
         self.cluster_id = random_cluster_id(random.SystemRandom())
         self.features: dict[str, int] = {}
+        self.metadata_version = LATEST_METADATA_VERSION
+        """The level that a new cluster is formatted at."""
         self.can_be_cut = nodes > 0
         self._properties = {**(copies(nodes) if nodes else {}), **(properties or {})}
         self._partitions = Partitions()
@@ -151,6 +154,7 @@ class Cluster:
                 order = FormatOrder(
                     cluster_id=self.cluster_id,
                     features=self.features,
+                    metadata_version=self.metadata_version,
                     initial_controllers=founders if is_founder else (),
                     has_no_initial_controllers=self.is_dynamic and member.is_controller and not is_founder,
                 )

@@ -39,7 +39,7 @@ def _facts(kind: str) -> list[list[str]]:
 
 
 def test_every_message_decodes_from_kafkas_bytes_and_encodes_to_the_same() -> None:
-    """B-W01, B-C00..B-C18, S1-42..S1-51, S1-54, S1-59: bytes of every message and version, with arbitrary content, as Kafka's classes write them."""
+    """B-W01, B-C00..B-C18, S1-42..S1-51, S1-54, S1-59, S0-29, S0-30, S0-34, S0-35, S0-49: bytes of every message and version, with arbitrary content, as Kafka's classes write them."""
     seen = set()
     for cls, version, data, shown in _lines("messages.tsv.xz"):
         message = decode(cls, data, version)

@@ -91,7 +91,7 @@ def test_bytes_left_over_and_bytes_missing_close_the_connection(shared_node: Nod
 def test_an_api_that_is_not_served_here_closes_the_connection(
     shared_node: Node, witness: RawConnection, api_key: int
 ) -> None:
-    """B5, B-W04, S1-31, S1-34: unknown ones, LeaderAndIsr and its like."""
+    """B5, B-W04, S1-31, S1-33, S1-34: unknown ones, LeaderAndIsr and its like, also for brokers of older releases."""
     spoils(shared_node, witness, frame(struct.pack(">hhih", api_key, 0, 1, -1) + b"\0" * 8))
 
 

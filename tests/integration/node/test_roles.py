@@ -12,9 +12,14 @@ from confluent_kafka import Consumer, Producer
 from headrace.testing.asking import ask, ask_quorum
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
+from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.metadata import MetadataRequest
+from tests.support.copies import create as create_copies
+from tests.support.copies import partitions
 from tests.support.relay import Relay
 from tests.support.roles import controllers_of, create, topics_of, unfenced, until
+
+LEADER_NOT_AVAILABLE = 5
 
 
 def test_three_controllers_and_two_brokers_make_a_cluster() -> None:
@@ -207,13 +212,22 @@ def _values(consumer: Consumer) -> list[int]:
 
 
 def test_a_paused_broker_is_fenced_by_time_and_comes_back() -> None:
-    """S0-18, S0-19, C14: silence is not refusal; its session decides, and a heartbeat is enough to take part again."""
+    """S0-18, S0-19, S0-09, C14: silence is not refusal; its session decides, and a heartbeat is enough to take part again.
+
+    Meanwhile it is in no answer of the others, its replicas are offline, and what only it could lead has no leader.
+    """
     properties = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(controllers=3, brokers=2, properties=properties) as cluster:
         first, second = cluster.brokers
         until(lambda: unfenced(first) == {101, 102})
+        create_copies(cluster, "t", [(102,)])
         second.pause()
         until(lambda: unfenced(first) == {101})
+        described = ask(first.place.host, first.port, DescribeClusterRequest(), 1)
+        assert {each.broker_id for each in described.brokers} == {101}
+        [part] = partitions(first, "t")
+        assert (part.error_code, part.leader_id, list(part.offline_replicas)) == (LEADER_NOT_AVAILABLE, -1, [102])
         second.resume()
         until(lambda: unfenced(first) == {101, 102})
+        until(lambda: partitions(first, "t")[0].leader_id == 102)
         assert second.is_running

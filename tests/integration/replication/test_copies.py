@@ -16,6 +16,7 @@ from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.peers import kafka
+from tests.support.commands import headrace
 from tests.support.copies import FAST, create, in_sync, leader, log_bytes, read_lines, same_bytes, write_lines
 from tests.support.numbered_load import PARTITIONS, Load, judge, read_all
 from tests.support.peer import batch
@@ -69,21 +70,32 @@ def test_nothing_acknowledged_is_lost_when_leaders_are_killed_under_load(cluster
     assert all(same_bytes(cluster, "numbers"))
 
 
-def test_a_broker_that_stops_hands_over_first(cluster: Cluster) -> None:
-    """B-K03 B-K12 S3-57: its leaderships are elsewhere before it goes, and nobody's write fails; when it is back it is in sync again."""
-    create(cluster, "numbers", THREE, min_insync_replicas="2")
-    load = Load(cluster.bootstrap_servers, "numbers")
-    thread = threading.Thread(target=load.run)
-    thread.start()
-    try:
-        for broker_id in BROKERS:
-            cluster.restart(broker_id)
-            in_sync(cluster, "numbers")
-    finally:
-        load.stopped.set()
-        thread.join()
-    assert load.failed == []
-    judge(load, read_all(cluster.bootstrap_servers, "numbers"), told="stopped in turns")
+def test_a_broker_that_stops_hands_over_first() -> None:
+    """B-K03 B-K12 S3-57 S0-45: its leaderships are elsewhere before it goes, and nobody's write fails; when it is back it is in sync again.
+
+    Once all have been started anew the level of metadata.version is raised, under the same load: the two steps of an upgrade.
+    """
+    made = Cluster(controllers=1, brokers=3, properties=FAST)
+    made.metadata_version = 25
+    with made as cluster:
+        create(cluster, "numbers", THREE, min_insync_replicas="2")
+        load = Load(cluster.bootstrap_servers, "numbers")
+        thread = threading.Thread(target=load.run)
+        thread.start()
+        try:
+            for broker_id in BROKERS:
+                cluster.restart(broker_id)
+                in_sync(cluster, "numbers")
+            upgrade = ("upgrade", "--feature", "metadata.version=30")
+            done = headrace("features", "--bootstrap-server", cluster.bootstrap_servers, *upgrade)
+            assert done.code == 0, done
+            before = len(load.acknowledged)
+            until(lambda: len(load.acknowledged) > before + 100)
+        finally:
+            load.stopped.set()
+            thread.join()
+        assert load.failed == []
+        judge(load, read_all(cluster.bootstrap_servers, "numbers"), told="stopped in turns")
 
 
 def test_a_copy_that_was_away_cuts_what_only_it_had(cluster: Cluster) -> None:

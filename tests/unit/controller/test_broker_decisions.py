@@ -41,7 +41,7 @@ def shape(bench: ControllerBench, name: str = "t") -> list[tuple[int, tuple[int,
 
 
 def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> None:
-    """S1-53, B-C01, C8: acknowledged when committed; epochs are unique and rise."""
+    """S0-11, S1-53, B-C01, C8: acknowledged when committed; epochs are unique and rise."""
     bench = active()
     offset = bench.next_offset
     assert bench.ask(registration(1)) == BrokerRegistrationResponse(broker_epoch=offset)
@@ -72,7 +72,7 @@ def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> Non
     ],
 )
 def test_registrations_that_are_refused(changes: dict[str, Any], error: ErrorCode) -> None:
-    """S1-28, S1-47, S1-48, S1-50, B-U03: with epoch -1, and nothing written (S1-51)."""
+    """S0-32, S1-28, S1-47, S1-48, S1-50, B-U03: with epoch -1, and nothing written (S1-51)."""
     bench = active()
     bench.broker(7)
     before = len(bench.log)
@@ -163,7 +163,7 @@ def test_unfencing_waits_until_the_broker_has_read_its_registration() -> None:
 
 @pytest.mark.parametrize(("broker_id", "shift"), [(2, 0), (1, -1), (1, 1)])
 def test_heartbeats_of_unknown_ids_and_epochs_are_stale(broker_id: int, shift: int) -> None:
-    """S1-61, C8: STALE_BROKER_EPOCH(77)."""
+    """S0-31, S1-61, C8: STALE_BROKER_EPOCH(77)."""
     bench = active()
     epoch = bench.broker(1)
     answer = bench.heartbeat(broker_id, epoch + shift)

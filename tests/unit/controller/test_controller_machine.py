@@ -24,6 +24,7 @@ from headrace.wire.messages import (
     create_topics,
     delete_topics,
     incremental_alter_configs,
+    unregister_broker,
     update_features,
 )
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -51,6 +52,7 @@ REQUESTS: list[Any] = [
     incremental_alter_configs.IncrementalAlterConfigsRequest(
         resources=(incremental_alter_configs.AlterConfigsResource(resource_type=2),)
     ),
+    unregister_broker.UnregisterBrokerRequest(broker_id=1, remove_from_assignments=True),
     update_features.UpdateFeaturesRequest(),
 ]
 
@@ -102,7 +104,7 @@ def test_an_open_transaction_is_aborted() -> None:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
 def test_a_standby_refuses_every_request(request_: Any) -> None:
-    """S1-52, S1-61, B28: NOT_CONTROLLER(41) in the API's own answer."""
+    """S1-52, S1-61, S1-67, S0-36, B28: NOT_CONTROLLER(41) in the API's own answer."""
     bench = ControllerBench()
     [effect] = bench.send(request_)
     assert isinstance(effect, Answer)

@@ -377,14 +377,14 @@ def test_the_leader_changes_its_isr(bench: ControllerBench) -> None:
 def test_isr_changes_that_are_refused(
     bench: ControllerBench, members: tuple[int, ...], changes: dict[str, Any], error: ErrorCode
 ) -> None:
-    """C9: only the leader, with equal epochs, and only members that are there; ahead of us = NOT_CONTROLLER."""
+    """C9, S0-39, S0-40: only the leader, with equal epochs, and only members that are there; ahead of us = NOT_CONTROLLER."""
     before = len(bench.log)
     assert isr(bench, *members, **changes).error_code == error
     assert len(bench.log) == before
 
 
 def test_a_fenced_broker_cannot_join_an_isr(bench: ControllerBench) -> None:
-    """C9, C7: INELIGIBLE_REPLICA; -1 as broker epoch skips only that check."""
+    """C9, C7, S0-10, S0-40: INELIGIBLE_REPLICA; -1 as broker epoch skips only that check."""
     epoch = bench.committed_image.cluster.brokers[3].broker_epoch
     bench.heartbeat(3, epoch, want_fence=True)
     assert bench.committed_image.topics.by_name["t"].partitions[0].isr == (1, 2)

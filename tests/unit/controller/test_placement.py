@@ -29,7 +29,7 @@ def clusters(draw: st.DrawFn) -> list[UsableBroker]:
 def test_replicas_are_apart_and_on_the_living(
     brokers: list[UsableBroker], partitions: int, data: st.DataObject, seed: int
 ) -> None:
-    """C19, S3-65, D-04: never two on one broker; as many racks as possible; none on a fenced broker."""
+    """C19, S3-65, S0-10, S1-49, D-04: never two on one broker; as many racks as possible; none on a fenced broker."""
     live = [broker for broker in brokers if not broker.is_fenced]
     factor = data.draw(st.integers(1, len(live)))
     placed = place_replicas(brokers, partitions=partitions, replication_factor=factor, rng=random.Random(seed))

@@ -169,7 +169,7 @@ def test_a_registered_broker_catches_up_for_as_long_as_it_takes() -> None:
 
 
 def test_heartbeats_come_at_their_interval() -> None:
-    """S1-14, S1-62: `broker.heartbeat.interval.ms`, 2000 by default."""
+    """S0-14, S1-14, S1-62: `broker.heartbeat.interval.ms`, 2000 by default."""
     setting = Setting()
     setting.run_up()
     assert setting.machine.next_deadline_ms() == 2030

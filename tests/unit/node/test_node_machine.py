@@ -44,6 +44,23 @@ def test_a_node_comes_up_and_goes_down_in_its_order() -> None:
     assert node.states[3:] == [BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN]
 
 
+def test_a_stopping_broker_serves_what_it_still_leads() -> None:
+    """S0-12: between its wish to stop and the controller's word nothing is closed and nothing refused."""
+    node = MemoryNode()
+    node.start()
+    node.forward(topic_request("t"), 7)
+    node.settle()
+    assert node.machine.lifecycle is not None
+    client = Client(node)
+    node.machine.begin_shutdown()
+    assert node.machine.lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    written = client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    assert written.responses[0].partition_responses[0].error_code == 0
+    assert client.ask(fetch_request("t"), 12).responses[0].partitions[0].error_code == 0
+    node.settle()
+    assert node.states[-1] is BrokerState.SHUTTING_DOWN
+
+
 def test_a_broker_tells_which_epoch_it_stopped_in() -> None:
     """B-K04: the epoch of the mark goes with the next registration; without a mark, after a kill, it is -1."""
     first = MemoryNode()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from headrace.broker.partitions import HostedPartition
+from headrace.controller.heartbeats import Heartbeats
 from headrace.core.error_code import ErrorCode
 from headrace.node.self_fencing import LOOK_MS, SelfFencing, SelfFencingMode
 from tests.support.broker_bench import BrokerBench, Client
@@ -181,3 +183,38 @@ def test_a_fetch_that_waits_is_ended_and_a_produce_that_waits_is_finished() -> N
         assert fetched(setting.client.ask(follower_fetch(setting.ids["shared"], offset), 15)).error_code == 0
     [done] = acks_all.answers()
     assert produced(done) == (0, 1)
+
+
+def test_the_controller_fences_first() -> None:
+    """S0-21, S0-20: whenever the link is cut, and whichever answer is the last, the session is over before the broker stops to serve.
+
+    A thousand cuts; heartbeats every two seconds, half a second on their way at most. The controller counts from the arrival of the last
+    request, the broker from when it sent the last one that was answered.
+    """
+    rng = random.Random(21)
+    for _ in range(1_000):
+        controller = Heartbeats(session_timeout_ms=9_000)
+        controller.register(1, is_fenced=False, now_ms=0)
+        broker = SelfFencing(
+            mode=SelfFencingMode.ALWAYS, timeout_ms=TIMEOUT_MS, partitions=(), moved=lambda _hosted: None
+        )
+        broker.begin(0)
+        cut_ms, now_ms = rng.randrange(0, 60_000), 0
+        while now_ms < cut_ms:
+            arrival_ms = now_ms + rng.randrange(1, 250)
+            answer_ms = arrival_ms + rng.randrange(1, 250)
+            if arrival_ms < cut_ms:
+                controller.touch(1, metadata_offset=1, now_ms=arrival_ms)
+            if answer_ms < cut_ms:
+                broker.heartbeat_answered(now_ms)
+                broker.metadata_fetched(now_ms)
+            now_ms += 2_000
+        session_ends_ms, fenced_ms = controller.next_expiry_ms(), broker.next_deadline_ms()
+        assert session_ends_ms is not None
+        assert fenced_ms is not None
+        assert controller.expired(session_ends_ms) == [1]
+        assert session_ends_ms <= fenced_ms
+        broker.tick(fenced_ms - 1)
+        assert not broker.is_alone
+        broker.tick(fenced_ms)
+        assert broker.is_alone
