@@ -242,8 +242,10 @@ class Simulation:
 
     # --- calls ---
 
-    def call(self, request: Message, *, node_id: int | None = None, within: float = 30.0) -> Any:
+    def call(self, request: Message, *, node_id: int | None = None, within: float = 30.0, version: int = -1) -> Any:
         """Ask a node (by default any broker that runs, without brokers the active controller) and let time pass until it has answered.
+
+        With a `version` the request goes through the codec, as bytes; Produce and Fetch have no other way.
 
         Raises PeerError when there is no answer; whether the call took effect is then unknown.
         """
@@ -251,7 +253,7 @@ class Simulation:
         port = BROKER_PORT if node.config.is_broker else CONTROLLER_PORT
         caller = self._caller
         caller.outcome = None
-        caller.ask(node, request, port, timeout_ms=int(within * 1_000))
+        caller.ask(node, request, port, timeout_ms=int(within * 1_000), version=version)
         self.run_until(lambda: caller.outcome is not None, within=within + 1)
         if caller.response is None:
             raise PeerError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} did not answer")

@@ -92,7 +92,7 @@ def replicas_of(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:
 
 
 def test_s3_76_a_reassignment_is_begun_told_and_cancelled_as_by_kafkas_tool(cluster: Cluster, tmp_path: Path) -> None:
-    """S3-76, S3-43, S3-100, S3-101, B-T12: each action of kafka-reassign-partitions on the same state, while replicas are copied slowly."""
+    """S3-76, S3-100, S3-101, B-T12, B-T14: each action of kafka-reassign-partitions on the same state, while replicas are copied slowly."""
     create(cluster, "moves", "101:102")
     fill(cluster, 101, "moves", 30)
     file = plan(tmp_path / "plan.json", "moves", (101, 103))
@@ -206,7 +206,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def test_b_t11_partitions_in_trouble_are_listed_as_by_kafkas_tool(cluster: Cluster) -> None:
-    """B-T11: each filter while one broker is away; --topic-id, --exclude-internal, --topics-with-overrides, small pages."""
+    """B-T11, S3-65, D-04: each filter while one broker is away, to which no new replica goes; --topic-id, --exclude-internal, --topics-with-overrides, small pages."""
     create(cluster, "low", "103:101,101:102", "--config", "min.insync.replicas=2")
     create(cluster, "alone", "103")
     cluster.stop(103)
@@ -230,6 +230,11 @@ def test_b_t11_partitions_in_trouble_are_listed_as_by_kafkas_tool(cluster: Clust
         assert shown["--unavailable-partitions"] == ["Topic: alone\tPartition: 0"]
         assert shown["--under-min-isr-partitions"] == ["Topic: alone\tPartition: 0", "Topic: low\tPartition: 0"]
         assert shown["--at-min-isr-partitions"] == ["Topic: alone\tPartition: 0", "Topic: low\tPartition: 1"]
+        made = run(cluster, "topics", "--create", "--topic", "spread", "--partitions", "6", "--replication-factor", "2")
+        assert made.code == 0
+        assert all(103 not in each for each in replicas_of(cluster, "spread"))
+        refused = run(cluster, "topics", "--create", "--topic", "three", "--replication-factor", "3")
+        assert (refused.code, "only 2 of 3 broker(s) are not fenced" in refused.err) == (1, True)
         whole = same(cluster, "topics", "--describe", "--topic", "alone")
         found = re.search(r"TopicId: (\S+)", whole)
         assert found is not None

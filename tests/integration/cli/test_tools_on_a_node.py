@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from headrace.client.blocking import BlockingClient
 from headrace.testing import Node
 from tests.support.commands import Done, headrace
+from tests.support.peer import batch
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +37,21 @@ def as_json(node: Node, tool: str, *arguments: str) -> Any:
 
 
 def test_b_t11_a_topic_lives_its_life(node: Node) -> None:
-    """B-T11: create, describe, grow, configure, list, delete."""
+    """B-T11, S3-60, S3-61, S3-67, S3-69: create, describe, grow, configure, list, delete; what exists is not made again."""
     made = run(node, "topics", "--create", "--topic", "life", "--partitions", "2", "--config", "retention.ms=9000000")
     assert made == Done(0, "Created topic life.\n", "")
     assert run(node, "topics", "--create", "--topic", "life", "--if-not-exists") == Done(0, "", "")
+    again = run(node, "topics", "--create", "--topic", "life", "--partitions", "5")
+    assert (again.code, again.out) == (1, "")
+    assert "Topic 'life' already exists." in again.err
     assert run(node, "topics", "--alter", "--topic", "life", "--partitions", "3") == Done(0, "", "")
     (described,) = as_json(node, "topics", "--describe", "--topic", "life")
     assert (described["partitionCount"], described["replicationFactor"]) == (3, 1)
     assert described["configs"] == {"retention.ms": "9000000"}
     assert [part["leader"] for part in described["partitions"]] == [1, 1, 1]
+    with BlockingClient(node.bootstrap_servers) as client:
+        client.produce_raw("life", 2, bytes(batch(b"in the new one")))
+    assert run(node, "get-offsets", "--topic-partitions", "life:2").out == "life:2:1\n"
     (by_id,) = as_json(node, "topics", "--describe", "--topic-id", described["topicId"])
     assert by_id == described
     assert "life" in as_json(node, "topics", "--list")

@@ -170,8 +170,10 @@ def test_a_deleted_topic_goes_from_disk_and_a_new_one_of_the_name_has_another_id
 
 
 def test_a_partition_that_the_metadata_does_not_know_is_set_aside_at_the_start(tmp_path: Path) -> None:
-    """S1-38, S1-39, S1-40: found by its id before any log is loaded; D-06: renamed to `-stray`."""
+    """S1-38, S1-39, S1-40: found by its id before any log is loaded; D-06: renamed to `-stray`. S3-63: what the metadata know is left alone."""
     with Node(directory=tmp_path) as node:
+        create(node, "stays")
+        write(node, "stays", "kept")
         create(node, "gone")
         write(node, "gone", "old")
         node.stop()
@@ -184,6 +186,8 @@ def test_a_partition_that_the_metadata_does_not_know_is_set_aside_at_the_start(t
         node.start()
         assert not (node.data / "gone-0").exists()
         assert [path.name for path in node.data.glob("gone-0.*-stray")]
+        assert not list(node.data.glob("stays-0.*"))
+        assert read(node, "stays", 1) == ["kept"]
 
 
 def test_old_data_does_not_show_up_in_a_topic_that_was_made_anew(tmp_path: Path) -> None:

@@ -84,6 +84,25 @@ def test_a_replica_in_a_log_directory_that_failed_is_offline(
     assert (told.offline_replicas, described.offline_replicas) == (offline, offline)
 
 
+def test_the_controller_that_clients_are_told_of_is_a_broker_that_serves_them() -> None:
+    """B-C30: whoever is asked while it is alive, else another one; never a controller, which clients cannot reach; -1 when no broker serves."""
+
+    def told() -> tuple[int, set[int]]:
+        answer = client.ask(MetadataRequest(topics=()), 12)
+        return answer.controller_id, {each.node_id for each in answer.brokers}
+
+    bench = BrokerBench()
+    client = Client(bench)
+    assert told() == (1, {1, 2, 3})
+    bench.register(1, fenced=True)
+    controller_id, alive = told()
+    assert controller_id in alive == {2, 3}
+    bench.register(2, fenced=True)
+    assert told() == (3, {3})
+    bench.register(3, fenced=True)
+    assert told() == (-1, set())
+
+
 def test_names_beside_ids_are_not_looked_at() -> None:
     """input:B27: a request that asks for one topic by its id asks for all by id, as in Kafka."""
     bench = BrokerBench()

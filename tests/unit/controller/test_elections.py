@@ -46,7 +46,7 @@ def in_directory(bench: ControllerBench, epoch: int, where: Uuid) -> PartitionRe
 
 
 def test_the_preferred_replica_leads_again_when_asked() -> None:
-    """S2-07, KIP-183: it must be in sync; the leader epoch rises by one (inv:C6)."""
+    """S2-07, S3-77, KIP-183: it must be in sync; the leader epoch rises by one (inv:C6)."""
     bench, epochs = cluster()
     topic(bench, (1, 2), (2, 1))
     fence(bench, 1, epochs[1])
@@ -130,7 +130,7 @@ def test_an_election_of_all_tells_only_what_was_needed() -> None:
 
 
 def test_leaders_go_back_to_the_preferred_replica_at_their_time() -> None:
-    """S2-11: `leader.imbalance.check.interval.seconds`; the event does it, not the timer."""
+    """S2-11, S3-89: `leader.imbalance.check.interval.seconds`; the event does it, not the timer."""
     bench, epochs = cluster(broker_session_timeout_ms=10**9)
     topic(bench, (1, 2))
     fence(bench, 1, epochs[1])

@@ -46,7 +46,7 @@ def shape(bench: ControllerBench, number: int = 0) -> tuple[tuple[int, ...], ...
 
 
 def test_a_reassignment_ends_with_the_isr_change_that_completes_it() -> None:
-    """S2-06, S2-08, KIP-455, inv:C5, inv:CL3: the extra replicas go in the same record."""
+    """S2-06, S2-08, S3-91, S3-92, S3-93, S3-94, KIP-455, inv:C5, inv:CL3: the extra replicas and the leader among them go in the same record."""
     bench, epochs = cluster(4)
     topic(bench, (1, 2))
     assert reassign(bench, (3, 4)) == 0
@@ -69,7 +69,7 @@ def test_a_reassignment_ends_with_the_isr_change_that_completes_it() -> None:
 
 
 def test_a_leader_that_stays_keeps_leading_with_a_new_epoch() -> None:
-    """S2-08, inv:C6: replicas that go must not follow on in the old epoch."""
+    """S2-08, S3-95, S3-99, inv:C6: replicas that go must not follow on in the old epoch, and nothing is left pending."""
     bench, epochs = cluster(3)
     topic(bench, (1, 2))
     assert reassign(bench, (1, 3)) == 0
@@ -77,6 +77,18 @@ def test_a_leader_that_stays_keeps_leading_with_a_new_epoch() -> None:
     assert join(bench, 1, epochs, (1, 2, 3)).error_code == 0
     assert shape(bench) == ((1, 3), (1, 3), (), ())
     assert (partition(bench).leader, partition(bench).leader_epoch) == (1, before.leader_epoch + 1)
+
+
+def test_only_replicas_that_are_new_are_added() -> None:
+    """S3-43, KIP-455: those that stay keep their place, epochs and directory, whichever order the target has."""
+    bench, _ = cluster(4)
+    topic(bench, (1, 2, 3))
+    before = partition(bench)
+    assert reassign(bench, (4, 3, 1)) == 0
+    after = partition(bench)
+    assert shape(bench) == ((4, 3, 1, 2), (1, 2, 3), (4,), (2,))
+    assert (after.leader, after.leader_epoch) == (before.leader, before.leader_epoch)
+    assert all(after.directory_of(each) == before.directory_of(each) for each in (1, 2, 3))
 
 
 def test_a_new_order_or_fewer_replicas_need_no_waiting() -> None:
@@ -105,7 +117,7 @@ def test_more_replicas_only() -> None:
 
 
 def test_a_reassignment_is_cancelled() -> None:
-    """S2-06, inv:CL3: back to the replicas before; added ones leave the ISR; a leader among them is replaced."""
+    """S2-06, S3-100, inv:CL3: back to the replicas before; added ones leave the ISR; a leader among them is replaced."""
     bench, epochs = cluster(4)
     topic(bench, (1, 2))
     assert reassign(bench, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
@@ -136,7 +148,7 @@ def test_a_cancellation_never_loses_data_quietly(allowed: bool) -> None:
 
 
 def test_a_target_may_change_on_the_way() -> None:
-    """S2-06, inv:C5: adding and removing are those of the newest target, and a target that is there ends it."""
+    """S2-06, S3-100, inv:C5: adding and removing are those of the newest target, and a target that is there ends it."""
     bench, epochs = cluster(5)
     topic(bench, (1, 2))
     reassign(bench, (3, 4))

@@ -55,7 +55,7 @@ def outcome(bench: ControllerBench, *topics: CreatableTopic) -> list[tuple[str, 
 
 
 def test_a_creation_is_topic_settings_partitions_in_one_append(bench: ControllerBench) -> None:
-    """B-C03, B-C04, B-C05, S3-62: epochs start at 0, the first in-sync replica leads, the directory is known."""
+    """B-C03, B-C04, B-C05, S3-60, S3-62, S3-67: epochs start at 0, the first in-sync replica leads, the directory is known."""
     configs = (CreatableTopicConfig(name="retention.ms", value="1000"),)
     before = len(bench.log)
     answer = bench.ask(create(new(partitions=2, configs=configs)))
@@ -81,7 +81,7 @@ def test_a_creation_is_topic_settings_partitions_in_one_append(bench: Controller
 
 
 def test_the_answer_shows_the_settings_the_topic_will_have(bench: ControllerBench) -> None:
-    """KIP-525: value and source of every key; 1 = the topic's own, 5 = default."""
+    """S3-67, KIP-525: value and source of every key; 1 = the topic's own, 5 = default."""
     configs = (CreatableTopicConfig(name="retention.ms", value="1000"),)
     [result] = bench.ask(create(new(configs=configs))).topics
     shown = {each.name: (each.value, each.config_source) for each in result.configs}
@@ -91,12 +91,16 @@ def test_the_answer_shows_the_settings_the_topic_will_have(bench: ControllerBenc
 
 
 def test_minus_one_means_the_nodes_defaults() -> None:
-    """KIP-464."""
+    """S3-60, KIP-464: -1 partitions or replicas; without settings of the node one of each."""
     bench = active(num_partitions=4, default_replication_factor=2)
     bench.broker(1)
     bench.broker(2)
     [result] = bench.ask(create(new(partitions=-1, factor=-1))).topics
     assert (result.num_partitions, result.replication_factor) == (4, 2)
+    plain = active()
+    plain.broker(1)
+    [result] = plain.ask(create(new(partitions=-1, factor=-1))).topics
+    assert (result.num_partitions, result.replication_factor) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_minus_one_means_the_nodes_defaults() -> None:
     ],
 )
 def test_names_that_are_refused(bench: ControllerBench, name: str, reason: str) -> None:
-    """B26: INVALID_TOPIC_EXCEPTION; never a path outside the log directory."""
+    """S3-75, B26: INVALID_TOPIC_EXCEPTION; never a path outside the log directory."""
     message = f"Topic name is invalid: {reason}"
     assert outcome(bench, new(name)) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION, message)]
     assert not bench.committed_image.topics.by_name
@@ -126,7 +130,7 @@ def test_names_at_the_edge_are_fine(bench: ControllerBench) -> None:
 
 
 def test_names_that_metrics_could_not_tell_apart_collide(bench: ControllerBench) -> None:
-    """B26: a.b against a_b that exists; in one request both are made, as in Kafka."""
+    """S3-75, B26: a.b against a_b that exists; in one request both are made, as in Kafka."""
     outcome(bench, new("a.b"))
     assert outcome(bench, new("a_b")) == [
         ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topic: a.b")
@@ -141,8 +145,11 @@ def test_the_metadata_topic_cannot_be_made(bench: ControllerBench) -> None:
 
 
 def test_existing_and_repeated_names(bench: ControllerBench) -> None:
-    """B24: a name twice in one request is never done."""
+    """S3-61, B24: a topic that exists stays as it is; a name twice in one request is never done."""
     outcome(bench, new("t"))
+    before = bench.committed_image.topics.by_name["t"]
+    assert outcome(bench, new("t", partitions=7))[0][1] is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert bench.committed_image.topics.by_name["t"] is before
     assert outcome(bench, new("t"), new("dup"), new("dup"), new("fine")) == [
         ("t", ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."),
         ("fine", ErrorCode.NONE, None),
@@ -162,8 +169,9 @@ def test_existing_and_repeated_names(bench: ControllerBench) -> None:
     ],
 )
 def test_numbers_that_are_refused(bench: ControllerBench, partitions: int, factor: int, error: ErrorCode) -> None:
-    """B23: a single node has replication factor 1."""
+    """S3-64, S3-75, B23: a single node has replication factor 1; no topic is without partitions."""
     assert outcome(bench, new(partitions=partitions, factor=factor))[0][1] is error
+    assert not bench.committed_image.topics.by_name
 
 
 def test_too_few_brokers_and_only_fenced_ones() -> None:
@@ -211,7 +219,7 @@ def test_no_new_replica_is_placed_on_a_fenced_broker() -> None:
 def test_assignments_that_are_refused(
     bench: ControllerBench, assignments: list[tuple[int, tuple[int, ...]]], error: ErrorCode, message: str
 ) -> None:
-    """B72: empty, repeated broker, unknown broker, uneven replication, gaps, fenced."""
+    """S3-66, B72: empty, repeated broker, unknown broker, uneven replication, gaps, fenced."""
     bench.broker(2)
     bench.broker(3, unfenced=False)
     given = tuple(CreatableReplicaAssignment(partition_index=n, broker_ids=ids) for n, ids in assignments)
@@ -221,7 +229,7 @@ def test_assignments_that_are_refused(
 
 
 def test_an_assignment_excludes_numbers(bench: ControllerBench) -> None:
-    """B72: INVALID_REQUEST with either number."""
+    """S3-66, B72: INVALID_REQUEST with either number."""
     given = (CreatableReplicaAssignment(partition_index=0, broker_ids=(1,)),)
     assert outcome(bench, new(partitions=1, factor=-1, assignments=given))[0][1] is ErrorCode.INVALID_REQUEST
     assert outcome(bench, new(partitions=-1, factor=1, assignments=given))[0][1] is ErrorCode.INVALID_REQUEST
@@ -232,7 +240,7 @@ def test_an_assignment_excludes_numbers(bench: ControllerBench) -> None:
     "configs", [{"no.such.key": "1"}, {"retention.ms": "x"}, {"retention.ms": None}, {"segment.bytes": "1"}]
 )
 def test_bad_settings_refuse_the_topic(bench: ControllerBench, configs: dict[str, str | None]) -> None:
-    """B70: INVALID_CONFIG, and nothing is written."""
+    """S3-75, B70: INVALID_CONFIG, and nothing is written."""
     given = tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items())
     before = len(bench.log)
     assert outcome(bench, new(configs=given))[0][1] is ErrorCode.INVALID_CONFIG
@@ -240,7 +248,7 @@ def test_bad_settings_refuse_the_topic(bench: ControllerBench, configs: dict[str
 
 
 def test_validating_writes_nothing(bench: ControllerBench) -> None:
-    """KIP-4: the same answer, no topic."""
+    """S3-75, KIP-4: the same answer, no topic."""
     before = len(bench.log)
     assert bench.ask(create(new(), validate_only=True)).topics[0].error_code == 0
     assert bench.ask(create(new(factor=2), validate_only=True)).topics[0].error_code != 0
@@ -326,7 +334,7 @@ def more(count: int, *assignments: tuple[int, ...], name: str = "t", manual: boo
 
 
 def test_partitions_are_added_behind_the_present_ones(bench: ControllerBench) -> None:
-    """C12: numbered on without gaps, as many replicas as the others."""
+    """S3-69, C12: numbered on without gaps, as many replicas as the others."""
     bench.ask(create(new(partitions=2)))
     records = bench.written(more(4))
     assert [record.partition_id for record in records if isinstance(record, PartitionRecord)] == [2, 3]
@@ -354,7 +362,7 @@ def test_partitions_are_added_behind_the_present_ones(bench: ControllerBench) ->
 def test_more_partitions_that_are_refused(
     bench: ControllerBench, request_: CreatePartitionsRequest, error: ErrorCode
 ) -> None:
-    """B72, B23, B-C22."""
+    """S3-69, B72, B23, B-C22: a count that is not above the present one is INVALID_PARTITIONS."""
     bench.ask(create(new(partitions=2)))
     before = len(bench.log)
     assert bench.ask(request_).results[0].error_code == error

@@ -154,7 +154,7 @@ def test_the_same_leader_in_another_epoch_is_not_asked_twice() -> None:
 
 
 def test_a_request_ends_at_its_deadline() -> None:
-    """B-C27: with the API's own response."""
+    """S3-70, B-C27: with the API's own response."""
     bench = Bench()
     bench.controller.leader_changed(10, 4, FIRST)
     asked = bench.ask()
