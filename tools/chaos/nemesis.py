@@ -49,7 +49,8 @@ class Nemesis:
     def run(self, plan: Plan) -> None:
         """All of it, in time; at the end everything is undone and every node that should run does.
 
-        Where faults do not overlap, one that takes longer than planned (a machine may be busy) puts the next one off.
+        Where faults do not overlap, one that takes longer than planned (a machine may be busy) puts the next ones off; what would begin after the
+        end of the plan is left out.
         """
         began = time.monotonic()
         agenda: list[tuple[float, int, Strike | Undo]] = [
@@ -59,6 +60,8 @@ class Nemesis:
         while agenda:
             at_s, number, what = heapq.heappop(agenda)
             time.sleep(max(began + at_s - time.monotonic(), 0))
+            if isinstance(what, Strike) and time.monotonic() - began > plan.seconds:
+                continue
             if isinstance(what, Strike):
                 undo = self._strike(what)
                 if plan.overlaps:

@@ -3,16 +3,19 @@
 A broker that was killed on a living host answers: its connections are closed, and new ones are refused. The active controller watches the
 connection on which each broker heartbeats. When that goes, it probes the broker's listeners (a TCP connect that sends no byte); when every
 eligible one refuses, twice, the broker of that epoch is gone. Eligible is a listener that was reached before in the same broker epoch: with
-none the session timeout decides, because refusals of localhost, containers and NAT may mean nothing.
+none the session timeout decides, because refusals of localhost, containers and NAT may mean nothing. Standby controllers learn too who is eligible:
+whoever becomes active looks at once for brokers that went with the controller before it, such as one in the same process.
 
-    unknown -> learning (unfenced, heard)   each listener is probed once; those that answer are eligible
+    unknown -> learning (unfenced)          each listener is probed once; those that answer are eligible
     watched -> probing (connection closed)  first round, then a second one
+    watched -> probing (activity_changed)   the same for all brokers: none has a connection to a controller that is new
     probing -> gone (all refused twice)     or watched again: silence, or a heartbeat came on another connection
     probing -> pausing -> probing           a listener took the connect: a process that dies may close it last; a few times
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,6 +26,8 @@ from headrace.metadata.image import BrokerRegistration, MetadataImage
 PROBE_TIMEOUT_MS = 1_000
 ROUNDS = 2
 _LEARN_AGAIN_MS = 10_000
+_AT_ONCE = 50
+"""Brokers that are probed in one turn of the loop: of very many none is held up for long."""
 PAUSES_MS = (20, 50, 100, 200, 400, 800)
 """How long after each connect that was taken the probing begins anew; then the session timeout decides."""
 
@@ -57,7 +62,7 @@ class _Watched:
 
 
 class BrokerWatch:
-    """Watches the brokers while this node's controller is active. Driven by `node.machine`; pure."""
+    """Watches the brokers for a controller, and decides while that is active. Driven by `node.machine`; pure."""
 
     def __init__(
         self,
@@ -75,15 +80,26 @@ class BrokerWatch:
         self._numbers = count(1)
         self._watched: dict[int, _Watched] = {}
         self._asked: dict[int, tuple[_Watched, int, Address]] = {}
+        self._was_active = False
+        self._to_probe: deque[int] = deque()
+
+    def activity_changed(self) -> None:
+        """This node's controller may have become active, or resigned: every broker is looked at, in the next turns."""
+        if self._is_active() is not self._was_active:
+            self._was_active = not self._was_active
+            for watched in self._watched.values():
+                watched.connection, watched.again_at_ms = None, None
+                watched.round = watched.pauses = 0
+            self._to_probe.clear()
+            if self._was_active:
+                self._to_probe.extend(sorted(self._watched))
 
     def heard(self, broker_id: int, broker_epoch: int, connection: ConnectionName, now_ms: int) -> None:
         """A heartbeat of a broker came on a connection of this node."""
         registered = self._registered(broker_id, broker_epoch)
-        if registered is None:
+        if registered is None or not self._is_active():
             return
-        watched = self._watched.get(broker_id)
-        if watched is None or watched.epoch != broker_epoch:
-            watched = self._watched[broker_id] = _Watched(broker_id, broker_epoch)
+        watched = self._of_epoch(registered)
         if watched.connection != connection:
             watched.connection = connection
             watched.round = watched.pauses = 0
@@ -91,12 +107,20 @@ class BrokerWatch:
         self._learn(watched, registered, now_ms)
 
     def changed(self, broker_ids: Iterable[int], now_ms: int) -> None:
-        """These brokers' registrations changed: one that was unfenced has its listeners open."""
+        """These brokers' registrations changed: one that is unfenced has its listeners open."""
+        brokers = self._image().cluster.brokers
         for broker_id in broker_ids:
-            watched = self._watched.get(broker_id)
-            registered = None if watched is None else self._registered(broker_id, watched.epoch)
-            if watched is not None and registered is not None:
-                self._learn(watched, registered, now_ms)
+            registered = brokers.get(broker_id)
+            if registered is None:
+                self._watched.pop(broker_id, None)
+            elif not registered.fenced:
+                self._learn(self._of_epoch(registered), registered, now_ms)
+
+    def _of_epoch(self, registered: BrokerRegistration) -> _Watched:
+        watched = self._watched.get(registered.broker_id)
+        if watched is None or watched.epoch != registered.broker_epoch:
+            watched = self._watched[registered.broker_id] = _Watched(registered.broker_id, registered.broker_epoch)
+        return watched
 
     def _learn(self, watched: _Watched, registered: BrokerRegistration, now_ms: int) -> None:
         if watched.eligible or registered.fenced or now_ms < watched.learn_at_ms:
@@ -109,23 +133,31 @@ class BrokerWatch:
         """A connection to this node is gone."""
         for watched in [each for each in self._watched.values() if each.connection == connection]:
             watched.connection = None
-            if self._registered(watched.broker_id, watched.epoch) is None:
-                self._watched.pop(watched.broker_id, None)
-            elif watched.eligible:
-                self._begin_round(watched, 1)
+            self._look(watched)
+
+    def _look(self, watched: _Watched) -> None:
+        """Begin to probe, where refusals mean something and something would come of it."""
+        registered = self._registered(watched.broker_id, watched.epoch)
+        if watched.eligible and registered is not None and not registered.fenced and self._is_active():
+            self._begin_round(watched, 1)
 
     def tick(self, now_ms: int) -> None:
-        """Go on after a pause that is over."""
+        """Go on with the brokers of a controller that is new, and after a pause that is over."""
+        for _ in range(min(len(self._to_probe), _AT_ONCE)):
+            to_probe = self._watched.get(self._to_probe.popleft())
+            if to_probe is not None and to_probe.connection is None and not to_probe.round:
+                self._look(to_probe)
         for watched in list(self._watched.values()):
             if watched.again_at_ms is not None and now_ms >= watched.again_at_ms:
                 watched.again_at_ms = None
-                if self._registered(watched.broker_id, watched.epoch) is not None:
-                    self._begin_round(watched, 1)
+                self._look(watched)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
         if not self._watched:
             return None
+        if self._to_probe:
+            return 0
         return min((at for each in self._watched.values() if (at := each.again_at_ms) is not None), default=None)
 
     def probed(self, correlation: int, failure: SendFailure | None, now_ms: int) -> None:
@@ -139,7 +171,7 @@ class BrokerWatch:
         if round_ == 0:
             if failure is None:
                 watched.eligible.add(address)
-        elif round_ == watched.round:
+        elif round_ == watched.round and self._is_active():
             self._heard_of_round(watched, failure, now_ms)
 
     def _heard_of_round(self, watched: _Watched, failure: SendFailure | None, now_ms: int) -> None:
@@ -170,9 +202,6 @@ class BrokerWatch:
         self._probe(Probe(correlation=correlation, host=address[0], port=address[1]))
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration | None:
-        """The broker's registration, while it is of that epoch and this node's controller decides."""
-        if not self._is_active():
-            self._watched.clear()
-            return None
+        """The broker's registration, while it is of that epoch."""
         found = self._image().cluster.brokers.get(broker_id)
         return found if found is not None and found.broker_epoch == broker_epoch else None

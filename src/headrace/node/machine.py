@@ -152,6 +152,7 @@ class NodeMachine:
             timeout_ms=config.request_timeout_ms,
         )
         self.registrar: ControllerRegistrar | None = None
+        self._is_watching = config.is_controller and config.headrace_fence_unreachable_brokers
         self._watch = BrokerWatch(
             image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._broker_is_gone
         )
@@ -403,6 +404,7 @@ class NodeMachine:
                 case _:
                     self.do(effect)
         self.controller_channel.activity_changed()
+        self._watch.activity_changed()
 
     def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
         self.notices.leader_changed(effect.leader_id, effect.epoch)
@@ -422,7 +424,7 @@ class NodeMachine:
 
     def heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
         """A broker heartbeats over the network: it is watched, where that is wanted."""
-        if self._config.headrace_fence_unreachable_brokers:
+        if self._is_watching:
             connection = (context.listener, context.connection_id)
             self._watch.heard(broker_id, broker_epoch, connection, self._clock.now_ms())
 
@@ -447,7 +449,9 @@ class NodeMachine:
             self.broker.image = delta.image
         if self.lifecycle is not None:
             self.lifecycle.metadata_advanced(self._clock.now_ms())
-        self._watch.changed(delta.changed_brokers, self._clock.now_ms())
+        if self._is_watching:
+            others = (each for each in delta.changed_brokers if each != self._config.node_id)
+            self._watch.changed(others, self._clock.now_ms())
         if self.registrar is not None:
             self.registrar.published(delta.image, self._clock.now_ms())
         if self._plane.statistics is not None:

@@ -160,14 +160,96 @@ def test_listeners_are_learned_when_the_broker_is_unfenced() -> None:
     assert len(bench.probes) == 1
 
 
-def test_a_standby_watches_nobody() -> None:
-    """S1-32: only the active controller has brokers to watch."""
+def test_a_standby_probes_nobody_that_may_be_gone() -> None:
+    """S1-32: only the active controller has brokers to watch, and only those of their present epoch."""
     bench = Bench(broker())
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None)
     bench.is_active = False
     bench.watch.closed(ONE)
+    bench.watch.heard(3, 5, TWO, 100)
+    bench.watch.closed(TWO)
     assert bench.probes == []
     bench.is_active = True
     bench.watch.heard(3, 4, ONE, 200)
     assert bench.probes == []
+
+
+def standby() -> Bench:
+    """A standby controller that has reached broker 3, as the metadata told it of that."""
+    bench = Bench(broker(fenced=True))
+    bench.is_active = False
+    bench.watch.changed([3], 100)
+    assert bench.probes == [], "its listeners are not open yet"
+    bench.image = image(broker())
+    bench.watch.changed([3], 110)
+    bench.answer(None)
+    return bench
+
+
+def test_a_controller_that_becomes_active_looks_for_brokers_that_went_with_the_former() -> None:
+    """S1-32, C14, fault:S3: such a broker has no connection to it that could close."""
+    bench = standby()
+    bench.watch.activity_changed()
+    assert bench.watch.next_deadline_ms() is None
+    bench.is_active = True
+    bench.watch.activity_changed()
+    assert bench.probes == [], "not in the turn in which it takes over"
+    assert bench.watch.next_deadline_ms() == 0
+    bench.watch.tick(200)
+    bench.answer(REFUSED)
+    bench.answer(REFUSED)
+    assert bench.gone == [(3, 5)]
+    assert bench.watch.next_deadline_ms() is None
+
+
+def test_brokers_that_live_are_left_in_peace_by_a_new_controller() -> None:
+    """Its listener takes the connect, or its heartbeat comes first; one that is fenced already is not looked for."""
+    bench = standby()
+    bench.is_active = True
+    bench.watch.activity_changed()
+    bench.watch.heard(3, 5, ONE, 150)
+    bench.watch.tick(200)
+    assert bench.probes == []
+    fenced = standby()
+    fenced.is_active = True
+    fenced.watch.activity_changed()
+    fenced.image = image(broker(fenced=True))
+    fenced.watch.tick(200)
+    assert fenced.probes == []
+    resigned = standby()
+    resigned.is_active = True
+    resigned.watch.activity_changed()
+    resigned.watch.tick(200)
+    resigned.is_active = False
+    resigned.watch.activity_changed()
+    resigned.answer(REFUSED)
+    assert (resigned.probes, resigned.gone) == ([], [])
+
+
+def test_a_new_controller_looks_for_very_many_brokers_in_turns() -> None:
+    """inv:M6: a few in each turn of the loop."""
+    many = [replace(broker(), broker_id=number) for number in range(120)]
+    bench = Bench(*many)
+    bench.is_active = False
+    bench.watch.changed(range(120), 100)
+    bench.answer(*[None] * 120)
+    bench.is_active = True
+    bench.watch.activity_changed()
+    turns = []
+    while bench.watch.next_deadline_ms() == 0:
+        bench.watch.tick(100)
+        turns.append(len(bench.probes))
+        bench.answer(*[None] * len(bench.probes))
+    assert turns == [50, 50, 20]
+
+
+def test_a_broker_that_is_unregistered_is_forgotten() -> None:
+    """Whoever it was that listened there."""
+    bench = standby()
+    bench.image = image()
+    bench.watch.changed([3], 120)
+    bench.image = image(broker())
+    bench.is_active = True
+    bench.watch.activity_changed()
+    assert bench.watch.next_deadline_ms() is None
