@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "broker-api-versions": "show which API versions each broker speaks",
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
     "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",
+    "history": "tell what changed in a cluster, in which order, and why",
     "features": "describe, upgrade or downgrade feature levels",
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",

@@ -28,7 +28,7 @@ class FileBatch(NamedTuple):
 
 def image_in(path: str) -> MetadataImage:
     """The image after the last record of a `.checkpoint` or `.log` file. Raises OperatorError: it cannot be read or understood."""
-    data = _map(path)
+    data = mapped(path)
     loader = MetadataLoader(is_any_level_read=True)
     try:
         loader.load_batches(list(batches(data)))
@@ -45,7 +45,8 @@ def batches(data: BytesLike) -> Iterator[FileBatch]:
             yield FileBatch(header.base_offset, header.last_offset, header.leader_epoch, header.max_timestamp, values)
 
 
-def _map(path: str) -> BytesLike:
+def mapped(path: str) -> BytesLike:
+    """The bytes of a file. Raises OperatorError: it cannot be read."""
     try:
         with open(path, "rb") as file:
             if not file.read(1):
