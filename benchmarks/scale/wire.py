@@ -30,7 +30,7 @@ from tests.peers import kafka
 SETTINGS = {"broker.session.timeout.ms": "36000000", "auto.leader.rebalance.enable": "false"}
 SMALL_CHANGES = 200
 TIMEOUT_S = 1_200.0
-VERSIONS = {19: 7, 20: 6, 45: 1, 56: 3, 60: 1, 62: 4, 63: 1}
+VERSIONS = {0: 9, 19: 7, 20: 6, 43: 2, 45: 1, 56: 3, 60: 1, 62: 4, 63: 1}
 CONTROLLERS = 2
 """DescribeCluster.EndpointType of controllers."""
 _LENGTH = struct.Struct(">i")
