@@ -71,6 +71,15 @@ class MixedCluster(Cluster):
         """Whether the node is Apache Kafka's."""
         return node_id in self._kafkas
 
+    def hand_over(self, node_id: int) -> None:
+        """Stop a node cleanly and start the other program on its directory, its ports and its properties."""
+        old = self.members[node_id]
+        old.stop()
+        self._kafkas ^= {node_id}
+        new = self.add(node_id, old.roles)
+        new.port, new.controller_port = old.port, old.controller_port
+        self.start(node_id)
+
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
         """The node of an id."""
         if node_id not in self._kafkas:

@@ -22,7 +22,10 @@ class Load:
     acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     sent: int = 0
+    longest_gap_s: float = 0.0
+    """Between two acknowledgements, once there was one."""
     stopped: threading.Event = field(default_factory=threading.Event)
+    _last_at: float | None = None
 
     def run(self) -> None:
         """Send until stopped, then wait until all that was sent is decided."""
@@ -50,6 +53,10 @@ class Load:
             self.failed.append("not everything was delivered within 120 s of the last restart")
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        now = time.monotonic()
+        if self._last_at is not None:
+            self.longest_gap_s = max(self.longest_gap_s, now - self._last_at)
+        self._last_at = now
         if error is not None:
             self.failed.append(str(error))
         else:
