@@ -22,6 +22,8 @@ class KafkaMember(Member):
     quick = True
     """Whether its JVM is set for a short start-up, not as Kafka's own scripts set it."""
     heap: Sequence[str] = HEAP
+    is_plain = True
+    """Formatted without the features that Headrace has not built."""
 
     def settings(self, quorum: Mapping[str, str]) -> dict[str, str]:
         """Kafka's own defaults for a cluster with few brokers, and this node's lines."""
@@ -29,7 +31,7 @@ class KafkaMember(Member):
         return {**few, **super().settings(quorum)}
 
     def format(self, order: FormatOrder, quorum: Mapping[str, str]) -> None:
-        """By kafka-storage; without the features that Headrace has not built."""
+        """By kafka-storage."""
         self.write_config(quorum)
         arguments = ["format", "-t", order.cluster_id, "-c", str(self.config)]
         if order.initial_controllers:
@@ -39,7 +41,7 @@ class KafkaMember(Member):
             arguments += ["--initial-controllers", ",".join(founders)]
         elif order.has_no_initial_controllers:
             arguments += ["--no-initial-controllers"]
-        if not order.has_no_initial_controllers:
+        if self.is_plain and not order.has_no_initial_controllers:
             arguments += kafka.plain_features()
         kafka.run_tool("kafka-storage", *arguments, check=True)
 

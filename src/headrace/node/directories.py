@@ -16,7 +16,7 @@ from headrace.metadata.image import METADATA_VERSION
 from headrace.metadata.versions import SUPPORTED_FEATURES
 from headrace.raft.snapshots import read_snapshot
 from headrace.storage.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
-from headrace.storage.snapshot_files import BOOTSTRAP_FILE_NAME, read_bootstrap_checkpoint
+from headrace.storage.snapshot_files import BOOTSTRAP_FILE_NAME, has_metadata_log, read_bootstrap_checkpoint
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 
 
@@ -141,9 +141,12 @@ def _check_directory_ids(found: dict[str, MetaProperties]) -> None:
 
 
 def _check_bootstrap_features(files: Files, directory: str) -> None:
-    """A directory that was formatted for features that are not built is refused, with the command that lowers them."""
+    """A directory that was formatted for features that are not built is refused, with the command that lowers them.
+
+    Once the metadata log has begun it says which features the cluster has; they may have been lowered since.
+    """
     data = read_bootstrap_checkpoint(files, directory)
-    if not data:
+    if not data or has_metadata_log(files, directory):
         return
     records = read_bootstrap_records(
         read_snapshot(data, name=f"{directory}/{BOOTSTRAP_FILE_NAME}", directory=directory).records

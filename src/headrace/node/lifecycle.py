@@ -233,7 +233,7 @@ class BrokerLifecycle:
             self._soon(int(self._backoff_ms * jitter))
             self._backoff_ms = min(2 * self._backoff_ms, self._config.broker_session_timeout_ms)
         else:
-            self._fail(f"the controller refused the registration: {error.name}")
+            self._fail(f"the controller refused the registration: {error.name}{_ADVICE.get(error, '')}")
 
     # --- heartbeats ---
 
@@ -343,6 +343,13 @@ class BrokerLifecycle:
         self._shut_down()
 
 
+_ADVICE = {
+    ErrorCode.UNSUPPORTED_VERSION: (
+        ": the cluster uses a feature at a level that this version does not have; `headrace features describe` shows it, "
+        "`kafka-features downgrade` lowers it"
+    )
+}
+"""What an operator can do about a refusal."""
 _RETRIED = frozenset(
     {
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,

@@ -20,6 +20,7 @@ from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     QUORUM_STATE_FILE_NAME,
     SnapshotFiles,
+    has_metadata_log,
     read_quorum_state,
 )
 
@@ -108,20 +109,10 @@ def _is_without_quorum(config: NodeConfig, files: Files) -> bool:
         return True
     if SnapshotFiles(files, directory).ids():
         return False
-    logs = [name for name in files.listdir(directory) if name.endswith(".log")]
-    if any((files.stat(f"{directory}/{name}") or _NOTHING).size > 0 for name in logs):
+    if has_metadata_log(files, config.metadata_log_dir):
         return False
     stored = read_quorum_state(files, directory)
     if stored is None:
         return True
     state = decode_quorum_state(stored, path=f"{directory}/{QUORUM_STATE_FILE_NAME}")
     return state.leader_epoch == 0 and state.leader_id < 0 and state.voted_id < 0
-
-
-class _Nothing:
-    """A file that is gone meanwhile."""
-
-    size = 0
-
-
-_NOTHING = _Nothing()

@@ -196,6 +196,15 @@ def read_bootstrap_checkpoint(files: Files, log_directory: str) -> bytes | None:
     return files.read_file(f"{log_directory}/{BOOTSTRAP_FILE_NAME}")
 
 
+def has_metadata_log(files: Files, log_directory: str) -> bool:
+    """Whether the metadata partition's log has a record."""
+    directory = f"{log_directory}/{METADATA_PARTITION_DIRECTORY}"
+    if not files.exists(directory):
+        return False
+    found = [files.stat(f"{directory}/{name}") for name in files.listdir(directory) if name.endswith(".log")]
+    return any(each is not None and each.size > 0 for each in found)
+
+
 def write_zero_checkpoint(files: Files, log_directory: str, batches: Iterable[BytesLike]) -> None:
     """Write the 0-0 snapshot with the first voters (KIP-853); makes the metadata partition's directory."""
     directory = f"{log_directory}/{METADATA_PARTITION_DIRECTORY}"

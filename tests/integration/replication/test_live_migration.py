@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.peers.quorum import MixedCluster
+from tests.peers import kafka
+from tests.peers.quorum import KafkaMember, MixedCluster
 from tests.support.copies import create, in_sync, same_bytes
 from tests.support.numbered_load import PARTITIONS, Load, judge, read_all
 from tests.support.roles import until
@@ -59,16 +60,22 @@ class Reader:
 
 @pytest.fixture
 def cluster() -> Iterator[MixedCluster]:
-    """Three combined nodes of Apache Kafka."""
+    """Three combined nodes of Apache Kafka with all the features that it has by default."""
     properties = {"offsets.topic.replication.factor": "3", "offsets.topic.num.partitions": "3"}
-    with MixedCluster(kafkas=NODES, controllers=len(NODES), combined=True, properties=properties) as running:
-        yield running
+    cluster = MixedCluster(kafkas=NODES, controllers=len(NODES), combined=True, properties=properties)
+    for member in cluster.members.values():
+        assert isinstance(member, KafkaMember)
+        member.is_plain = False
+    with cluster:
+        yield cluster
 
 
 def test_a_cluster_moves_to_headrace_and_back_while_it_is_used(
     cluster: MixedCluster, record_property: pytest.RecordProperty
 ) -> None:
-    """inv:PR1 inv:PR2 inv:PR4 inv:PR6 B-K12 B-P04 B-P06: each node is stopped and the other program takes over its directory; nothing is lost, repeated or out of order, and a group goes on where it was."""
+    """inv:PR1 inv:PR2 inv:PR4 inv:PR6 B-K12 B-P04 B-P06: features are lowered, then each node is stopped and the other program takes over its directory; nothing is lost, repeated or out of order, and a group goes on where it was."""
+    lowered = [f"--feature={name}=0" for name in kafka.PLAIN_FEATURES]
+    kafka.run_tool("kafka-features", "--bootstrap-server", cluster.bootstrap_servers, "downgrade", *lowered, check=True)
     create(cluster, "numbers", ORDERS, min_insync_replicas="2")
     load, reader = Load(cluster.bootstrap_servers, "numbers"), Reader(cluster.bootstrap_servers)
     threads = [threading.Thread(target=load.run), threading.Thread(target=reader.run)]
