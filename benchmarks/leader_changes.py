@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,6 @@ SETTINGS: Final = {
     "offsets.topic.replication.factor": "3",
     "log.segment.delete.delay.ms": "100",
 }
-_MANY: Final = 1_000
 _AT_ONCE: Final = 500
 _PATIENCE_S: Final = 60.0
 
@@ -52,11 +52,16 @@ class Changer:
     """One connection to each broker; moves a partition's leadership round its replicas and asks the new leader to write."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._links = {each.node_id: Link(each.port) for each in cluster.brokers}
+        self._open = ExitStack()
+        self._links = {each.node_id: self._open.enter_context(Link(each.port)) for each in cluster.brokers}
         self._orders = {number: itertools.cycle(orders(number)) for number in range(LED)}
         self._batch = build_batch(1, 100, int(time.time() * 1000))
         for cycle in self._orders.values():
             next(cycle)  # the order that the topic was made with
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._open.close()
 
     def change(self, number: int) -> float:
         """Seconds from the acknowledged election to an acknowledged record. Raises SystemExit."""
@@ -165,14 +170,14 @@ def measure(system: str, options: argparse.Namespace) -> dict[str, object]:
     ):
         before = fetchers(cluster)
         make(cluster, [NewTopic("led", LED, replica_assignment=[list(orders(number)[0]) for number in range(LED)])])
-        changer = Changer(cluster)
-        changes(changer, options.changes)  # what is compiled on the way
-        quiet = changes(changer, options.changes)
-        busy = while_deleting(changer, cluster, options.topics)
-        make(cluster, [NewTopic(f"many-{index}", 3, 3) for index in range(_MANY)])
+        with closing(Changer(cluster)) as changer:
+            changes(changer, options.changes)  # what is compiled on the way
+            quiet = changes(changer, options.changes)
+            busy = while_deleting(changer, cluster, options.topics)
+        make(cluster, [NewTopic(f"many-{index}", 3, 3) for index in range(options.many)])
         return {
             "metadata fetchers": before,
-            "metadata fetchers with 3,000 partitions more": fetchers(cluster),
+            "metadata fetchers with many partitions more": fetchers(cluster),
             "quiet ms": quantiles_ms(quiet),
             "while topics are deleted ms": quantiles_ms(busy),
             "changes while topics are deleted": len(busy),
@@ -184,6 +189,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--changes", type=int, default=200)
     parser.add_argument("--topics", type=int, default=500, help="that are deleted meanwhile")
+    parser.add_argument(
+        "--many", type=int, default=1_000, help="topics of three partitions that no fetcher more is there for"
+    )
     parser.add_argument("--only", choices=SYSTEMS, action="append", help="one system")
     parser.add_argument("--dry", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)

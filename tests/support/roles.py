@@ -16,7 +16,7 @@ CONTROLLERS = 2
 T = TypeVar("T")
 
 
-def until(reached: Callable[[], T | None], *, timeout_s: float = 60.0) -> T:
+def until(reached: Callable[[], T | None], *, timeout_s: float = 180.0) -> T:
     """What `reached` gives once it gives something."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:

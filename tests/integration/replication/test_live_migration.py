@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -71,7 +71,7 @@ def cluster() -> Iterator[MixedCluster]:
 
 
 def test_a_cluster_moves_to_headrace_and_back_while_it_is_used(
-    cluster: MixedCluster, record_property: pytest.RecordProperty
+    cluster: MixedCluster, record_property: Callable[[str, object], None]
 ) -> None:
     """inv:PR1 inv:PR2 inv:PR4 inv:PR6 B-K12 B-P04 B-P06: features are lowered, then each node is stopped and the other program takes over its directory; nothing is lost, repeated or out of order, and a group goes on where it was."""
     lowered = [f"--feature={name}=0" for name in kafka.PLAIN_FEATURES]
