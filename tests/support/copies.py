@@ -15,8 +15,18 @@ from headrace.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.peer import batch
 from tests.support.roles import until
+
+BROKER: Final = 4
+SET, DELETE = 0, 1
 
 FAST: Final = {"offsets.topic.replication.factor": "3", "replica.lag.time.max.ms": "10000"}
 """Settings of brokers whose tests are about their copies."""
@@ -106,3 +116,25 @@ def same_bytes(cluster: Cluster, topic: str) -> list[bytes]:
         return found
 
     return until(compared)
+
+
+def fill(leader: Member, topic: str, *, batches: int) -> None:
+    """So many batches of 50 kB."""
+    for _ in range(batches):
+        data = PartitionProduceData(index=0, records=bytes(batch(b"x" * 50_000)))
+        request = ProduceRequest(
+            acks=1, timeout_ms=10_000, topic_data=(TopicProduceData(name=topic, partition_data=(data,)),)
+        )
+        answer = ask(leader.place.host, leader.port, request, 9, timeout_s=15)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def alter(broker: Member, kind: int, name: str, operation: int, **settings: str) -> None:
+    """Set, or delete, settings of a topic or a broker."""
+    configs = tuple(
+        AlterableConfig(name=key.replace("_", "."), config_operation=operation, value=value or None)
+        for key, value in settings.items()
+    )
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    answer = ask(broker.place.host, broker.port, IncrementalAlterConfigsRequest(resources=(resource,)), 1)
+    assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)]

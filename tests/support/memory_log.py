@@ -42,6 +42,11 @@ class MemoryLog:
         return self.batches[-1][2] if self.batches else None
 
     @property
+    def segment_count(self) -> int:
+        """As the port's."""
+        return 1
+
+    @property
     def size_bytes(self) -> int:
         """As the port's."""
         return sum(len(data) for _, _, _, data in self.batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.server.metrics.families import Family
 from headrace.server.metrics.service import MetricsService
+from headrace.testing.metrics import parse_samples
 from tests.support.memory_node import MemoryNode
 
 
@@ -22,6 +23,15 @@ def shown(service: MetricsService) -> dict[str, float]:
         for family in service.families()
         for sample in family.samples
     }
+
+
+def shown_of_partitions(service: MetricsService) -> dict[str, float]:
+    """The samples of single partitions, and those of the metadata log, with labels in the order of the text."""
+    page = service.partition_page
+    assert page is not None
+    for _ in page.turns():
+        pass
+    return parse_samples(page.text.decode())
 
 
 def families(service: MetricsService) -> dict[str, Family]:

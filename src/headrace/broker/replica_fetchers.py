@@ -170,6 +170,14 @@ class ReplicaFetchers:
         fenced = FollowerState.FENCED
         return sum(each.state is fenced for one in self._fetchers.values() for each in one.partitions.values())
 
+    def lag_of(self, hosted: HostedPartition) -> tuple[FetcherId, int] | None:
+        """ConsumerLag of `FetcherLagMetrics`: who fetches a partition, and how many records it is behind; None: nobody does."""
+        key = TopicIdPartition(hosted.topic_id, hosted.partition)
+        source = self._sources.get(key)
+        fetcher = None if source is None else self._fetchers.get(source)
+        followed = None if fetcher is None else fetcher.partitions.get(key)
+        return None if source is None or followed is None else (source, followed.lag)
+
     # --- what is followed ---
 
     def follow(self, hosted: HostedPartition) -> None:

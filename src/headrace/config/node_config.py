@@ -64,6 +64,7 @@ class NodeConfig:
     headrace_loopback_congestion_control: str = "reno"
     headrace_network_busy_poll: str = "auto"
     headrace_metrics_listener: str = ""
+    headrace_metrics_partitions_max: int = 10_000
 
     # Logs: what follows from several keys
     log_retention_ms: int = 604_800_000

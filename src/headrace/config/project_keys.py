@@ -46,6 +46,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.network.busy.poll", Type.STRING, "auto", OneOf(("auto", "on", "off"))),
     # Where `GET /metrics` is answered, as host:port; port 0 lets the system choose; empty: nowhere.
     ConfigKey("headrace.metrics.listener", Type.STRING, "", ListenAddress()),
+    # Of so many hosted partitions each has lines of its own there; 0: of none.
+    ConfigKey("headrace.metrics.partitions.max", Type.INT, 10_000, NATURAL),
 )
 """The keys that only Headrace has."""
 

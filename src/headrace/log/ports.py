@@ -233,7 +233,11 @@ class PartitionLogPort(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in all segments."""
+        """Bytes in all segments. Cost: the segments."""
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are."""
 
     def advance_high_watermark(self, to: int) -> int:
         """Raise the high watermark to `to`, at most to the log end; lower values change nothing. Returns the new one."""

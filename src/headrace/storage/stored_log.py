@@ -71,13 +71,13 @@ class StoredLog:
         "_files",
         "_flush",
         "_limits",
-        "_notes",
         "_segments",
         "_state",
         "_trimmer",
         "_writer",
         "directory",
         "is_closed",
+        "notes",
         "owner",
         "path",
         "retired",
@@ -108,7 +108,8 @@ class StoredLog:
         self._trimmer = LogTrimmer(files, state, segments, owner)
         self.retired = segments.retired
         self._limits: AppendLimits | None = None
-        self._notes = loaded.notes
+        self.notes: Sequence[str] = loaded.notes
+        """What was found amiss when the log was read, a line each."""
         self.is_closed = False
         state.producers.high_watermark_moved(state.high_watermark)
         for segment in loaded.rebuilt:
@@ -128,11 +129,6 @@ class StoredLog:
         """Obey other settings from now on."""
         self._state.config = config
         self.owner.wake()
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was found amiss when the log was read, a line each."""
-        return self._notes
 
     @property
     def log_start_offset(self) -> int:
@@ -183,6 +179,11 @@ class StoredLog:
     def size_bytes(self) -> int:
         """Bytes in all segments."""
         return sum(segment.size for segment in self._segments.in_order)
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are."""
+        return len(self._segments.in_order)
 
     @property
     def segments(self) -> Sequence[Segment]:

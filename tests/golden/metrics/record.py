@@ -14,9 +14,11 @@ from pathlib import Path
 from tests.peers import kafka
 
 TYPES = (
+    "kafka.cluster:type=Partition",
     "kafka.controller:type=ControllerEventManager",
     "kafka.controller:type=ControllerStats",
     "kafka.controller:type=KafkaController",
+    "kafka.log:type=Log",
     "kafka.log:type=LogFlushStats",
     "kafka.server:type=BrokerMetadataListener",
     "kafka.server:type=DelayedOperationPurgatory",
@@ -31,7 +33,7 @@ TYPES = (
 STEADY = re.compile(
     r"name=\w*(Count|IsrPartitionCount|UnderReplicatedPartitions|ReassigningPartitions|IgnoredStaticVoters|CurrentMetadataVersion|"
     r"CurrentControllerId|PurgatorySize|NumDelayedOperations|GeneratedBytes|BrokerState|BrokerRegistrationState,broker=1):Value|"
-    r"PerSec:Count|FinalizedLevel,featureName=metadataVersion:Value|"
+    r"type=(Partition|Log),.*topic=a,.*:Value|PerSec:Count|FinalizedLevel,featureName=metadataVersion:Value|"
     r":(current-(state|leader|vote|epoch)|number-[a-z-]+|uncommitted-voter-change|ignored-static-voters|metadata-\w+-error-count)$"
 )
 TIMELY = ("EventQueueOperationsStartedCount", "yammer-metrics-count")

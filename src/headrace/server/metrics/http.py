@@ -151,6 +151,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
+        self._has_waited = False
         self._is_paused = False
         self._is_over = False
 
@@ -232,10 +233,16 @@ class HttpConnection(asyncio.Protocol):
                 self._close()
             else:
                 self._transport.resume_reading()
-        elif not self._server.is_ready:
-            self._server.when_ready(self._take_turn)
+        elif not self._has_waited and not self._server.is_ready():
+            self._server.when_ready(self._go_on)
         else:
+            self._has_waited = False
             self._send(self._server.responder.answer(request), is_last=False)
+
+    def _go_on(self) -> None:
+        """What it takes to answer was made just now: answer, however long this turn was in coming."""
+        self._has_waited = True
+        self._take_turn()
 
     def _send(self, answer: Answer, *, is_last: bool) -> None:
         assert self._transport is not None, "connected"
@@ -260,14 +267,20 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpServer:
-    """The connections of one listener. `prepare` is awaited by the first request: what it takes to answer is made then."""
+    """The connections of one listener. `prepare` is awaited by a request that finds that all is not `is_ready` (None: by the first one): what it takes to answer is made then."""
 
     def __init__(
-        self, responder: Responder, prepare: Callable[[], asyncio.Future[None]], *, limits: HttpLimits | None = None
+        self,
+        responder: Responder,
+        prepare: Callable[[], asyncio.Future[None]],
+        *,
+        limits: HttpLimits | None = None,
+        is_ready: Callable[[], bool] | None = None,
     ) -> None:
         self.limits = limits or HttpLimits()
         self.responder = responder
-        self.is_ready = False
+        self._is_prepared = False
+        self.is_ready = is_ready or (lambda: self._is_prepared)
         self._prepare = prepare
         self._preparing: asyncio.Future[None] | None = None
         self._waiting: dict[Callable[[], None], None] = {}
@@ -309,7 +322,7 @@ class HttpServer:
                 connection.cut()
             self._preparing = None
             return
-        self.is_ready = True
+        self._is_prepared, self._preparing = True, None
         waiting, self._waiting = self._waiting, {}
         for go_on in waiting:
             go_on()

@@ -25,6 +25,7 @@ from headrace.server.metrics import quorum as of_quorum
 from headrace.server.metrics.exposition import Exposition, load_exposition, wants_openmetrics
 from headrace.server.metrics.families import Family
 from headrace.server.metrics.http import HttpServer, Responder
+from headrace.server.metrics.partitions import PartitionPage
 from headrace.server.metrics.window import SAMPLE_S, Window
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 LOOK_S: Final = 0.1
+_END_OF_FILE: Final = b"# EOF\n"
 FRESH_S: Final = 0.05
 """A text that is not older is given again: whoever asks without end costs the node no more than so many scrapes."""
 
@@ -54,8 +56,10 @@ class MetricsService:
         self._timer: asyncio.TimerHandle | None = None
         self._lag_timer: asyncio.TimerHandle | None = None
         self._exposition: Exposition | None = None
+        self._page: PartitionPage | None = None
+        self._page_at_s = 0.0
         self._texts: dict[bool, tuple[float, tuple[bytes, str]]] = {}
-        self._http = HttpServer(Responder(PATH, self.render), self._prepare)
+        self._http = HttpServer(Responder(PATH, self.render), self._prepare, is_ready=self._is_prepared)
 
     # --- life ---
 
@@ -82,6 +86,7 @@ class MetricsService:
         if broker is not None:
             counts = BrokerCounts(self._config.node_id, lambda topic: broker.topic_config(topic).min_insync_replicas)
             self._broker, machine.on_broker_metadata = counts, counts.follow
+        self._page = PartitionPage(machine, node.disk.metadata.log, most=self._config.headrace_metrics_partitions_max)
         machine.controller_channel.on_answered = self._answered
         self._node = node
 
@@ -151,7 +156,7 @@ class MetricsService:
     # --- what is shown ---
 
     def families(self) -> Iterator[Family]:
-        """Everything that this node shows. Cost: the metrics, the brokers of the cluster; not its partitions, nor records."""
+        """Everything that this node shows but for single partitions (`partition_page`). Cost: the metrics, the brokers of the cluster; not its partitions, nor records."""
         node, statistics = self._node, self._statistics
         if node is None or statistics is None:
             return
@@ -187,12 +192,32 @@ class MetricsService:
         made = self._texts.get(is_openmetrics)
         if made is not None and now_s - made[0] <= FRESH_S:
             return made[1]
-        text = self._exposition(tuple(self.families()), is_openmetrics=is_openmetrics)
-        self._texts[is_openmetrics] = (now_s, text)
-        return text
+        body, content_type = self._exposition(tuple(self.families()), is_openmetrics=is_openmetrics)
+        if self._page is not None and self._page.text:
+            body = body.removesuffix(_END_OF_FILE) + self._page.text + (_END_OF_FILE if is_openmetrics else b"")
+        self._texts[is_openmetrics] = (now_s, (body, content_type))
+        return body, content_type
+
+    @property
+    def partition_page(self) -> PartitionPage | None:
+        """What is shown of single partitions; None before there is a node."""
+        return self._page
+
+    # --- what takes longer than a turn, before an answer ---
+
+    def _is_prepared(self) -> bool:
+        page = self._page
+        is_new = page is None or not page.is_wanted or self._stopwatch() - self._page_at_s <= FRESH_S
+        return self._exposition is not None and is_new
 
     def _prepare(self) -> asyncio.Future[None]:
-        return asyncio.ensure_future(self._load())
+        return asyncio.ensure_future(self._make_ready())
 
-    async def _load(self) -> None:
-        self._exposition = await asyncio.get_running_loop().run_in_executor(None, load_exposition)
+    async def _make_ready(self) -> None:
+        if self._exposition is None:
+            self._exposition = await asyncio.get_running_loop().run_in_executor(None, load_exposition)
+        if self._page is not None and self._page.is_wanted:
+            for _ in self._page.turns():
+                await asyncio.sleep(0)
+            self._page_at_s = self._stopwatch()
+            self._texts.clear()

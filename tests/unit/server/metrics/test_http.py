@@ -332,3 +332,31 @@ def test_any_bytes_are_answered_or_cut(chunks: list[bytes]) -> None:
     statuses = re.findall(rb"HTTP/1\.1 (\d+) ", written)
     assert set(statuses) <= {b"200", b"400", b"404", b"405", b"431", b"501", b"505"}
     assert statuses.count(b"200") <= b"".join(chunks).count(b"/metrics")
+
+
+def test_an_answer_waits_for_what_it_needs_and_no_longer() -> None:
+    """B-M09: what must be made anew is made once for all who ask meanwhile, and is enough for them however old it is when their turn comes."""
+
+    async def story() -> tuple[int, list[int]]:
+        loop = asyncio.get_running_loop()
+        made: list[asyncio.Future[None]] = []
+
+        def prepare() -> asyncio.Future[None]:
+            made.append(loop.create_future())
+            return made[-1]
+
+        responder = Responder("/metrics", lambda _: (b"x 1\n", "text/plain"))
+        server = HttpServer(responder, prepare, limits=SLOW, is_ready=lambda: False)
+        pipes = [connected(server), connected(server)]
+        answers: list[int] = []
+        for _ in range(2):
+            for pipe in pipes:
+                pipe.protocol.data_received(GET)
+            await rounds()
+            answers.append(sum(pipe.written.count(b"200 OK") for pipe in pipes))
+            made[-1].set_result(None)
+            await rounds()
+            answers.append(sum(pipe.written.count(b"200 OK") for pipe in pipes))
+        return len(made), answers
+
+    assert asyncio.run(story()) == (2, [0, 2, 2, 4])

@@ -1,0 +1,90 @@
+"""Do the metrics of brokers follow their copies: in step, left behind, caught up?"""
+
+from __future__ import annotations
+
+from headrace.testing.cluster import Cluster
+from headrace.testing.member import Member
+from tests.support.copies import BROKER, DELETE, SET, alter, create, fill
+from tests.support.roles import until
+
+PROPERTIES = {
+    "replica.lag.time.max.ms": "2000",
+    "broker.session.timeout.ms": "120000",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.max.bytes": "100000",
+}
+FIRST, SECOND, THIRD = 101, 102, 103
+MANAGER = "kafka_server_replicamanager_"
+FETCHERS = "kafka_server_replicafetchermanager_"
+GAUGES = ("underreplicated", "insyncreplicascount", "replicascount", "underminisr", "atminisr")
+LED = ("underreplicatedpartitions", "underminisrpartitioncount", "atminisrpartitioncount")
+
+
+def of_partition(member: Member, topic: str = "t", partition: int = 0) -> tuple[float, ...]:
+    """The gauges of `Partition` in the order of `GAUGES`."""
+    found, labels = member.metrics(), f'{{topic="{topic}",partition="{partition}"}}'
+    return tuple(found[f"kafka_cluster_partition_{name}{labels}"] for name in GAUGES)
+
+
+def led(member: Member) -> tuple[float, ...]:
+    """Those of ReplicaManager, in the order of `LED`."""
+    found = member.metrics()
+    return tuple(found[f"{MANAGER}{name}"] for name in LED)
+
+
+def lag(member: Member, leader_id: int) -> float | None:
+    """ConsumerLag of partition 0 as its fetcher has it; None: nobody fetches it."""
+    client = f"ReplicaFetcherThread-0-{leader_id}"
+    return member.metrics().get(
+        f'kafka_server_fetcherlagmetrics_consumerlag{{clientId="{client}",topic="t",partition="0"}}'
+    )
+
+
+def end(member: Member) -> float | None:
+    """LogEndOffset of partition 0."""
+    return member.metrics().get('kafka_log_log_logendoffset{topic="t",partition="0"}')
+
+
+def test_copies_that_fall_behind_and_catch_up_show() -> None:
+    """B-M06, B-M07, S2-22: each gauge of ReplicaManager, Partition, Log and the fetchers moves when that happens of which it tells, and back; who follows has 0, as in Kafka."""
+    with Cluster(controllers=1, brokers=3, properties=PROPERTIES).with_metrics() as cluster:
+        first, second, third = cluster[FIRST], cluster[SECOND], cluster[THIRD]
+        create(
+            cluster, "t", [(FIRST, SECOND, THIRD)], min_insync_replicas="2", follower_replication_throttled_replicas="*"
+        )
+        create(cluster, "other", [(SECOND, FIRST)])
+        fill(first, "t", batches=3)
+        until(lambda: end(third) == 3)
+        assert [of_partition(each) for each in (first, second)] == [(0, 3, 3, 0, 0), (0, 0, 0, 0, 0)]
+        assert (led(first), lag(first, FIRST), lag(second, FIRST)) == ((0, 0, 0), None, 0)
+        shown = first.metrics()
+        assert shown[f"{MANAGER}partitioncount"] == 2
+        assert shown['kafka_log_log_size{topic="t",partition="0"}'] > 150_000
+        assert shown['kafka_log_log_numlogsegments{topic="t",partition="0"}'] == 1
+        assert shown['kafka_log_log_logendoffset{topic="__cluster_metadata",partition="0"}'] > 0
+        until(lambda: third.metrics()[f'{FETCHERS}minfetchrate{{clientId="Replica"}}'] > 0)
+
+        third.pause()
+        fill(first, "t", batches=1)  # who has all that there is stays in sync, however silent
+        until(lambda: of_partition(first) == (1, 2, 3, 0, 1))
+        assert (led(first), led(second)) == ((1, 0, 1), (0, 0, 0))
+        shown = first.metrics()
+        assert (shown[f"{MANAGER}isrshrinks_total"], shown[f"{MANAGER}isrexpands_total"]) == (1, 0)
+        second.pause()
+        fill(first, "t", batches=1)
+        until(lambda: of_partition(first) == (1, 1, 3, 1, 0))
+        assert (led(first), first.metrics()[f"{MANAGER}isrshrinks_total"]) == ((1, 1, 0), 2)
+        second.resume()
+        until(lambda: of_partition(first) == (1, 2, 3, 0, 1))
+
+        alter(first, BROKER, "", SET, follower_replication_throttled_rate="1000")
+        fill(first, "t", batches=20)
+        third.resume()
+        until(lambda: (lag(third, FIRST) or 0) > 0)
+        assert third.metrics()[f'{FETCHERS}maxlag{{clientId="Replica"}}'] > 0
+        alter(first, BROKER, "", DELETE, follower_replication_throttled_rate="")
+        until(lambda: of_partition(first) == (0, 3, 3, 0, 0))
+        shown = first.metrics()
+        assert shown[f"{MANAGER}isrexpands_total"] == 2
+        until(lambda: (end(third), lag(third, FIRST)) == (25, 0))
+        assert third.metrics()[f'{FETCHERS}maxlag{{clientId="Replica"}}'] == 0
