@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -78,14 +79,21 @@ class CommittedAppend(NamedTuple):
 class ControllerBench:
     """The machine and its log of records; `ask` decides, `commit` makes it count."""
 
-    def __init__(self, *, image: MetadataImage = EMPTY_IMAGE, kraft_version: int = 0, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        image: MetadataImage = EMPTY_IMAGE,
+        kraft_version: int = 0,
+        features: Mapping[str, int] | None = None,
+        **settings: Any,
+    ) -> None:
         settings = {"metadata_max_idle_interval_ms": 0} | settings
         self.config = NodeConfig(node_id=1, log_dirs=("/d",), **settings)
         self.machine = ControllerMachine(
             config=self.config,
             cluster_id=CLUSTER_ID,
             rng=random.Random(5),
-            bootstrap=read_bootstrap_records(bootstrap_records()),
+            bootstrap=read_bootstrap_records(bootstrap_records(features=features)),
             kraft_version=kraft_version,
         )
         self.machine.most_at_once = 10_000

@@ -14,6 +14,7 @@ from headrace.sim.plan import Plan, draw_plan
 from tools.mutants import (
     controller_defects,
     disk_defects,
+    eligible_defects,
     metadata_defects,
     partition_defects,
     raft_defects,
@@ -30,6 +31,7 @@ DEFECTS: tuple[Defect, ...] = (
     *metadata_defects.DEFECTS,
     *record_defects.DEFECTS,
     *replica_defects.DEFECTS,
+    *eligible_defects.DEFECTS,
 )
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.controller.elr import safety_records
 from headrace.controller.heartbeats import Heartbeats
 from headrace.metadata.bootstrap import bootstrap_metadata_version
+from headrace.metadata.image import ConfigsImage
 from headrace.metadata.snapshot import VersionedRecord
-from headrace.metadata.versions import has_metadata_transactions
+from headrace.metadata.versions import ELR_FEATURE, has_metadata_transactions
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.end_transaction_record import EndTransactionRecord
+from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +31,16 @@ def fresh_sessions(event: LeadershipGained, *, session_timeout_ms: int) -> Heart
     return heartbeats
 
 
-def bootstrap_batch(records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
-    """The first records of an empty log, in a metadata transaction where their version knows these (KIP-866)."""
+def bootstrap_batch(given: Sequence[VersionedRecord], own_min_isr: int) -> list[VersionedRecord]:
+    """The first records of an empty log, in a metadata transaction where their version knows these (KIP-866).
+
+    Where ELR is on all brokers begin with this controller's `min.insync.replicas` (KIP-966).
+    """
+    features = [each.record for each in given if isinstance(each.record, FeatureLevelRecord)]
+    has_elr = any(each.name == ELR_FEATURE and each.feature_level > 0 for each in features)
+    records = [*given, *(safety_records(ConfigsImage(), own_min_isr) if has_elr else ())]
     level = bootstrap_metadata_version(records)
     if level is not None and has_metadata_transactions(level):
         begin = VersionedRecord(BeginTransactionRecord(name="Bootstrap records"), 0)
         return [begin, *records, VersionedRecord(EndTransactionRecord(), 0)]
-    return list(records)
+    return records

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, check_broker_epoch
 from headrace.controller.partition_change import Wish, change_partition
-from headrace.controller.partitions import election_for
+from headrace.controller.partitions import election_for, min_isr_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicIdPartition
 from headrace.metadata.image import LEADER_RECOVERED, LEADER_RECOVERING
@@ -99,6 +99,7 @@ def _isr_record(
         ),
         situation.eligible(),
         metadata_version=situation.metadata_version,
+        min_isr=min_isr_for(situation, topic.name),
     )
 
 

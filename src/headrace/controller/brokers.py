@@ -1,6 +1,6 @@
 """Registration and unregistration of brokers and controllers.
 
-Source: KIP-631, KIP-841, KIP-858, KIP-919; S1-28, S1-29, S1-42..S1-50, B-C19, B-U03. Decisions change nothing in the image; a session begins
+Source: KIP-631, KIP-841, KIP-858, KIP-919, KIP-966; S1-28, S1-29, S1-42..S1-50, B-C19, B-C31, B-U03; C10. Decisions change nothing in the image; a session begins
 with a registration that stands.
 """
 
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from immutables import Map
 
 from headrace.controller.decision import Decision, Moves, check_record
 from headrace.controller.decommission import decide_decommission
+from headrace.controller.eligibility import NOBODY
+from headrace.controller.elr import is_elr_on
 from headrace.controller.heartbeats import Heartbeats
+from headrace.controller.isr_index import in_elr
 from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -37,6 +41,8 @@ from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest, Un
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.controller.decision import Situation
     from headrace.core.ids import Uuid
     from headrace.wire.schema import Message
@@ -70,7 +76,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
     draft = register_broker_record(registration, situation.metadata_version)
     check_record(situation, draft)
     heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
-    if existing is None or is_same:
+    if is_same or (existing is None and not _may_lead(situation, request.broker_id)):
         return Decision(records=(draft,), response=response)
 
     def register(later: Situation) -> tuple[list[VersionedRecord], Message]:
@@ -79,13 +85,12 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)
 
-    moves = Moves(
-        places=situation.index.partitions_with(request.broker_id),
-        remove=request.broker_id,
-        broker_epoch=existing.broker_epoch,
-        last=register,
-    )
-    if len(registration.log_dirs) == 1 and not set(existing.log_dirs) <= set(registration.log_dirs):
+    moves = _out_of_sync(situation, request, existing, register)
+    if (
+        existing is not None
+        and len(registration.log_dirs) == 1
+        and not set(existing.log_dirs) <= set(registration.log_dirs)
+    ):
         moves = _to_the_only_directory(situation, moves, registration.log_dirs[0])
     return Decision(response=response, moves=(moves,))
 
@@ -100,6 +105,36 @@ def _directories(
     return tuple(sorted(online or request.log_dirs))
 
 
+def _may_lead(situation: Situation, broker_id: int) -> bool:
+    """A broker that is not registered may be in an ELR all the same: it was unregistered."""
+    index = situation.index
+    return bool(index.topics_with(broker_id) or index.topics_with(in_elr(broker_id)))
+
+
+def _out_of_sync(
+    situation: Situation,
+    request: BrokerRegistrationRequest,
+    existing: BrokerRegistration | None,
+    register: Callable[[Situation], tuple[list[VersionedRecord], Message]],
+) -> Moves:
+    """The former incarnation leaves every ISR, and the ELR too unless this one has the proof that it stopped cleanly: its epoch (KIP-966, C10)."""
+    broker_id, index = request.broker_id, situation.index
+    moves = Moves(
+        places=index.partitions_with(broker_id),
+        remove=NOBODY if existing is None else broker_id,
+        broker_epoch=-1 if existing is None else existing.broker_epoch,
+        last=register,
+    )
+    is_clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
+    if is_clean or not (is_elr_on(situation.image.features) or index.topics_with(in_elr(broker_id))):
+        return moves
+    return replace(
+        moves,
+        places=chain(moves.places, index.partitions_with(in_elr(broker_id))),
+        change=partial(leader_and_isr_updates, remove=broker_id, is_unclean=True),
+    )
+
+
 def _to_the_only_directory(situation: Situation, moves: Moves, home: Uuid) -> Moves:
     """KIP-858: a broker whose disk was replaced has its replicas nowhere else, so that they may lead again. Cost: all partitions."""
     broker_id = moves.remove
@@ -109,7 +144,9 @@ def _to_the_only_directory(situation: Situation, moves: Moves, home: Uuid) -> Mo
         for number in sorted(topic.partitions)
         if broker_id in topic.partitions[number].replicas
     )
-    return replace(moves, places=places, change=partial(leader_and_isr_updates, remove=broker_id, home=home))
+    return replace(
+        moves, places=places, change=partial(leader_and_isr_updates, remove=broker_id, is_unclean=True, home=home)
+    )
 
 
 def _check_identity(situation: Situation, request: BrokerRegistrationRequest, heartbeats: Heartbeats) -> None:

@@ -1,4 +1,4 @@
-"""Changes of settings, and the records that say so (AlterConfigs, IncrementalAlterConfigs, KIP-226, KIP-339; B-C05, B70).
+"""Changes of settings, and the records that say so (AlterConfigs, IncrementalAlterConfigs, KIP-226, KIP-339, KIP-966; B-C05, B70).
 
 Values are checked by `core.config_rules`. Each resource changes whole or not at all.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.config.rules import ResourceType, apply_operation, check_resource_configs
 from headrace.controller.decision import Decision, check_size
+from headrace.controller.elr import check_min_isr_changes, clear_records, is_elr_on
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.image import ConfigResource
@@ -51,6 +52,7 @@ def decide_incremental_alter_configs(
                 resource_name=resource.resource_name,
             )
         )
+    records += _cleared(situation, records)
     check_size(len(records))
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=tuple(responses))
     return Decision(records=() if request.validate_only else tuple(records), response=response)
@@ -80,9 +82,16 @@ def decide_alter_configs(situation: Situation, request: alter_configs.AlterConfi
                 resource_name=resource.resource_name,
             )
         )
+    records += _cleared(situation, records)
     check_size(len(records))
     response = alter_configs.AlterConfigsResponse(responses=tuple(responses))
     return Decision(records=() if request.validate_only else tuple(records), response=response)
+
+
+def _cleared(situation: Situation, records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+    """What another `min.insync.replicas` means for ELRs (KIP-966)."""
+    is_concerned = is_elr_on(situation.image.features) or bool(situation.index.with_elr())
+    return list(clear_records(records)) if is_concerned else []
 
 
 def new_topic_config_records(situation: Situation, topic: str, configs: Mapping[str, str]) -> list[VersionedRecord]:
@@ -152,6 +161,8 @@ def _checked(
             outcome.pop(name, None)
         else:
             outcome[name] = value
+    if is_elr_on(situation.image.features):
+        check_min_isr_changes(key, changes.items())
     check_resource_configs(key.resource_type, key.resource_name, outcome, node=situation.config)
     if not is_new:
         _check_exists(situation, key)

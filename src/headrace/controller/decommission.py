@@ -23,6 +23,7 @@ from headrace.controller.partition_change import (
     change_partition,
     default_directory,
 )
+from headrace.controller.partitions import min_isr_for
 from headrace.controller.topics import usable_brokers
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicIdPartition
@@ -129,7 +130,14 @@ class _Leaver:
             if wish is None:  # needed only since the look
                 self._note_needed(topic.name, place.partition)
                 continue
-            record = change_partition(place, before, wish, eligible, metadata_version=situation.metadata_version)
+            record = change_partition(
+                place,
+                before,
+                wish,
+                eligible,
+                metadata_version=situation.metadata_version,
+                min_isr=min_isr_for(situation, topic.name),
+            )
             assert record is not None, "the replicas differ"
             yield _without_elr(record, before, wish, self._broker.broker_id)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.metadata.image import MetadataImage, PartitionRegistration
     from headrace.metadata.snapshot import VersionedRecord
 
-_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
+_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
 _NO_PARTITIONS: Final[Mapping[int, PartitionRegistration]] = {}
 
 Places = dict["Uuid", dict[int, None]]
@@ -57,8 +57,17 @@ class Derived:
                 topic = self.image.topics.by_id.get(record.topic_id)
                 if topic is not None:
                     places.setdefault(topic.id, {}).update(dict.fromkeys(topic.partitions))
+            elif kind == _CLEAR_ELR:
+                self._cleared(record.topic_name, places)
         self.move(places, after)
         return places
+
+    def _cleared(self, topic_name: str, places: Places) -> None:
+        """The ELRs of a topic, or of all, are forgotten; those that the same records made are among `places`."""
+        for topic_id, partition_id in self.index.with_elr():
+            topic = self.image.topics.by_id.get(topic_id)
+            if not topic_name or (topic is not None and topic.name == topic_name):
+                places.setdefault(topic_id, {})[partition_id] = None
 
     def follow(self, delta: MetadataDelta) -> None:
         """The committed image went on."""

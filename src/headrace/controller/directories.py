@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.partition_change import Wish, change_partition, place_replicas
-from headrace.controller.partitions import leader_and_isr_updates
+from headrace.controller.partitions import leader_and_isr_updates, min_isr_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import LOST_DIRECTORY, TopicIdPartition, is_reserved_uuid
@@ -118,5 +118,6 @@ def _assigned(
         Wish(isr=partition.isr, directories=dict([where])),
         situation.eligible(),
         metadata_version=situation.metadata_version,
+        min_isr=min_isr_for(situation, topic.name),
     )
     return [] if record is None else [record]

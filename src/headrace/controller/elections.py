@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.controller.decision import Decision, Moves, check_size
 from headrace.controller.isr_index import NOT_PREFERRED
 from headrace.controller.partition_change import Election, Wish, change_partition
+from headrace.controller.partitions import min_isr_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicIdPartition
@@ -106,6 +107,7 @@ def _elect_one(
         Wish(isr=partition.isr, election=election),
         eligible,
         metadata_version=situation.metadata_version,
+        min_isr=min_isr_for(situation, name),
     )
     # NONE says that the preferred replica leads; Kafka says so of any other replica that it elected, too.
     if record is None or (election is Election.PREFERRED and not _elects(record, partition.replicas[0])):
@@ -134,7 +136,9 @@ def _preferred(situation: Situation, places: Iterable[TopicIdPartition]) -> Iter
     eligible = situation.eligible()
     for place in places:
         topic = situation.image.topics.by_id.get(place.topic_id)
-        partition = None if topic is None else topic.partitions.get(place.partition)
+        if topic is None:
+            continue
+        partition = topic.partitions.get(place.partition)
         if partition is None or not _needs_election(partition, Election.PREFERRED):
             continue
         record = change_partition(
@@ -143,6 +147,7 @@ def _preferred(situation: Situation, places: Iterable[TopicIdPartition]) -> Iter
             Wish(isr=partition.isr, election=Election.PREFERRED),
             eligible,
             metadata_version=situation.metadata_version,
+            min_isr=min_isr_for(situation, topic.name),
         )
         if record is not None:
             yield record

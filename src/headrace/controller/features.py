@@ -1,19 +1,23 @@
-"""Changes of feature levels (UpdateFeatures, KIP-584, KIP-778; B-U01..B-U03)."""
+"""Changes of feature levels (UpdateFeatures, KIP-584, KIP-778, KIP-966; B-U01..B-U03)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from headrace.controller.decision import Decision
+from headrace.controller.elr import safety_records
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.image import METADATA_VERSION, FeatureRange
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import (
     CHANGES_METADATA,
+    ELR_FEATURE,
+    ELR_METADATA_VERSION,
     KRAFT_VERSION,
     SUPPORTED_FEATURES,
     has_controller_registration,
+    has_elr,
 )
 from headrace.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -50,9 +54,12 @@ def decide_update_features(
                 records.append(record)
             elif update.max_version_level != situation.kraft_version:
                 kraft_level = update.max_version_level
+        _check_dependencies(situation, request)
     except PeerError as refusal:
         message = f"The update failed for all features since the following feature had an error: {refusal.message}"
         return Decision(response=UpdateFeaturesResponse(error_code=refusal.code, error_message=message))
+    if any(each.feature == ELR_FEATURE and each.max_version_level > 0 for each in request.feature_updates):
+        records += safety_records(situation.image.configs, situation.config.min_insync_replicas)
     results = tuple(
         UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
         for each in request.feature_updates
@@ -67,6 +74,16 @@ def _check_duplicates(request: UpdateFeaturesRequest) -> None:
     names = [each.feature for each in request.feature_updates]
     if len(set(names)) != len(names):
         raise PeerError(ErrorCode.INVALID_REQUEST, "A feature is named twice.")
+
+
+def _check_dependencies(situation: Situation, request: UpdateFeaturesRequest) -> None:
+    """Levels stand on those of other features, as they will be. Raises PeerError(INVALID_UPDATE_VERSION)."""
+    asked = {each.feature: each.max_version_level for each in request.feature_updates}
+    metadata_version = asked.get(METADATA_VERSION, situation.metadata_version)
+    if asked.get(ELR_FEATURE, 0) > 0 and not has_elr(metadata_version):
+        level = asked[ELR_FEATURE]
+        reason = f"{ELR_FEATURE} could not be set to {level} because it depends on metadata.version level {ELR_METADATA_VERSION}"
+        raise _invalid(ELR_FEATURE, level, reason)
 
 
 def _updated(situation: Situation, update: FeatureUpdateKey) -> VersionedRecord:

@@ -1,4 +1,4 @@
-"""An index of partitions by broker: in whose ISR they are, which have no leader, another than the preferred one, or are moving.
+"""An index of partitions by broker: in whose ISR or ELR they are, which have no leader, another than the preferred one, or are moving.
 
 Derived from the image, so that fencing a broker costs its partitions and not all of them. Partitions of a topic are bits of one number:
 a million partitions over 30 brokers cost some 30 to 150 bytes each, whatever the size of the topics. Kept by every controller,
@@ -22,9 +22,15 @@ NOT_PREFERRED = -2
 """Under this stand the partitions that are led by another than their first replica."""
 REASSIGNING = -3
 """Under this stand the partitions that have replicas to add or to remove."""
+_FIRST_IN_ELR = -4
 
 Bits = dict["Uuid", int]
 """Topic id -> the partitions, as the bits of a number; a topic without any is not there."""
+
+
+def in_elr(broker_id: int) -> int:
+    """Under this stand the partitions whose ELR holds the broker (KIP-966)."""
+    return _FIRST_IN_ELR - broker_id
 
 
 class IsrIndex:
@@ -80,6 +86,11 @@ class IsrIndex:
             for partition_id in bit_numbers(bits):
                 yield TopicIdPartition(topic_id, partition_id)
 
+    def with_elr(self) -> list[TopicIdPartition]:
+        """The partitions that have an ELR. Cost: the brokers, and each member of an ELR."""
+        keys = [key for key in self._members if key <= _FIRST_IN_ELR]
+        return list(dict.fromkeys(place for key in sorted(keys) for place in self.partitions_with(key)))
+
     def without_leader(self) -> Iterator[TopicIdPartition]:
         """The partitions that nobody leads, in a fixed order."""
         return self.partitions_with(NO_LEADER)
@@ -124,9 +135,12 @@ _WORD = (1 << _WORD_BITS) - 1
 
 def _keys(partition: PartitionRegistration) -> tuple[int, ...]:
     leader, replicas = partition.leader, partition.replicas
-    if leader == replicas[0] and not partition.adding_replicas and not partition.removing_replicas:
+    elr = partition.eligible_leader_replicas
+    if leader == replicas[0] and not elr and not partition.adding_replicas and not partition.removing_replicas:
         return partition.isr
     marks = (NO_LEADER,) if leader == NO_LEADER else (NOT_PREFERRED,) if leader != replicas[0] else ()
     if partition.adding_replicas or partition.removing_replicas:
         marks = (*marks, REASSIGNING)
+    if elr:
+        marks = (*marks, *map(in_elr, elr))
     return (*partition.isr, *marks)

@@ -203,7 +203,8 @@ class ControllerMachine:
             effects += active.append([abort], event.now_ms)
         if event.image.features.metadata_version is None:
             records: list[VersionedRecord] = []
-            active.replay(causes.caused(bootstrap_batch(self._bootstrap), causes.ACTIVATION), records)
+            batch = bootstrap_batch(self._bootstrap, self._config.min_insync_replicas)
+            active.replay(causes.caused(batch, causes.ACTIVATION), records)
             effects += active.write(records, event.now_ms)
         active.started = True
         active.note_write(event.now_ms)

@@ -1,7 +1,7 @@
 """A partition's leader after a change, and the record that says so.
 
 Every change of a partition goes through `change_partition`: a reassignment that is complete ends, a leader is elected, and the
-record says no more than what differs. Source: KIP-455, KIP-497, KIP-631, KIP-841; C5, C6, C7, C11.
+record says no more than what differs. Source: KIP-455, KIP-497, KIP-631, KIP-841, KIP-966; C5, C6, C7, C10, C11.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.controller.eligibility import Eligible
+from headrace.controller.eligibility import NOBODY, Eligible
+from headrace.controller.elr import elr_after, last_known_after, last_known_leader
 from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
 from headrace.core.values import quick_value
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
@@ -64,31 +65,47 @@ def assignment_of(partition: PartitionRegistration) -> Assignment:
 
 @quick_value
 class Wish:
-    """What a partition should become; None = as it is. `directories` are those of replicas that move or are told."""
+    """What a partition should become; None = as it is. `directories` are those of replicas that move or are told.
+
+    `unclean` is a broker that did not stop cleanly: its replica may have lost what was not synced.
+    """
 
     isr: tuple[int, ...]
+    unclean: int = NOBODY
     election: Election = Election.ONLINE
     leader_recovery_state: int | None = None
     assignment: Assignment | None = None
     directories: Mapping[int, Uuid] | None = None
 
 
+class Candidates(NamedTuple):
+    """Who may lead: those in sync, else those of the ELR, all without loss; `last_known` only where neither is left (KIP-966)."""
+
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known: int = NO_LEADER
+
+
 def elect(
     partition: PartitionRegistration,
     replicas: tuple[int, ...],
-    isr: tuple[int, ...],
+    candidates: Candidates,
     eligible: Eligible,
     *,
     election: Election,
 ) -> tuple[int, bool]:
-    """(leader, is_unclean) among `replicas` with this `isr`; -1 when nobody may lead (C7, C11)."""
-    if election is Election.PREFERRED and replicas[0] in isr and eligible.may_lead(partition, replicas[0]):
+    """(leader, is_unclean) among `replicas`; -1 when nobody may lead (C7, C11)."""
+    clean = candidates.isr or candidates.elr
+    if election is Election.PREFERRED and replicas[0] in clean and eligible.may_lead(partition, replicas[0]):
         return replicas[0], False
-    if partition.leader in isr and eligible.may_lead(partition, partition.leader):
+    if partition.leader in clean and eligible.may_lead(partition, partition.leader):
         return partition.leader, False
     for replica in replicas:
-        if replica in isr and eligible.may_lead(partition, replica):
+        if replica in clean and eligible.may_lead(partition, replica):
             return replica, False
+    last_known = candidates.last_known
+    if last_known in replicas and eligible.may_lead(partition, last_known):
+        return last_known, True
     if election is Election.UNCLEAN:
         for replica in replicas:
             if eligible.may_lead(partition, replica):
@@ -119,10 +136,12 @@ def change_partition(
     eligible: Eligible,
     *,
     metadata_version: int,
+    min_isr: int | None,
 ) -> VersionedRecord | None:
     """The record that makes a partition as wished and, if it needs one, gives it a leader; None when nothing changes.
 
-    An ISR never becomes empty: the last member stays, without leading (C7).
+    `min_isr` is the topic's `min.insync.replicas`, None where the feature ELR is off: then an ISR never becomes empty, and its last
+    member stays without leading (C7).
     """
     before_isr, isr = before.isr, wish.isr
     assignment = wish.assignment
@@ -134,20 +153,10 @@ def change_partition(
             assignment, isr = done
     replicas = before.replicas if assignment is None else assignment.replicas
     placed = before if wish.directories is None else _placed(before, wish.directories)
-    leader, is_unclean = elect(placed, replicas, isr, eligible, election=wish.election)
-    recovery = before.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
-    new_isr = isr or before_isr
-    if is_unclean:
-        new_isr = (leader,)
-        recovery = LEADER_RECOVERING
+    outcome = _outcome((placed, replicas, isr), wish, eligible, min_isr)
+    leader, new_isr, recovery = outcome.leader, outcome.isr, outcome.recovery
     has_new_leader = leader != before.leader or _must_bump(before, replicas, new_isr, metadata_version)
-    if (
-        not has_new_leader
-        and new_isr == before_isr
-        and recovery == before.leader_recovery_state
-        and assignment is None
-        and wish.directories is None
-    ):
+    if assignment is None and wish.directories is None and not has_new_leader and outcome.is_as(before):
         return None
     record = PartitionChangeRecord(
         partition_id=place.partition,
@@ -155,11 +164,61 @@ def change_partition(
         isr=None if new_isr == before_isr else new_isr,
         leader=leader if has_new_leader else NO_LEADER_CHANGE,
         leader_recovery_state=NO_RECOVERY_STATE_CHANGE if recovery == before.leader_recovery_state else recovery,
+        eligible_leader_replicas=None if outcome.elr == before.eligible_leader_replicas else outcome.elr,
+        last_known_elr=None if outcome.last_known == before.last_known_elr else outcome.last_known,
     )
     if assignment is not None or wish.directories is not None:
         full = _with_assignment(record, before, assignment or assignment_of(before), wish, metadata_version)
         return None if full is None else VersionedRecord(full, partition_version(metadata_version))
     return VersionedRecord(record, partition_version(metadata_version))
+
+
+@quick_value
+class _Outcome:
+    """Who leads a partition, and who may after it."""
+
+    leader: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known: tuple[int, ...]
+    recovery: int
+
+    def is_as(self, before: PartitionRegistration) -> bool:
+        """Nothing differs but, perhaps, the leader."""
+        return (
+            self.isr == before.isr
+            and self.recovery == before.leader_recovery_state
+            and self.elr == before.eligible_leader_replicas
+            and self.last_known == before.last_known_elr
+        )
+
+
+def _outcome(
+    change: tuple[PartitionRegistration, tuple[int, ...], tuple[int, ...]],
+    wish: Wish,
+    eligible: Eligible,
+    min_isr: int | None,
+) -> _Outcome:
+    """The election among the new replicas and ISR, and what it leaves in the ISR, the ELR and the mark of an unclean one."""
+    before, replicas, isr = change
+    elr = elr_after(before, replicas, isr, min_isr=min_isr, unclean=wish.unclean)
+    last_known = NO_LEADER if isr or elr or min_isr is None else last_known_leader(before)
+    leader, is_unclean = elect(before, replicas, Candidates(isr, elr, last_known), eligible, election=wish.election)
+    recovery = before.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
+    if is_unclean:
+        isr, elr, recovery = (leader,), (), LEADER_RECOVERING
+    elif leader in elr:
+        isr, elr = (leader,), tuple([each for each in elr if each != leader])
+    if min_isr is None:
+        isr = isr or before.isr
+        elr = () if isr else elr
+    return _Outcome(
+        leader=leader,
+        isr=isr,
+        elr=elr,
+        last_known=last_known_after(before, leader, is_on=min_isr is not None),
+        recovery=recovery,
+    )
 
 
 def place_replicas(
@@ -205,6 +264,8 @@ def _with_assignment(
         isr=record.isr,
         leader=record.leader,
         leader_recovery_state=record.leader_recovery_state,
+        eligible_leader_replicas=record.eligible_leader_replicas,
+        last_known_elr=record.last_known_elr,
         replicas=None if replicas == before.replicas else replicas,
         adding_replicas=None if adding == before.adding_replicas else adding,
         removing_replicas=None if removing == before.removing_replicas else removing,

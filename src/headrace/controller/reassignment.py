@@ -21,7 +21,7 @@ from headrace.controller.partition_change import (
     change_partition,
     default_directory,
 )
-from headrace.controller.partitions import election_for
+from headrace.controller.partitions import election_for, min_isr_for
 from headrace.controller.topics import check_assignment
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -112,6 +112,7 @@ def _reassign(
         wish,
         situation.eligible(),
         metadata_version=situation.metadata_version,
+        min_isr=min_isr_for(situation, topic.name),
     )
 
 
@@ -128,11 +129,11 @@ def _check_factor(partition: PartitionRegistration, target: tuple[int, ...]) -> 
 def _new_target(situation: Situation, partition: PartitionRegistration, target: tuple[int, ...]) -> Wish:
     """Measured from the replicas before any reassignment, so that a cancellation leads back to them (KIP-455, CL3).
 
-    What an earlier reassignment was adding and this one does not want goes at once, unless nobody else is in sync.
+    What an earlier reassignment was adding and this one does not want goes at once, unless nobody else is in sync or eligible.
     """
     dropped = set(partition.adding_replicas) - set(target)
     isr = tuple(each for each in partition.isr if each not in dropped)
-    if not isr:
+    if not isr and (partition.isr or not set(partition.eligible_leader_replicas) - dropped):
         dropped, isr = set(), partition.isr
     present = set(partition.replicas) - dropped
     removing = tuple(sorted(present - set(target)))
@@ -146,14 +147,19 @@ def _new_target(situation: Situation, partition: PartitionRegistration, target: 
 
 
 def cancellation(situation: Situation, topic: TopicImage, number: int, partition: PartitionRegistration) -> Wish:
-    """Back to the replicas before. Raises PeerError when nothing goes on, or when only added replicas are in sync (C11)."""
+    """Back to the replicas before. Raises PeerError when nothing goes on, or when only added replicas are in sync (C11).
+
+    Where nobody is in sync one of the ELR is enough (KIP-966).
+    """
     assignment = assignment_of(partition)
     if not assignment.is_moving:
         raise PeerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     original = assignment.original
     isr = tuple(each for each in partition.isr if each not in assignment.adding)
     election = election_for(situation, topic.name)
-    if isr:
+    has_elr = min_isr_for(situation, topic.name) is not None
+    has_eligible = has_elr and not partition.isr and set(partition.eligible_leader_replicas) & set(original)
+    if isr or has_eligible:
         return Wish(isr=isr, election=election, assignment=Assignment(original))
     if election is not Election.UNCLEAN:
         raise PeerError(
@@ -161,6 +167,8 @@ def cancellation(situation: Situation, topic: TopicImage, number: int, partition
             f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean "
             "leader election.",
         )
+    if has_elr:  # whoever is there leads, as in any unclean election; nobody is in sync till then
+        return Wish(isr=(), election=election, assignment=Assignment(original))
     return Wish(
         isr=original[:1],
         election=election,

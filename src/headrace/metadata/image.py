@@ -87,6 +87,12 @@ class TopicImage:
     id: Uuid
     partitions: Map[int, PartitionRegistration] = field(default_factory=Map)
 
+    def with_elr(self) -> list[int]:
+        """The partitions that have an ELR or know who led last: those that a ClearElrRecord changes."""
+        return sorted(
+            number for number, each in self.partitions.items() if each.eligible_leader_replicas or each.last_known_elr
+        )
+
 
 @quick_value
 class TopicsImage:

@@ -339,16 +339,15 @@ def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> MetadataImage:
     names = [record.topic_name] if record.topic_name else sorted(image.topics.by_name)
     for name in names:
         topic = image.topics.by_name[name]
-        for partition_id in sorted(topic.partitions):
+        for partition_id in topic.with_elr():
             before = topic.partitions[partition_id]
-            if before.eligible_leader_replicas or before.last_known_elr:
-                after = changed(
-                    before,
-                    eligible_leader_replicas=(),
-                    last_known_elr=(),
-                    partition_epoch=before.partition_epoch + 1,
-                )
-                topic = changed(topic, partitions=topic.partitions.set(partition_id, after))
+            after = changed(
+                before,
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                partition_epoch=before.partition_epoch + 1,
+            )
+            topic = changed(topic, partitions=topic.partitions.set(partition_id, after))
         image = _with_topic(image, topic)
     return image
 

@@ -118,8 +118,8 @@ def _note_cleared_elr(touched: Touched, record: Any, before: MetadataImage) -> N
     names = [record.topic_name] if record.topic_name else sorted(before.topics.by_name)
     for name in names:
         topic = before.topics.by_name.get(name)
-        if topic is not None:
-            touched.partitions.setdefault(topic.id, {}).update(dict.fromkeys(sorted(topic.partitions)))
+        if topic is not None and (cleared := topic.with_elr()):
+            touched.partitions.setdefault(topic.id, {}).update(dict.fromkeys(cleared))
 
 
 def _note_broker(touched: Touched, record: Any, _before: MetadataImage) -> None:

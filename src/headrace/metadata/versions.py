@@ -47,13 +47,16 @@ CHANGES_METADATA: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought new records or fields: going below one of them could lose something."""
 
 KRAFT_VERSION: Final = "kraft.version"
+ELR_FEATURE: Final = "eligible.leader.replicas.version"
+ELR_METADATA_VERSION: Final = 23
+"""From 4.0-IV1 on the records of partitions have room for eligible leader replicas."""
 
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: FeatureRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
     KRAFT_VERSION: FeatureRange(0, 1),
     "group.version": FeatureRange(0, 0),
     "transaction.version": FeatureRange(0, 0),
-    "eligible.leader.replicas.version": FeatureRange(0, 0),
+    ELR_FEATURE: FeatureRange(0, 1),
     "share.version": FeatureRange(0, 0),
     "streams.version": FeatureRange(0, 0),
 }
@@ -104,7 +107,7 @@ def has_directory_assignment(metadata_version: int) -> bool:
 
 def has_elr(metadata_version: int) -> bool:
     """Partitions may have eligible leader replicas (KIP-966)."""
-    return metadata_version >= 23
+    return metadata_version >= ELR_METADATA_VERSION
 
 
 def has_cordoned_log_dirs(metadata_version: int) -> bool:

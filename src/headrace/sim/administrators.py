@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.metadata.image import METADATA_VERSION
-from headrace.metadata.versions import KRAFT_VERSION, LATEST_METADATA_VERSION
+from headrace.metadata.versions import ELR_FEATURE, KRAFT_VERSION, LATEST_METADATA_VERSION
 from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.formatting import CLUSTER_ID
 from headrace.sim.observation import Outcome
@@ -86,10 +86,15 @@ class Admin(Client):
         return None
 
     def _feature_update(self, image: MetadataImage) -> Message:
-        """UpdateFeatures: mostly metadata.version some levels up, now and then down, now and then the level of the quorum."""
+        """UpdateFeatures: mostly metadata.version some levels up, now and then down, now and then the level of the quorum, or ELR."""
         chance = self.chance
         if chance.random() < 0.25:
             asked = update_features.FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
+        elif chance.random() < 0.25:
+            level = chance.choice((0, 1, 1))
+            asked = update_features.FeatureUpdateKey(
+                feature=ELR_FEATURE, max_version_level=level, upgrade_type=1 if level else 2
+            )
         else:
             level = (image.features.metadata_version or LATEST_METADATA_VERSION) + chance.choice((1, 1, 2, 4, 30, -1))
             asked = update_features.FeatureUpdateKey(
@@ -140,10 +145,17 @@ class Admin(Client):
                 name=name if number == 0 else f"{name}-{number}",
                 num_partitions=chance.randrange(1, 4),
                 replication_factor=chance.randrange(1, 4),
+                configs=self._min_isr(),
             )
             for number in range(chance.choice((1, 1, 1, 2, 3)))
         ]
         return create_topics.CreateTopicsRequest(topics=tuple(topics), timeout_ms=self._timeout_ms())
+
+    def _min_isr(self) -> tuple[create_topics.CreatableTopicConfig, ...]:
+        """Half of the topics need two in sync: there an ELR may come about."""
+        if self.chance.random() < 0.5:
+            return ()
+        return (create_topics.CreatableTopicConfig(name="min.insync.replicas", value="2"),)
 
     def _configure(self, name: str) -> Message:
         chance = self.chance

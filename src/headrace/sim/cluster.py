@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
+from headrace.metadata.versions import ELR_FEATURE
 from headrace.raft.epoch_limits import MAX_EPOCHS_AHEAD
 from headrace.raft.roles import Leader
 from headrace.sim.administrators import Admin, Operator
@@ -172,6 +173,7 @@ class SimCluster:
             node_id=node.node_id,
             directory_id=node.directory_id,
             voters=voters,
+            features={ELR_FEATURE: int(self.plan.has_elr)},
             metadata_version=self.plan.first_metadata_version,
             has_all_records=self.plan.has_all_records,
         )

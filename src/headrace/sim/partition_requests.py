@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.sim.plan import Plan
     from headrace.wire.schema import Message
 
+MIN_ISR_KEY: Final = "min.insync.replicas"
 UNCLEAN_KEY: Final = "unclean.leader.election.enable"
 _SET, _DELETE = 0, 1
 _TOPIC, _BROKER = 2, 4
@@ -134,7 +135,11 @@ class Asks:
         name, value = UNCLEAN_KEY, chance.choice(("true", "true", "true", "false"))
         is_of_topic = chance.random() < 0.85
         if is_of_topic and chance.random() < 0.15:
-            name, value = "min.insync.replicas", chance.choice(("1", "2", "3"))
+            name, value = MIN_ISR_KEY, chance.choice(("1", "2", "3"))
+        elif (
+            not is_of_topic and not self._has_brokers and chance.random() < 0.3
+        ):  # whole brokers keep what they began with
+            name, value = MIN_ISR_KEY, chance.choice(("1", "1", "2"))
         operation = _DELETE if chance.random() < 0.1 else _SET
         change = incremental_alter_configs.AlterableConfig(
             name=name, config_operation=operation, value=value if operation == _SET else None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.core.errors import OperatorError
-from headrace.metadata.versions import LATEST_METADATA_VERSION
+from headrace.metadata.versions import LATEST_METADATA_VERSION, has_elr
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
@@ -209,6 +209,7 @@ def _with_more_requests(plan: Plan) -> Plan:
         plan,
         moves_brokers=moves,
         upgrades=upgrades,
+        has_elr=has_elr(first) and random.Random(f"elr {plan.seed}").random() < 0.8,
         first_metadata_version=first,
         has_all_records=chance.random() < 0.3,
         auto_joins=plan.is_dynamic and chance.random() < 0.3,

@@ -18,7 +18,7 @@ class Plan:
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
     the heartbeats of these ask to be fenced; `hostile_peers` send forged packets. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
-    (`moves_brokers`); the cluster begins with `first_metadata_version` and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
+    (`moves_brokers`); the cluster begins with `first_metadata_version`, with ELR or without, and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
     `producers` write records to whole brokers, each to a topic of its own that has `copies` replicas a partition, and `consumers` read them.
     `members` of consumer groups share out the partitions of the first of these topics, and keep positions.
@@ -43,6 +43,7 @@ class Plan:
     wants_fence: float = 0.01
     moves_replicas: bool = False
     elects: bool = False
+    has_elr: bool = True
     reads: bool = False
     moves_brokers: bool = False
     upgrades: bool = False

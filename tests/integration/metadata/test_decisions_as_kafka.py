@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,12 @@ def normal(value: Any) -> Any:
 
 
 def shape(image: MetadataImage) -> dict[Any, Any]:
-    """Brokers and partitions, without what each side draws."""
+    """Brokers, partitions and settings, without what each side draws."""
     found: dict[Any, Any] = {
         broker_id: (each.fenced, each.in_controlled_shutdown, each.incarnation_id, each.log_dirs, each.rack)
         for broker_id, each in image.cluster.brokers.items()
     }
+    found.update((key, dict(settings)) for key, settings in image.configs.by_resource.items())
     for topic in image.topics.by_id.values():
         found.update(((topic.name, number), each) for number, each in topic.partitions.items())
     return found
@@ -130,8 +132,8 @@ class Story:
                 raise AssertionError(f"after request {self.asked}: {told}")
             time.sleep(0.02)
 
-    def register(self, broker_id: int, incarnation: int = 1, **changes: Any) -> None:
-        """A broker's registration."""
+    def register(self, broker_id: int, incarnation: int = 1, *, is_clean: bool = False, **changes: Any) -> None:
+        """A broker's registration, with the proof that it stopped cleanly or without."""
         fields: dict[str, Any] = {
             "broker_id": broker_id,
             "incarnation_id": Uuid.from_numbers(incarnation, 1_000 + broker_id),
@@ -145,7 +147,12 @@ class Story:
             "log_dirs": (directory(broker_id),),
         }
         fields |= changes
-        answers = self.ask(4, lambda side: BrokerRegistrationRequest(cluster_id=side.cluster_id, **fields))
+
+        def make(side: Side) -> Message:
+            previous = side.epochs.get(broker_id, -1) if is_clean else -1
+            return BrokerRegistrationRequest(cluster_id=side.cluster_id, previous_broker_epoch=previous, **fields)
+
+        answers = self.ask(4, make)
         for side, answer in zip(self.sides, answers, strict=True):
             if answer.error_code == 0:
                 side.epochs[broker_id] = answer.broker_epoch
@@ -216,11 +223,11 @@ class Story:
         self.ask(0, make)
 
 
-@pytest.fixture
-def story(tmp_path: Path) -> Iterator[Story]:
-    """Two fresh controllers, and brokers 2 to 6 on both."""
+@contextmanager
+def two_controllers(tmp_path: Path, **settings_of_both: str) -> Iterator[tuple[int, int]]:
+    """The ports of Kafka's controller and of ours, both fresh."""
     (port,) = kafka.free_ports(1)
-    settings = controller_settings(port)
+    settings = controller_settings(port) | settings_of_both
     settings["advertised.listeners"] = settings["listeners"]
     peer = kafka.Kafka(
         tmp_path / "kafka",
@@ -230,8 +237,16 @@ def story(tmp_path: Path) -> Iterator[Story]:
         format_arguments=kafka.plain_features(),
     )
     spare = Node(directory=tmp_path / "spare").controller_port
-    with peer, Node(directory=tmp_path / "ours", in_process=True, properties=controller_settings(spare)):
-        found = Story(port, spare)
+    ours = controller_settings(spare) | settings_of_both
+    with peer, Node(directory=tmp_path / "ours", in_process=True, properties=ours):
+        yield port, spare
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    """Both controllers, told alike."""
+    with two_controllers(tmp_path) as ports:
+        found = Story(*ports)
         yield found
         for side in found.sides:
             side.close()

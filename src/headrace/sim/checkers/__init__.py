@@ -10,6 +10,7 @@ from headrace.sim.checkers.copied_records import CopiedRecords
 from headrace.sim.checkers.decision_rules import FencedIsOut, IsrChanges, OldEpochs, Placement
 from headrace.sim.checkers.elected_leaders import ElectedLeaders
 from headrace.sim.checkers.elections import Elections
+from headrace.sim.checkers.eligible_replicas import Commitment
 from headrace.sim.checkers.granted_votes import GrantedVotes
 from headrace.sim.checkers.groups import Groups
 from headrace.sim.checkers.heartbeat_answers import HeartbeatAnswers, HeartbeatOffsets
@@ -71,6 +72,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     ClientRecords,
     CopiedRecords,
     Groups,
+    Commitment,
     Liveness,
 )
 """In the order in which they hear of a step."""

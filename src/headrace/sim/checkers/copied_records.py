@@ -1,7 +1,8 @@
 """Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 P1 P3 P4 P16 P17 PL1
 
-A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR, until
-`min.insync.replicas` copies of it lost what was not synced, or all that are in sync did (one alone may be, without KIP-966). A replica that lost something counts as wounded until it has registered anew, left the ISR and come back.
+A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR and the ELR, until
+`min.insync.replicas` copies of it lost what was not synced, or all of these members did (one alone may be in sync, without KIP-966; and where nobody is
+left in ISR and ELR, who led last may lead again). A replica that lost something counts as wounded until it has registered anew, left ISR and ELR and come back.
 What any replica has below its high watermark is committed in truth: every other one has the same there.
 """
 
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import FileSlice
+from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, Wound, min_isr, registered_at
+from headrace.sim.checkers.promises import Place, Promise, Wound, registered_at
 from headrace.sim.checkers.records import asked_partition, batches_of, values_of
 from headrace.sim.group_clients import OFFSETS_TOPIC
 from headrace.sim.observation import CallEnded, CallStarted, Crash, ImagePublished, StepKind
@@ -162,7 +164,7 @@ class CopiedRecords(Group):
             if partition is None or life.node_id not in partition.replicas:
                 continue
             promise.wounds[life.node_id] = Wound(epoch)
-            needed = min(min_isr(image, place[0]), len(partition.replicas))
+            needed = needed_in_sync(image, place[0], partition)
             if len(promise.wounds) >= needed or _is_lost(promise, partition):
                 promise.forget()
                 self.hit("too many copies lost something")
@@ -187,16 +189,16 @@ class CopiedRecords(Group):
                 registered = replayed.image.cluster.brokers.get(node_id)
                 if registered is None or partition is None or registered.broker_epoch == wound.broker_epoch:
                     continue
-                if node_id not in partition.isr:
+                if node_id not in (*partition.isr, *partition.eligible_leader_replicas):
                     wound.is_out = True
-                elif wound.is_out:
+                elif wound.is_out and node_id in partition.isr:
                     del promise.wounds[node_id]
                     self.hit("wounded copy came into sync")
 
     # --- what lies there ---
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """The leader, and every member of the ISR, reach to the end of what is promised (P1, P3)."""
+        """The leader, and every member of the ISR and the ELR, reach to the end of what is promised (P1, P3)."""
         if self._promises:
             self._count_cuts(cluster)
         for place, promise in self._promises.items():
@@ -218,11 +220,11 @@ class CopiedRecords(Group):
         partition = registered_at(self._image(), place)
         if partition is None:
             return
-        for node_id, log in _copies(cluster, place, partition.isr):
+        for node_id, log in _copies(cluster, place, (*partition.isr, *partition.eligible_leader_replicas)):
             if node_id not in promise.wounds and log.log_end_offset < promise.end:
                 raise self.broken(
                     "P3",
-                    f"{place} at broker {node_id}, in sync, ends at {log.log_end_offset}, {promise.end} is promised",
+                    f"{place} at broker {node_id}, in sync or eligible, ends at {log.log_end_offset}, {promise.end} is promised",
                     self.ghost.lives[node_id],
                 )
 
@@ -286,8 +288,9 @@ class CopiedRecords(Group):
 
 
 def _is_lost(promise: Promise, partition: PartitionRegistration) -> bool:
-    """Everybody who is in sync lost something."""
-    return bool(promise.wounds) and all(member in promise.wounds for member in partition.isr)
+    """Everybody who may lead lost something."""
+    members = (*partition.isr, *partition.eligible_leader_replicas) or partition.last_known_elr
+    return bool(promise.wounds) and all(member in promise.wounds for member in members)
 
 
 def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Iterator[tuple[int, Any]]:

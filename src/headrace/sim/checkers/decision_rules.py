@@ -8,6 +8,7 @@ from headrace.controller.events import RequestArrived
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import NO_LEADER
 from headrace.sim.checkers.controller_steps import Decided, Judge
+from headrace.sim.checkers.eligible_replicas import has_elr
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -39,16 +40,17 @@ def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration
 
 
 class FencedIsOut(Judge):
-    """A fenced or stopping broker leads nothing and is in no ISR, but as the last member without leading (C7)."""
+    """A fenced or stopping broker leads nothing and is in no ISR, but without ELR as the last member without leading (C7)."""
 
     def decided(self, decided: Decided) -> None:
         """The partitions that were touched, and all of them when a broker went."""
         if not decided.records:
             return
         image = decided.after
-        for topic_id, number, _, after in touched(decided):
+        for topic_id, number, before, after in touched(decided):
             if after is not None:
-                self._check(decided, image, f"{topic_id}-{number}", after)
+                is_new = before is None or before.isr != after.isr
+                self._check(decided, image, f"{topic_id}-{number}", after, may_stay=not (is_new and has_elr(image)))
         for broker_id, old in decided.before.cluster.brokers.items():
             broker = image.cluster.brokers.get(broker_id)
             if old is not broker and old.is_active and (broker is None or not broker.is_active):
@@ -58,16 +60,22 @@ class FencedIsOut(Judge):
     def _check_all(self, decided: Decided, image: MetadataImage) -> None:
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():
-                self._check(decided, image, f"{topic.name}-{number}", partition)
+                self._check(decided, image, f"{topic.name}-{number}", partition, may_stay=True)
 
-    def _check(self, decided: Decided, image: MetadataImage, name: str, partition: PartitionRegistration) -> None:
+    def _check(
+        self, decided: Decided, image: MetadataImage, name: str, partition: PartitionRegistration, *, may_stay: bool
+    ) -> None:
+        """`may_stay`: the last member, without leading; with ELR it is one that was so before the feature was on."""
         brokers = image.cluster.brokers
         if partition.leader != NO_LEADER:
             leader = brokers.get(partition.leader)
             if leader is None or not leader.is_active:
                 raise self.group.broken("C7", f"{name} is led by the inactive broker {partition.leader}", decided.life)
         out = [each for each in partition.isr if each not in brokers or not brokers[each].is_active]
-        if out and (len(partition.isr) > 1 or partition.leader != NO_LEADER):
+        known = decided.before.cluster.brokers
+        if has_elr(image) and any(each in known and known[each].is_active for each in out):
+            may_stay = False
+        if out and (not may_stay or len(partition.isr) > 1 or partition.leader != NO_LEADER):
             raise self.group.broken("C7", f"{name} has the inactive {out} in its isr {partition.isr}", decided.life)
 
 

@@ -14,7 +14,9 @@ from headrace.metadata.image import (
 )
 from headrace.metadata.replay import merge
 from headrace.sim.checkers.controller_steps import Decided, Judge
+from headrace.sim.checkers.eligible_replicas import has_elr
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
@@ -39,16 +41,27 @@ class ElectedLeaders(Judge):
         super().__init__(group)
         self._unclean: dict[int, tuple[Life, int]] = {}
         """Node -> how many unclean elections its process decided."""
+        self._proofs: dict[Uuid, int] = {}
+        """Incarnation -> the broker epoch of the clean stop before it, as it says."""
+        self._coming: set[int] = set()
+        """Brokers that asked to be registered and are not yet."""
 
     def decided(self, decided: Decided) -> None:
         """New leaders, marks that go, and brokers that registered anew."""
+        event = decided.event
+        if isinstance(event, RequestArrived) and isinstance(event.request, BrokerRegistrationRequest):
+            self._proofs[event.request.incarnation_id] = event.request.previous_broker_epoch
+            self._coming.add(event.request.broker_id)
         for topic_id, number, before, after in _changes(decided):
+            if after.leader not in (NO_LEADER, before.leader, *before.isr):
+                self._elected_elr(decided, f"{topic_id}-{number}", before, after)
             if before.leader_recovery_state == LEADER_RECOVERING and after.leader_recovery_state == LEADER_RECOVERED:
                 self._recovered(decided, topic_id, number, before)
             if _is_from_outside(decided, topic_id, number, before, after):
                 self._elected_unclean(decided, topic_id, number, before, after)
         for record in decided.records:
             if isinstance(record, RegisterBrokerRecord):
+                self._coming.discard(record.broker_id)
                 self._registered(decided, record)
 
     def now_and_then(self, cluster: ClusterView) -> None:
@@ -63,11 +76,24 @@ class ElectedLeaders(Judge):
                     "C11", f"controller {node_id} held {count} unclean elections and counted {counted}", life
                 )
 
+    def _elected_elr(
+        self, decided: Decided, name: str, before: PartitionRegistration, after: PartitionRegistration
+    ) -> None:
+        """Who is eligible leads only where nobody is in sync, as if it had been (KIP-966)."""
+        if after.leader not in before.eligible_leader_replicas:
+            return
+        if after.leader_recovery_state != before.leader_recovery_state or after.last_known_elr:
+            raise self.group.broken("C11", f"{name} is led by {after.leader} of its elr, and is marked", decided.life)
+        self.group.hit("eligible leader replica elected")
+
     def _elected_unclean(
         self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
     ) -> None:
         name = decided.before.topics.by_id[topic_id].name
-        if not _is_asked_for(decided, name, number) and not _is_allowed(
+        is_last_known = _is_last_known(decided, before, after.leader, self._coming)
+        if is_last_known:
+            self.group.hit("last known leader elected")
+        elif not _is_asked_for(decided, name, number) and not _is_allowed(
             decided.before, name, controller_id=decided.life.node_id
         ):
             raise self.group.broken(
@@ -101,18 +127,21 @@ class ElectedLeaders(Judge):
 
     def _registered(self, decided: Decided, record: RegisterBrokerRecord) -> None:
         old = decided.before.cluster.brokers.get(record.broker_id)
-        if old is None or old.incarnation_id == record.incarnation_id:
+        is_on = has_elr(decided.after)
+        if (old is None and not is_on) or (old is not None and old.incarnation_id == record.incarnation_id):
             return
+        proof = self._proofs.get(record.incarnation_id, -1)
+        is_clean = old is not None and proof == old.broker_epoch
         for topic in decided.after.topics.by_id.values():
             for number, partition in topic.partitions.items():
-                others = len(partition.isr) > 1 or partition.leader != NO_LEADER
+                others = is_on or len(partition.isr) > 1 or partition.leader != NO_LEADER
                 if record.broker_id in partition.isr and others:
                     raise self.group.broken(
                         "C10",
                         f"broker {record.broker_id} registered anew and is in the isr of {topic.name}-{number}",
                         decided.life,
                     )
-                if record.broker_id in partition.eligible_leader_replicas:
+                if record.broker_id in partition.eligible_leader_replicas and not is_clean:
                     raise self.group.broken(
                         "C10",
                         f"broker {record.broker_id} registered anew and may lead {topic.name}-{number}",
@@ -149,6 +178,12 @@ def _is_from_outside(
         for asked in topic.partitions
         if asked.partition_index == number
     )
+
+
+def _is_last_known(decided: Decided, before: PartitionRegistration, leader: int, coming: set[int]) -> bool:
+    """Nobody is left that has all for sure, but those that come back without proof, and who led last is there (KIP-966)."""
+    is_nobody_left = not before.isr and set(before.eligible_leader_replicas) <= coming
+    return has_elr(decided.before) and is_nobody_left and before.last_known_elr == (leader,)
 
 
 def _is_allowed(image: MetadataImage, topic: str, *, controller_id: int) -> bool:

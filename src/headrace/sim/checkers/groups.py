@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headrace.client.groups import read_assignment
 from headrace.coordinator.hashing import partition_for
 from headrace.core.error_code import ErrorCode
+from headrace.sim.checkers.eligible_replicas import min_isr
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, min_isr, registered_at
+from headrace.sim.checkers.promises import Place, Promise, registered_at
 from headrace.sim.group_clients import OFFSETS_TOPIC, code_of, positions_of
 from headrace.sim.observation import CallEnded, CallStarted
 from headrace.sim.record_clients import PARTITIONS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.node.lifecycle import BrokerState
+from headrace.sim.checkers.eligible_replicas import MIN_ISR, min_isr
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.metadata_changes import touched_between
 from headrace.sim.observation import ImagePublished, RequestSent
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView, NodeView
-
-_MIN_ISR = "min.insync.replicas"
 
 
 class HostedPartitions(Group):
@@ -91,7 +90,7 @@ class HostedPartitions(Group):
                 wrong = "" if hosted is None else "is hosted, and no replica of it is to be here"
             else:
                 assert topic is not None
-                wrong = _role_fault(life.node_id, hosted, wanted, _min_isr(image, topic.name))
+                wrong = _role_fault(life.node_id, hosted, wanted, min_isr(image, topic.name))
             if wrong:
                 name = topic_id if topic is None else topic.name
                 raise self.broken("C23", f"at broker {life.node_id} {name}-{number} {wrong}", life)
@@ -103,7 +102,7 @@ def _is_behind(node: NodeView) -> bool:
     return broker is not None and bool(broker.due_roles)
 
 
-def _role_fault(node_id: int, hosted: Any, wanted: PartitionRegistration, min_isr: int | None) -> str:
+def _role_fault(node_id: int, hosted: Any, wanted: PartitionRegistration, min_insync: int) -> str:
     """What is wrong with the replica here; "" when nothing is. A directory that is offline leads nothing."""
     if hosted is None:
         return f"is not hosted: {wanted}"
@@ -118,12 +117,6 @@ def _role_fault(node_id: int, hosted: Any, wanted: PartitionRegistration, min_is
         return f"is not led here, the metadata say {wanted}"
     if leader.partition_epoch < wanted.partition_epoch or tuple(leader.replicas) != wanted.replicas:
         return f"is led on older terms than {wanted}"
-    if min_isr is not None and leader.min_insync_replicas != min_isr:
-        return f"is led with {_MIN_ISR}={leader.min_insync_replicas}, it is set to {min_isr}"
+    if leader.min_insync_replicas != min_insync:
+        return f"is led with {MIN_ISR}={leader.min_insync_replicas}, it is set to {min_insync}"
     return ""
-
-
-def _min_isr(image: MetadataImage, topic: str) -> int | None:
-    """The topic's own setting, None when it has none."""
-    value = image.configs.of_topic(topic).get(_MIN_ISR)
-    return None if value is None else int(value)

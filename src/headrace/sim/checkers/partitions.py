@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.ids import Uuid
 from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionRegistration
+from headrace.sim.checkers.eligible_replicas import elr_fault
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.settings_model import SettingsModel
 from headrace.wire.metadata_records.frame import decode_record
@@ -114,7 +115,7 @@ class CommittedState(Group):
         if any(number not in topic.partitions for number in range(count)):
             raise self.broken("C12", f"the partitions of {topic.name} are not numbered 0..{count - 1}")
         for number, (before, after) in change.partitions.items():
-            wrong = shape_fault(after)
+            wrong = shape_fault(after) or elr_fault(self._image, topic.name, after)
             if wrong:
                 raise self.broken("C5", f"{topic.name}-{number}: {wrong}")
             if before is not None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.metadata.image import MetadataImage, PartitionRegistration
-
-_MIN_ISR: Final = "min.insync.replicas"
 
 Place = tuple[str, int]
 
@@ -56,8 +54,3 @@ def registered_at(image: MetadataImage, place: Place) -> PartitionRegistration |
     """The partition as the metadata have it, None when they do not."""
     topic = image.topics.by_name.get(place[0])
     return None if topic is None else topic.partitions.get(place[1])
-
-
-def min_isr(image: MetadataImage, topic: str) -> int:
-    """How many replicas must be in sync for acks=all."""
-    return int(image.configs.of_topic(topic).get(_MIN_ISR, "1"))
