@@ -94,6 +94,17 @@ NODE_VIEW: list[Json] = [
 ]  # fmt: skip
 
 
+BROKER_VIEW: list[Json] = [
+    *_plain("int32", "BrokerId"),
+    *_plain("int8", "State"),
+    *_plain("int64", "BrokerEpoch"),
+    *_plain("uuid", "IncarnationId"),
+    *_plain("bool", "IsFenced InControlledShutdown"),
+    *_plain("int64", "SilenceMs MetadataOffset", default=-1),
+    {"name": "WaitsForBrokers", "type": "[]int32", "versions": "0+"},
+]
+
+
 # Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S1-71, S4-55.
 PROJECT_FIELDS: dict[str, list[Json]] = {
     "UnregisterBrokerRequest": [
@@ -116,11 +127,16 @@ PROJECT_FIELDS: dict[str, list[Json]] = {
         {"name": "WantsNodeView", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
         {"name": "LastWordsOf", "type": "int32", "default": -1, "versions": "0+", "taggedVersions": "0+", "tag": 10001},
         {"name": "LastWords", "type": "string", "versions": "0+", "taggedVersions": "0+", "tag": 10002},
+        {"name": "WantsBrokerViews", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10003},
     ],
     "DescribeQuorumResponse": [
         {
             "name": "NodeViews", "type": "[]NodeView", "versions": "0+", "taggedVersions": "0+", "tag": 10000,
             "ignorable": True, "fields": NODE_VIEW,
+        },
+        {
+            "name": "BrokerViews", "type": "[]BrokerView", "versions": "0+", "taggedVersions": "0+", "tag": 10001,
+            "ignorable": True, "fields": BROKER_VIEW,
         },
     ],
 }  # fmt: skip

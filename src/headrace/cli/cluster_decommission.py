@@ -57,17 +57,19 @@ class Cluster:
         found = self.client.run(admin_cluster.describe_cluster)
         return {each.node_id: each.rack for each in found.end_points}
 
+    def present(self) -> dict[TopicPartition, Placed]:
+        """All partitions with every replica that they have now."""
+        if self._image is None:
+            return self.client.run(draining.placements)
+        return {
+            TopicPartition(topic.name, number): Placed(replicas=partition.replicas, leader=partition.leader)
+            for topic in self._image().topics.by_id.values()
+            for number, partition in topic.partitions.items()
+        }
+
     def holders(self, broker_id: int) -> list[TopicPartition]:
         """The partitions that list the broker, also those that are still moving away from it."""
-        if self._image is not None:
-            return sorted(
-                TopicPartition(topic.name, number)
-                for topic in self._image().topics.by_id.values()
-                for number, partition in topic.partitions.items()
-                if broker_id in partition.replicas
-            )
-        found = self.client.run(draining.placements)
-        return sorted(where for where, placed in found.items() if broker_id in placed.replicas)
+        return sorted(where for where, placed in self.present().items() if broker_id in placed.replicas)
 
 
 def _placed(image: MetadataImage) -> dict[TopicPartition, Placed]:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
     "cluster": "run a cluster for development; identify one, list its nodes, unregister a broker",
+    "brokers": "show each broker's state, epoch, metadata lag, and what its shutdown waits for",
     "broker-api-versions": "show which API versions each broker speaks",
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
     "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",

@@ -14,7 +14,12 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid
 from headrace.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+from headrace.wire.messages.describe_quorum import (
+    BrokerView,
+    DescribeQuorumRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from headrace.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -73,6 +78,13 @@ def describe_quorum(session: Session) -> Conversation[QuorumInfo]:
     request = DescribeQuorumRequest(topics=METADATA_QUORUM, wants_node_view=True)
     response = yield from ask_controller(session, request, verdict=quorum_error)
     return quorum_info(response)
+
+
+def describe_brokers(session: Session) -> Conversation[tuple[QuorumInfo, tuple[BrokerView, ...]]]:
+    """The quorum, and what its leader knows of each broker; nothing of brokers where a controller of Kafka leads. Raises as `describe_quorum`."""
+    request = DescribeQuorumRequest(topics=METADATA_QUORUM, wants_broker_views=True)
+    response = yield from ask_controller(session, request, verdict=quorum_error)
+    return quorum_info(response), response.broker_views
 
 
 def quorum_error(response: Any) -> PeerError | None:

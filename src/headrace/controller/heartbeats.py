@@ -155,6 +155,22 @@ class Heartbeats:
         session = self._unfenced.get(broker_id)
         return session is not None and now_ms <= self._deadline(session)
 
+    def metadata_offset(self, broker_id: int) -> int:
+        """What the broker has read at least; -1 before its first heartbeat."""
+        session = self._sessions.get(broker_id)
+        return -1 if session is None else session.metadata_offset
+
+    def awaited_by(self, broker_id: int) -> list[int]:
+        """The active brokers that have not read yet that this one's leaderships were moved (S2-20)."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.controlled_shutdown_offset < 0:
+            return []
+        return sorted(
+            other
+            for other, each in self._unfenced.items()
+            if each.controlled_shutdown_offset < 0 and each.metadata_offset < session.controlled_shutdown_offset
+        )
+
     def silences_ms(self, now_ms: int) -> dict[int, int]:
         """How long ago each registered broker was heard from, by id."""
         return {broker_id: max(0, now_ms - each.last_contact_ms) for broker_id, each in self._sessions.items()}

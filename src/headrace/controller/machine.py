@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from headrace.config.node_config import NodeConfig
     from headrace.controller.decision import Moves, Situation
+    from headrace.controller.heartbeats import Heartbeats
     from headrace.core.ports import Rng
     from headrace.metadata.cause import Cause
     from headrace.metadata.loader import Decided
@@ -114,9 +115,10 @@ class ControllerMachine:
         active = self._active
         return 0 if active is None else len(active.waiting) + len(active.moves) + len(active.raft_asked)
 
-    def silences_ms(self, now_ms: int) -> dict[int, int]:
-        """TimeSinceLastHeartbeatReceivedMs by broker id; empty on a standby. Cost: the brokers."""
-        return {} if self._active is None else self._active.heartbeats.silences_ms(now_ms)
+    @property
+    def heartbeats(self) -> Heartbeats | None:
+        """The sessions of the brokers, to look at; None on a standby."""
+        return None if self._active is None else self._active.heartbeats
 
     def next_deadline_ms(self) -> int | None:
         """When `TimeAdvanced` is due."""
@@ -232,9 +234,8 @@ class ControllerMachine:
         asked += [each.asked for each in active.moves if each.asked is not None]
         if active.postponed is not None:
             asked.append(active.postponed.asked)
-        answers = [_refuse(each, error) for each in asked]
-        answers += [self._refusal(event, error) for event in active.raft_asked.values()]
-        return list(answers)
+        of_raft = (self._refusal(event, error) for event in active.raft_asked.values())
+        return [*(_refuse(each, error) for each in asked), *of_raft]
 
     # Requests
 

@@ -29,6 +29,7 @@ from headrace.controller.machine import ControllerMachine
 from headrace.core.ids import random_uuid
 from headrace.metadata.image import EndPoint
 from headrace.metadata.loader import MetadataLoader
+from headrace.node.broker_views import broker_views
 from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.controller_server import ControllerServer
 from headrace.node.disk_jobs import DiskJobs
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from headrace.core.listener import Listener
     from headrace.core.ports import Rng
     from headrace.node.disk import NodeDisk
-    from headrace.wire.messages.describe_quorum import NodeView
+    from headrace.wire.messages.describe_quorum import BrokerView, NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +257,10 @@ def _controller_server(
             progress=machine.metadata_progress,
         ).view()
 
+    def views() -> tuple[BrokerView, ...]:
+        sessions = None if plane.controller is None else plane.controller.heartbeats
+        return () if sessions is None else broker_views(machine.image, sessions, clock.now_ms())
+
     return ControllerServer(
         config=config,
         cluster_id=disk.cluster_id,
@@ -268,6 +273,7 @@ def _controller_server(
         log_levels=lambda: machine.log_levels,
         view=view,
         heard_last_words=machine.heard_last_words,
+        broker_views=views,
     )
 
 

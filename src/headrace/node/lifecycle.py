@@ -121,6 +121,8 @@ class BrokerLifecycle:
         self._next_at_ms: int | None = None
         self._is_asking = False
         self._is_ready = False
+        self._refused_as = ErrorCode.NONE
+        """The last answer to a registration."""
         self._returns = False
         """Unregistered while it ran, and not unfenced again."""
         self._shutdown_heartbeats = 0
@@ -143,7 +145,12 @@ class BrokerLifecycle:
             self._shut_down()
             return
         if self._give_up_at_ms is not None and now_ms >= self._give_up_at_ms:
-            self._fail("no controller accepted the registration within initial.broker.registration.timeout.ms")
+            why = "no controller accepted the registration within initial.broker.registration.timeout.ms"
+            if self._refused_as is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                why += f": another process that is alive is registered as broker {self._config.node_id}; give this one another node.id"
+            elif self._refused_as is not ErrorCode.NONE:
+                why += f": {self._refused_as.name}"
+            self._fail(why)
             return
         if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
             self._next_at_ms = None
@@ -220,7 +227,7 @@ class BrokerLifecycle:
         self._is_asking = False
         if self.state is BrokerState.SHUTTING_DOWN:
             return
-        error = ErrorCode.known(response.error_code)
+        error = self._refused_as = ErrorCode.known(response.error_code)
         if error is ErrorCode.NONE:
             self.broker_epoch = response.broker_epoch
             self._give_up_at_ms = None  # to catch up with the metadata may take as long as it takes

@@ -253,7 +253,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 
 
 def test_a_story_of_brokers_and_partitions_is_kafkas(story: Story) -> None:
-    """S2-01, S2-06..S2-08, S1-50, B-C24, B-C25, B-K08, B-C31, C5, C6, C9, KIP-455, KIP-858: what each step leads to, and all answers."""
+    """S2-01, S2-06..S2-08, S1-29, S1-50, B-C24, B-C25, B-K08, B-C31, C5, C6, C9, KIP-455, KIP-858: what each step leads to, and all answers."""
     for broker_id in range(2, 7):
         story.register(broker_id)
         story.beat(broker_id)
@@ -262,6 +262,9 @@ def test_a_story_of_brokers_and_partitions_is_kafkas(story: Story) -> None:
     story.register(7, log_dirs=(directory(2),))
     story.register(7, log_dirs=(directory(7, 1), directory(7, 2)))
     story.beat(7)
+    story.register(2, incarnation=2)  # the holder of the id lives: 101
+    story.register(2)  # it says so again
+    story.beat(2)
     tell_of_directories(story)
     tell_of_elections(story)
     tell_of_reassignments(story)

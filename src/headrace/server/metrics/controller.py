@@ -68,7 +68,7 @@ def controller_families(
         ("IgnoredStaticVoters", ignored_voters, "1 when the log, not controller.quorum.voters, says who votes."),
     ):
         yield gauge(CONTROLLER, name, value, about)
-    silences = controller.silences_ms(now_ms)
+    silences = {} if controller.heartbeats is None else controller.heartbeats.silences_ms(now_ms)
     shown = [(str(broker_id), float(silences[broker_id])) for broker_id in sorted(silences)]
     about = "Milliseconds since the active controller heard a broker."
     yield labelled(CONTROLLER, "TimeSinceLastHeartbeatReceivedMs", "broker", shown, about=about)

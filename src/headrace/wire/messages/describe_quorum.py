@@ -29,6 +29,21 @@ class DescribeQuorumRequest(Message, kind="request", api_key=55, versions="0-2",
     wants_node_view: bool = field("bool 0+ tag=10000@0+", default=False)
     last_words_of: int = field("int32 0+ tag=10001@0+", default=-1)
     last_words: str = field("string 0+ tag=10002@0+", default="")
+    wants_broker_views: bool = field("bool 0+ tag=10003@0+", default=False)
+
+
+class BrokerView(Struct):
+    """Part of `DescribeQuorumResponse`."""
+
+    broker_id: int = field("int32 0+", default=0)
+    state: int = field("int8 0+", default=0)
+    broker_epoch: int = field("int64 0+", default=0)
+    incarnation_id: Uuid = field("uuid 0+", default=ZERO_UUID)
+    is_fenced: bool = field("bool 0+", default=False)
+    in_controlled_shutdown: bool = field("bool 0+", default=False)
+    silence_ms: int = field("int64 0+", default=-1)
+    metadata_offset: int = field("int64 0+", default=-1)
+    waits_for_brokers: tuple[int, ...] = field("[]int32 0+", default=())
 
 
 class BatchDigest(Struct):
@@ -203,3 +218,4 @@ class DescribeQuorumResponse(Message, kind="response", api_key=55, versions="0-2
     topics: tuple[ResponseTopicData, ...] = field("[]ResponseTopicData 0+", default=())
     nodes: tuple[Node, ...] = field("[]Node 2+", default=())
     node_views: tuple[NodeView, ...] = field("[]NodeView 0+ tag=10000@0+ ignorable", default=())
+    broker_views: tuple[BrokerView, ...] = field("[]BrokerView 0+ tag=10001@0+ ignorable", default=())
