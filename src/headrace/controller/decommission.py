@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headrace.controller.decision import Decision, Moves
+from headrace.controller.elr import is_elr_on
 from headrace.controller.partition_change import (
     Assignment,
     Wish,
@@ -181,8 +182,8 @@ class _Leaver:
             return Wish(isr=isr, assignment=assignment)
         rest = _without(before.replicas, broker_id)
         heirs = [each for each in before.eligible_leader_replicas if each in rest]
-        if heirs and not before.isr:
-            return Wish(isr=(), assignment=assignment)
+        if heirs and (not before.isr or is_elr_on(situation.image.features)):
+            return Wish(isr=(), assignment=assignment)  # one of them is elected now or when it is back
         live = [each for each in (heirs or rest) if eligible.may_lead(before, each)]
         if heirs:
             return Wish(isr=((live or heirs)[0],), assignment=assignment)

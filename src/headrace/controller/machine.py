@@ -329,9 +329,8 @@ class ControllerMachine:
             self.statistics.timed_out_heartbeats += 1
             broker = active.image.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
-                active.heartbeats.touch(
-                    request.broker_id, metadata_offset=request.current_metadata_offset, now_ms=event.now_ms
-                )
+                offset = request.current_metadata_offset
+                active.heartbeats.touch(request.broker_id, metadata_offset=offset, now_ms=event.now_ms)
         return [self._refusal(event, PeerError(ErrorCode.REQUEST_TIMED_OUT, "The request waited past its deadline."))]
 
     def _refusal(self, event: RequestArrived, error: PeerError) -> Answer:

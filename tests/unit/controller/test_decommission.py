@@ -9,6 +9,7 @@ import pytest
 from headrace.controller.events import Answer, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import LEADER_RECOVERED, LEADER_RECOVERING, NO_LEADER, PartitionRegistration
+from headrace.metadata.versions import ELR_FEATURE
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
@@ -25,6 +26,8 @@ from headrace.wire.messages.unregister_broker import EmptiedTopic, UnregisterBro
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 from tests.support.controller import ControllerBench, active, directory, incarnation, registration
+from tests.support.partitions import cluster as elr_cluster
+from tests.support.partitions import fence
 
 
 def cluster(*broker_ids: int, **settings: Any) -> ControllerBench:
@@ -269,3 +272,21 @@ def test_what_comes_to_need_the_broker_meanwhile_keeps_it() -> None:
     assert answer.error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS
     assert (part(bench, "t").replicas, part(bench, "t").leader) == ((3,), 3)
     assert 3 in bench.committed_image.cluster.brokers
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_an_eligible_leader_replica_is_as_good_as_one_in_sync(is_back: bool) -> None:
+    """S1-70, S1-66, KIP-966: it has all that was acknowledged, so that the last one in sync may go; it leads now, or when it is back, without loss."""
+    bench, epochs = elr_cluster(3, features={ELR_FEATURE: 1}, min_insync_replicas=2)
+    topic(bench, "t", (3, 2))
+    fence(bench, 2, epochs[2])
+    assert (part(bench, "t").isr, part(bench, "t").eligible_leader_replicas) == ((3,), (2,))
+    if is_back:
+        bench.heartbeat(2, epochs[2])
+    assert bench.ask(decommission(3)) == UnregisterBrokerResponse(error_message="")
+    bench.heartbeat(2, epochs[2])
+    found = part(bench, "t")
+    assert (found.replicas, found.isr, found.leader) == ((2,), (2,), 2)
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ((), ())
+    assert found.leader_recovery_state == LEADER_RECOVERED
+    assert bench.machine.statistics.unclean_elections == 0
