@@ -1,6 +1,6 @@
 """What brokers, replication, coordinators and the quorum ask of a partition log.
 
-`PartitionLogPort` is one log, `LogStorePort` all logs of a node. `headrace.storage.stored_log.StoredLog` and
+`PartitionLogPort` is one log; all logs of a node are in `headrace.log.store_ports`. `headrace.storage.stored_log.StoredLog` and
 `headrace.storage.log_store.LogStore` are the real ones. All calls are synchronous: they write to the page cache and never
 wait for the disk. What waits (`FlushJob`, `CompactionJob`) is handed out as a job that the driver runs in a thread.
 
@@ -10,10 +10,10 @@ caller then takes the log's directory offline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicPartition, Uuid
@@ -296,6 +296,13 @@ class PartitionLogPort(Protocol):
     def is_flush_due(self, now_ms: int) -> bool:
         """True if `flush.messages` or `flush.ms` asks for a flush."""
 
+    @property
+    def is_flushing(self) -> bool:
+        """A flush job is under way."""
+
+    def hold_flushes(self, *, held: bool) -> None:
+        """While they are held no flush is due: what is durable stays as it is."""
+
     def roll(self, now_ms: int) -> None:
         """Begin a new segment now, unless the active one is empty."""
 
@@ -372,78 +379,3 @@ class PartitionLogPort(Protocol):
 
     def close(self, *, clean: bool) -> None:
         """Give files back. With `clean`, everything was flushed before: indexes and a producer snapshot are written."""
-
-
-class DirectoryInfo(NamedTuple):
-    """One of `log.dirs`: `total_bytes` and `usable_bytes` are those of its volume, -1 if offline."""
-
-    path: str
-    directory_id: Uuid
-    is_online: bool
-    total_bytes: int
-    usable_bytes: int
-
-
-class LogStorePort(Protocol):
-    """All partition logs of a node, over one or more log directories."""
-
-    def directories(self) -> Sequence[DirectoryInfo]:
-        """The log directories, in the order of `log.dirs`."""
-
-    def get(self, partition: TopicPartition) -> PartitionLogPort | None:
-        """The log of a partition, None if there is none here (or its directory is offline)."""
-
-    def logs(self) -> Mapping[TopicPartition, PartitionLogPort]:
-        """All logs that are online."""
-
-    def create(
-        self, partition: TopicPartition, *, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
-    ) -> PartitionLogPort:
-        """The log of a partition, made if there is none: in `directory_id` if given and online, else in the directory with the
-        fewest logs. A fresh log's high watermark is 0; a found one's is the checkpointed one. Raises StorageFault; DiskFull if it is
-        only room that is missing: then it may be asked again."""
-
-    def wait_for_room(self, reason: str, job: Callable[[], None]) -> None:
-        """`create` raised DiskFull: do `job` at one of the next calls of `maintain`. It may find no room again, and wait again."""
-
-    def delete(self, partition: TopicPartition, now_ms: int) -> None:
-        """Rename the directory to `-delete` and remove its files after `file.delete.delay.ms`."""
-
-    def mark_stray(self, partition: TopicPartition) -> None:
-        """Rename the directory to `-stray`: its topic is not in the metadata."""
-
-    def fail_directory(self, path: str) -> Sequence[TopicPartition]:
-        """Take a log directory offline after a `StorageFault`; returns the partitions lost with it."""
-
-    def cut(self, cuts: Sequence[LogCut]) -> Sequence[CutJob]:
-        """Cut many logs durably, off the loop: a job for each log directory, for `node.log_cuts`."""
-
-    def write_checkpoints(self) -> None:
-        """Replace recovery-point, high-watermark and log-start checkpoints of all directories atomically."""
-
-    def maintain(self, now_ms: int) -> None:
-        """Retention, expired producers, delayed deletions: what is due at this time of the wall clock, or a part of it."""
-
-    def next_maintenance_ms(self) -> int:
-        """When `maintain` and `flush_jobs_due` have something to do, by the wall clock; past for as soon as may be."""
-
-    def when_busy(self, told: Callable[[], None]) -> None:
-        """Have `told` called when `next_maintenance_ms` became sooner; in the event loop."""
-
-    def take_space_refusal(self) -> str:
-        """Why an append was refused on a full disk (D10) since the last call, as `maintain` noticed; empty if none was."""
-
-    def removals_due(self) -> Sequence[Callable[[], None]]:
-        """Work for threads: remove the files whose delay was over when `maintain` looked."""
-
-    def next_compaction(self, now_ms: int) -> CompactionJob | None:
-        """The log that needs compaction most, as a job; None if none does. One job at a time."""
-
-    def flush_jobs_due(self, now_ms: int) -> Sequence[tuple[PartitionLogPort, FlushJob]]:
-        """Flush jobs that `flush.messages` and `flush.ms` ask for, rolls and new logs."""
-
-    def sync(self, jobs: Sequence[tuple[Any, Any]]) -> None:
-        """Work for a thread: run such jobs, which is quicker together than one by one. Raises StorageFault."""
-
-    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Close all logs. With `clean`, flush everything first and write `.kafka_cleanshutdown` last (D4)."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headrace.log.ports import CutJob, LogCut, LogStorePort
+from headrace.log.ports import CutJob, LogCut
+from headrace.log.store_ports import LogStorePort
 from headrace.node.jobs import DiskJob, Lane, LogWork
 
 

@@ -18,7 +18,7 @@ class FlushState:
     """What of a log waits for a flush, and which flushes are under way. Driven by `headrace.storage.stored_log.StoredLog`.
 
     `first_unacknowledged` is the first offset that must be synced before it is acknowledged, -1 if there is none; `is_new` says that the
-    log's directory may lack its name on the disk, `is_closed` that jobs under way come to nothing, and `wants_to` up to where a roll or a rest asks for a flush.
+    log's directory may lack its name on the disk, `is_closed` that jobs under way come to nothing, and `wants_to` up to where a roll or a rest asks for a flush. While it `is_held`, none is due: the log is about to go on in other files.
     """
 
     __slots__ = (
@@ -34,6 +34,7 @@ class FlushState:
         "_unsynced_names",
         "first_unacknowledged",
         "is_closed",
+        "is_held",
         "is_new",
         "running",
         "wants_to",
@@ -51,7 +52,7 @@ class FlushState:
         self._limit = 0
         self._clean_at_ms = 0
         self.running = 0
-        self.is_closed = False
+        self.is_closed = self.is_held = False
         self.is_new = False
         self.wants_to = 0
         self.first_unacknowledged = -1
@@ -70,7 +71,7 @@ class FlushState:
 
     def is_due(self, now_ms: int) -> bool:
         """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
-        if self.running:
+        if self.running or self.is_held:
             return False
         state = self._state
         unflushed = state.log_end_offset - state.durable_end_offset
@@ -118,6 +119,16 @@ class FlushState:
     def epochs_removed(self) -> None:
         """There is no stored table of epochs any more."""
         self._stored_epochs = -1
+
+    def go_on_for(self, state: PartitionLog, before: FlushState) -> None:
+        """The files take the place of those of another log, whose state this is; what waited for a sync there waits here."""
+        state.durable_end_offset = self._state.durable_end_offset
+        self._state = state
+        self._stored_epochs = -1
+        self._limit = min(self._limit, state.durable_end_offset)
+        self.wants_to = state.log_end_offset
+        self.first_unacknowledged = before.first_unacknowledged
+        self.is_new = before.is_closed = True
 
     # --- flushes ---
 

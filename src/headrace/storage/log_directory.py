@@ -10,7 +10,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
 from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
-from headrace.log.ports import DirectoryInfo
+from headrace.log.store_ports import DirectoryInfo
 from headrace.storage.busy import BusyLogs
 from headrace.storage.checkpoints import (
     read_clean_shutdown,
@@ -22,12 +22,16 @@ from headrace.storage.checkpoints import (
 )
 from headrace.storage.cutting import CutJob, CutOfLog, OpenLog
 from headrace.storage.flushing import SegmentFlush, sync_together
+from headrace.storage.future_files import FutureFiles, FutureLog
 from headrace.storage.layout import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
+    LOG,
     LOG_STARTS,
     METADATA_TOPIC,
     RECOVERY_POINTS,
+    offset_file,
+    parse_offset_file,
     parse_partition_directory,
     parse_suffixed_directory,
     partition_directory,
@@ -45,11 +49,12 @@ MANY_SYNCS: Final = 16
 
 
 class Found(NamedTuple):
-    """A partition's directory, before its log is read; `topic_id` is all zeros if the directory does not say it."""
+    """A partition's directory, before its log is read; `topic_id` is all zeros if the directory does not say it. `future`: its name, where it is a copy in the making."""
 
     partition: TopicPartition
     topic_id: Uuid
     directory: str
+    future: str = ""
 
 
 class LogDirectory:
@@ -65,12 +70,15 @@ class LogDirectory:
         self.directory_id = directory_id
         self.is_online = True
         self.logs: dict[TopicPartition, StoredLog] = {}
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        self.is_cordoned = False
         self.notes: list[str] = []
         self._checkpointing = Lock()
         self._written_points: frozenset[TopicPartition] = frozenset()
         self._written_state: int | None = None
         self.busy: BusyLogs[StoredLog] = BusyLogs()
         self._going: list[tuple[int, str]] = []
+        self._left: list[tuple[int, Callable[[], None]]] = []
         self._strays: list[str] = []
         self.stray_delay_ms: int | None = None
         """After so long a replica that the metadata does not know is removed; None: never."""
@@ -102,6 +110,9 @@ class LogDirectory:
         found = []
         for name in self._files.listdir(self.path):
             partition = parse_partition_directory(name)
+            future = ""
+            if partition is None and (suffixed := parse_suffixed_directory(name)) and suffixed[1] == "future":
+                partition, future = suffixed[0], name
             if partition is None or partition.topic == METADATA_TOPIC:
                 self._note_leftover(name)
                 continue
@@ -110,7 +121,7 @@ class LogDirectory:
             except StorageFault as fault:
                 self.notes.append(str(fault))
                 topic_id = ZERO_UUID
-            found.append(Found(partition, topic_id, self.path))
+            found.append(Found(partition, topic_id, self.path, future))
         return found
 
     def _note_leftover(self, name: str) -> None:
@@ -150,6 +161,8 @@ class LogDirectory:
         """
         partition = found.partition
         path = f"{self.path}/{partition_directory(partition)}"
+        future = FutureFiles(self._files, path=path, actual=f"{self.path}/{found.future}") if found.future else None
+        files = future or self._files
         hints = LoadHints(
             recovery_point=checkpoints.recovery_points.get(partition, 0),
             log_start_offset=checkpoints.log_starts.get(partition, 0),
@@ -158,16 +171,23 @@ class LogDirectory:
             now_ms=now_ms,
         )
         try:
-            loaded = load(self._files, path, config, hints)
+            loaded = load(files, path, config, hints)
         except RottenLog as fault:
-            self.notes.append(f"{fault}; its directory was set aside as a stray")
-            self.rename(partition, "stray")
+            if future is not None:  # the log that it was copied from is there
+                self._remove_later(future.actual, "delete", partition, 0)
+            else:
+                self.notes.append(f"{fault}; its directory was set aside as a stray")
+                self.rename(partition, "stray")
             return None
         if not checkpoints.is_clean and config.asks_for_syncs:
             durable_end = loaded.state.durable_end_offset
             most = unsynced_bytes(loaded.segments, durable_end)
             renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=most)
-        log = StoredLog(self._files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
+        log = StoredLog(files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
+        if future is not None:
+            log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
+            self._look_forward(log, future)
+            return log
         if not checkpoints.is_clean and log.durable_end_offset == 0 < log.log_end_offset:
             log.distrust_names()
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
@@ -193,6 +213,52 @@ class LogDirectory:
         self._adopt(log)
         return log
 
+    def create_future(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int) -> None:
+        """A new, empty log that will take the place of one in another directory."""
+        if partition in self._written_points:
+            self.write_checkpoints()
+        path = f"{self.path}/{partition_directory(partition)}"
+        actual = self._free_name(partition, "future", now_ms)
+        files = FutureFiles(self._files, path=path, actual=actual)
+        self._files.mkdir(actual)
+        loaded = load(files, path, config, LoadHints(now_ms=now_ms))
+        log = StoredLog(files, partition, loaded, directory=self.path, topic_id=topic_id, rng=self.rng)
+        log.write_topic_id()
+        self._look_forward(log, files)
+
+    def _look_forward(self, log: StoredLog, files: FutureFiles) -> None:
+        log.owner.persist_recovery_point = self.write_checkpoints
+        self.futures[log.topic_partition] = FutureLog(log, files)
+
+    def give_up_future(self, partition: TopicPartition, now_ms: int) -> None:
+        """The future log goes; nobody reads it."""
+        future = self.futures.pop(partition, None)
+        if future is not None:
+            future.log.close(clean=False)
+            self._remove_later(future.files.actual, "delete", partition, now_ms)
+
+    def adopt_marks(self, future: StoredLog, log: StoredLog) -> None:
+        """What is known of a log is true of its copy."""
+        future.set_high_watermark(log.high_watermark)
+        if future.log_start_offset < log.log_start_offset <= future.high_watermark:
+            future.advance_log_start(log.log_start_offset)
+
+    def take_over(self, log: StoredLog) -> None:
+        """A log goes on here, where it was copied to."""
+        self.futures.pop(log.topic_partition, None)
+        self._adopt(log)
+
+    def leave(self, partition: TopicPartition, close: Callable[[], None], due_ms: int) -> None:
+        """A log goes on elsewhere: what it leaves here goes at `due_ms`, when whoever reads it is done. Raises StorageFault."""
+        log = self.logs.pop(partition)
+        self.busy.discard(log)
+        self._left.append((due_ms, close))
+        self._remove_later(f"{self.path}/{partition_directory(partition)}", "delete", partition, due_ms)
+
+    def sync_names(self) -> None:
+        """The names of the logs' directories become durable; blocks."""
+        self._files.fsync_dir(self.path)
+
     def _adopt(self, log: StoredLog) -> None:
         log.retired.waits_for_checkpoint = True
         log.owner.persist_recovery_point = self.write_checkpoints
@@ -210,7 +276,8 @@ class LogDirectory:
         hole, and room comes of nothing else.
         """
         with self._checkpointing:
-            logs = [log for log in list(self.logs.values()) if not log.is_closed]
+            futures = [future.log for future in list(self.futures.values())]
+            logs = [log for log in [*list(self.logs.values()), *futures] if not log.is_closed]
             state = hash(tuple((id(log), log.high_watermark, log.recovery_point, log.log_start_offset) for log in logs))
             if state == self._written_state and not any(log.retired.condemned for log in logs):
                 return
@@ -253,15 +320,41 @@ class LogDirectory:
         if log is not None:
             self.busy.discard(log)
             log.close(clean=False)
-        self._renames += 1
-        unique = f"{now_ms & 2**64 - 1:016x}{self._renames:016x}"
-        name = f"{self.path}/{suffixed_directory(partition, unique, suffix)}"
-        while self._files.exists(name):
+        name = self._free_name(partition, suffix, now_ms)
+        self._files.rename(f"{self.path}/{partition_directory(partition)}", name)
+        return name
+
+    def _free_name(self, partition: TopicPartition, suffix: str, now_ms: int) -> str:
+        while True:
             self._renames += 1
             unique = f"{now_ms & 2**64 - 1:016x}{self._renames:016x}"
             name = f"{self.path}/{suffixed_directory(partition, unique, suffix)}"
-        self._files.rename(f"{self.path}/{partition_directory(partition)}", name)
-        return name
+            if not self._files.exists(name):
+                return name
+
+    def _remove_later(self, path: str, suffix: str, partition: TopicPartition, due_ms: int) -> None:
+        name = self._free_name(partition, suffix, due_ms)
+        self._files.rename(path, name)
+        self._going.append((due_ms, name))
+
+    def promote(self, found: Found) -> Found:
+        """A future log whose place in use is free takes it, durably, before it is loaded."""
+        self._files.rename(f"{self.path}/{found.future}", f"{self.path}/{partition_directory(found.partition)}")
+        self._files.fsync_dir(self.path)
+        return found._replace(future="")
+
+    def refuse_future(self, found: Found) -> None:
+        """A future log of the process before that is of no use goes."""
+        self._remove_later(f"{self.path}/{found.future}", "delete", found.partition, 0)
+
+    def extent(self, partition: TopicPartition) -> tuple[int, int]:
+        """How far a log that was not loaded reaches: its last segment's base offset, and that one's bytes."""
+        path = f"{self.path}/{partition_directory(partition)}"
+        names = (parse_offset_file(name) for name in self._files.listdir(path))
+        bases = [each.offset for each in names if each is not None and each.suffix == LOG and not each.state]
+        last = max(bases, default=-1)
+        stat = self._files.stat(offset_file(path, last, LOG)) if bases else None
+        return last, stat.size if stat is not None else 0
 
     def set_aside(self, partition: TopicPartition, now_ms: int) -> str:
         """Rename a replica that the metadata does not know to `-stray`; it goes after the delay, unless strays are kept (D-06). The new name.
@@ -286,7 +379,7 @@ class LogDirectory:
     @property
     def next_removal_ms(self) -> int | None:
         """When `take_due` finds a directory, None if none waits."""
-        return 0 if self._strays else min((due_ms for due_ms, _ in self._going), default=None)
+        return 0 if self._strays else min((due_ms for due_ms, _ in [*self._going, *self._left]), default=None)
 
     def take_due(self, now_ms: int) -> list[str]:
         """Directories whose delay is over; the caller removes them."""
@@ -294,6 +387,10 @@ class LogDirectory:
         if self._strays:
             self._going += [(now_ms + (self.stray_delay_ms or 0), path) for path in self._strays]
             self._strays = []
+        for due_ms, close in self._left:
+            if due_ms <= now_ms:
+                close()
+        self._left = [(due_ms, close) for due_ms, close in self._left if due_ms > now_ms]
         due = [path for due_ms, path in self._going if due_ms <= now_ms]
         if due:
             self._going = [(due_ms, path) for due_ms, path in self._going if due_ms > now_ms]
@@ -319,7 +416,10 @@ class LogDirectory:
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4). Where a cut is under way recovery is to look."""
-        logs = list(self.logs.values())
+        for _, close in self._left:
+            close()
+        futures = [future.log for future in self.futures.values()]
+        logs = [*self.logs.values(), *futures]
         if clean and self.is_online and not any(log.owner.is_being_cut for log in logs):
             jobs = [(log, job) for log in logs if (job := log.prepare_stop()) is not None]
             self.sync([job for _, job in jobs])
@@ -335,10 +435,16 @@ class LogDirectory:
         """Go offline; the partitions lost."""
         self.is_online = False
         lost = list(self.logs)
+        for _, close in self._left:
+            close()
+        self._left = []
         for log in self.logs.values():
             self.busy.discard(log)
             log.close(clean=False)
+        for future in self.futures.values():
+            future.log.close(clean=False)
         self.logs.clear()
+        self.futures.clear()
         return lost
 
 

@@ -15,6 +15,7 @@ from headrace.storage.segment_file import Segment
 
 if TYPE_CHECKING:
     from headrace.core.ports import Files, Rng
+    from headrace.log.partition_log import PartitionLog
     from headrace.storage.flush_state import FlushState
     from headrace.storage.log_owner import LogOwner
     from headrace.storage.recovery import Loaded
@@ -66,6 +67,11 @@ class LogSegments:
         self.generation = 0
         self._idle_end = -1
         self.active.jitter_ms = self._jitter()
+
+    def go_on_for(self, state: PartitionLog, owner: LogOwner, before: LogSegments) -> None:
+        """They take the place of those of another log, whose state this is."""
+        self._state, self._owner = state, owner
+        self.generation = before.generation + 1
 
     # --- reading: hot path ---
 

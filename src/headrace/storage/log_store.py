@@ -10,12 +10,14 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.ports import DiskFull, Files, Rng
 from headrace.log.config import LogConfig
-from headrace.log.ports import CompactionJob, DirectoryInfo, LogCut
+from headrace.log.ports import CompactionJob, LogCut
+from headrace.log.store_ports import DirectoryInfo
 from headrace.storage.cutting import CutJob
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import partition_directory
 from headrace.storage.log_cleaner import LogCleaner
 from headrace.storage.log_directory import Found, LogDirectory, remove_paths
+from headrace.storage.moving import LogMove
 from headrace.storage.stored_log import StoredLog
 from headrace.storage.sweeping import (
     PRODUCER_EXPIRATION_CHECK_INTERVAL_MS,
@@ -25,10 +27,12 @@ from headrace.storage.sweeping import (
 
 ROUND_MS: Final = 1_000
 """So often the logs are looked at in which something is on its way."""
+MOST_PREFERRED: Final = 10_000
+"""So many wishes where a partition is to be made that is not here yet."""
 
 
 class LogStore:
-    """All logs over one or more log directories; implements `headrace.log.ports.LogStorePort`.
+    """All logs over one or more log directories; implements `headrace.log.store_ports.LogStorePort`.
 
     In this order: `found` (and `mark_stray`) before anything is read, `load`, then all else, `close`. The caller holds the
     directories' locks. A directory that cannot be read is offline from the start.
@@ -54,6 +58,9 @@ class LogStore:
         self._cleaner = LogCleaner(files, pace)
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
+        self._futures: list[Found] = []
+        self._moves: dict[TopicPartition, LogMove] = {}
+        self._preferred: dict[TopicPartition, str] = {}
         self._refused_for_space = ""
         self._removals: dict[str, list[str]] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -100,7 +107,9 @@ class LogStore:
             self._found = []
             for directory in self._online():
                 try:
-                    self._found += directory.found()
+                    found = directory.found()
+                    self._found += [each for each in found if not each.future]
+                    self._futures += [each for each in found if each.future]
                 except StorageFault as fault:
                     self._fault(directory, fault)
         return tuple(self._found)
@@ -108,24 +117,75 @@ class LogStore:
     def load(self, settings: Callable[[str], LogConfig], *, now_ms: int) -> None:
         """Read every log found; `settings` gives those of a topic. Blocks: seconds after an unclean stop."""
         self._now_ms = now_ms
-        found = self.found()
+        found = [*self.found(), *self._futures]
         configs: dict[str, LogConfig] = {}
         for directory in self._online():
             try:
                 checkpoints = directory.start_loading()
                 for one in found:
-                    if one.directory != directory.path or one.partition in self._by_partition:
+                    if one.directory != directory.path or (not one.future and one.partition in self._by_partition):
                         continue
                     topic = one.partition.topic
                     if topic not in configs:
                         configs[topic] = settings(topic)
                     log = directory.load(one, configs[topic], checkpoints, now_ms)
-                    if log is not None:
+                    if log is not None and not one.future:
                         self._cleaner.look_after(log)
                         self._by_partition[one.partition] = log
             except StorageFault as fault:
                 self._fault(directory, fault)
         self._by_partition = {p: log for d in self._online() for p, log in d.logs.items()}
+        for directory in self._online():
+            for partition in list(directory.futures):
+                if partition in self._by_partition:
+                    self._note_move(partition, directory)
+                else:
+                    directory.give_up_future(partition, now_ms)
+
+    def found_futures(self) -> Sequence[Found]:
+        """The future logs on the disks, before any log is read; `keep_futures` decides about them."""
+        self.found()
+        return tuple(self._futures)
+
+    def keep_futures(self, kept: Iterable[Found], promoted: Iterable[Found]) -> None:
+        """The first are copied on, the second take their places, all others go."""
+        kept, promoted = set(kept), set(promoted)
+        for directory in self._online():
+            for one in [each for each in self._futures if each.directory == directory.path]:
+                try:
+                    if one in promoted:
+                        self._found = [*self.found(), directory.promote(one)]
+                    elif one not in kept:
+                        directory.refuse_future(one)
+                except StorageFault as fault:
+                    self._fault(directory, fault)
+        self._futures = [each for each in self._futures if each in kept]
+
+    def settle_doubles(self, place_of: Callable[[Found], Uuid]) -> None:
+        """Of a replica that is in two directories, because its move ended in a crash, the one stays that the metadata know; else the one that reaches further.
+
+        The other is set aside, and removed like any stray.
+        """
+        places: dict[tuple[TopicPartition, Uuid], list[Found]] = {}
+        for one in self.found():
+            places.setdefault((one.partition, one.topic_id), []).append(one)
+        for doubles in places.values():
+            if len(doubles) > 1:
+                known = {each.path: each for each in self._online()}
+                doubles.sort(
+                    key=lambda one: (
+                        known[one.directory].directory_id == place_of(one),
+                        known[one.directory].extent(one.partition),
+                    )
+                )
+                for stale in doubles[:-1]:
+                    self.set_found_aside(stale)
+
+    def set_found_aside(self, found: Found) -> None:
+        """As `mark_stray`, of one of several directories."""
+        directory = next(each for each in self._online() if each.path == found.directory)
+        self._found = [one for one in self._found or () if one != found]
+        self._set_aside(directory, found.partition)
 
     # -- logs --------------------------------------------------------------------------------------------------
 
@@ -153,13 +213,73 @@ class LogStore:
         online = self._online()
         if not online:
             raise StorageFault("no log directory is online", directory="")
-        wanted = [directory for directory in online if directory.directory_id == directory_id]
-        directory = (wanted or sorted(online, key=lambda one: len(one.logs)))[0]
+        directory = self._place(partition, directory_id, online)
         self._cleaner.forget(directory.path, partition)
         log = directory.create(partition, topic_id, config, self._now_ms)
         self._cleaner.look_after(log)
         self._by_partition[partition] = log
         return log
+
+    def _place(self, partition: TopicPartition, directory_id: Uuid | None, online: list[LogDirectory]) -> LogDirectory:
+        """Where an operator wants it, else where the controller does, else in the directory with the fewest logs that takes new ones (KIP-113, KIP-1066)."""
+        preferred = self._preferred.pop(partition, None)
+        for directory in online:
+            if directory.path == preferred:
+                return directory
+        for directory in online:
+            if directory.directory_id == directory_id:
+                return directory
+        usable = [directory for directory in online if not directory.is_cordoned] or online
+        return min(usable, key=lambda one: len(one.logs) + len(one.futures))
+
+    def cordon(self, paths: Sequence[str]) -> None:
+        """These directories get no new replicas, as long as there are others."""
+        for directory in self._directories:
+            directory.is_cordoned = directory.path in paths
+
+    def prefer(self, partition: TopicPartition, path: str) -> None:
+        """The next log of this partition is made there. Of very many such wishes the oldest are forgotten."""
+        self._preferred.pop(partition, None)
+        self._preferred[partition] = path
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    # -- moves between directories -----------------------------------------------------------------------------
+
+    def moves(self) -> Mapping[TopicPartition, LogMove]:
+        """The replicas with a future log."""
+        return self._moves
+
+    def begin_move(self, partition: TopicPartition, path: str) -> LogMove:
+        """A future log in the directory `path`."""
+        log = self._by_partition[partition]
+        to = next(directory for directory in self._online() if directory.path == path)
+        assert log.directory != path, "it is there already"
+        self.give_up_move(partition)
+        self._cleaner.forget(path, partition)
+        try:
+            to.create_future(partition, log.topic_id, log.config, self._now_ms)
+        except StorageFault:
+            to.futures.pop(partition, None)
+            raise
+        return self._note_move(partition, to)
+
+    def _note_move(self, partition: TopicPartition, to: LogDirectory) -> LogMove:
+        source = self._by_partition[partition]
+        home = next(directory for directory in self._online() if directory.path == source.directory)
+        move = self._moves[partition] = LogMove(
+            source, to.futures[partition], home=home, to=to, taken=lambda: self._moved(partition)
+        )
+        return move
+
+    def _moved(self, partition: TopicPartition) -> None:
+        self._moves.pop(partition, None)
+
+    def give_up_move(self, partition: TopicPartition) -> None:
+        """The future log goes, if there is one."""
+        if self._moves.pop(partition, None) is not None:
+            for directory in self._online():
+                directory.give_up_future(partition, self._now_ms)
 
     def wait_for_room(self, reason: str, job: Callable[[], None]) -> None:
         """`create` raised DiskFull, as `reason` says: do `job` at one of the next calls of `maintain`."""
@@ -186,18 +306,19 @@ class LogStore:
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Rename the directory to `-delete` and remove its files after `file.delete.delay.ms`."""
+        self.give_up_move(partition)
         self._forget(partition, lambda directory: directory.delete(partition, now_ms))
 
     def mark_stray(self, partition: TopicPartition) -> None:
         """Rename the directory to `-stray`, with a note; also before it was loaded."""
+        self.give_up_move(partition)
+        self._forget(partition, lambda directory: self._set_aside(directory, partition))
 
-        def set_aside(directory: LogDirectory) -> None:
-            name = directory.set_aside(partition, self._now_ms)
-            directory.notes.append(
-                f"{directory.path}/{partition_directory(partition)} is not what the metadata knows under that name: set aside as {name}"
-            )
-
-        self._forget(partition, set_aside)
+    def _set_aside(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        name = directory.set_aside(partition, self._now_ms)
+        directory.notes.append(
+            f"{directory.path}/{partition_directory(partition)} is not what the metadata knows under that name: set aside as {name}"
+        )
 
     def _forget(self, partition: TopicPartition, remove: Callable[[LogDirectory], object]) -> None:
         directory = self._directory_of(partition)
@@ -214,6 +335,7 @@ class LogStore:
                 lost += directory.fail()
         for partition in lost:
             self._by_partition.pop(partition, None)
+        self._moves = {partition: move for partition, move in self._moves.items() if not move.is_over}
         return lost
 
     def cut(self, cuts: Sequence[LogCut]) -> Sequence[CutJob]:
@@ -312,5 +434,6 @@ class LogStore:
                 faults.append(fault)
                 directory.fail()
         self._by_partition = {}
+        self._moves = {}
         if faults:
             raise faults[0]

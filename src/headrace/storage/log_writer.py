@@ -37,6 +37,10 @@ class LogWriter:
         self._flush = flush
         self._owner = owner
 
+    def go_on_for(self, state: PartitionLog, owner: LogOwner) -> None:
+        """Its segments take the place of those of another log, whose state this is."""
+        self._state, self._owner = state, owner
+
     def write_planned(
         self, plan: WritePlan | AppendRefused | Appended, now_ms: int, *, commits: bool
     ) -> Appended | AppendRefused:
@@ -79,7 +83,7 @@ class LogWriter:
             if self._must_roll(active, size, last, (now_ms, max_timestamp)):
                 segments.roll(now_ms)
                 if last - segments.active.base_offset > MAX_RELATIVE_OFFSET:
-                    self._leap(first, now_ms)
+                    self.leap(first, now_ms)
                 active = segments.active
             active.append(data, batches, state.config.index_interval_bytes)
         except DiskFull as fault:
@@ -91,7 +95,7 @@ class LogWriter:
         must_sync = self._flush.must_sync(first)
         return Appended(first, last, append_time, state.log_start_offset, size, False, must_sync)  # noqa: FBT003 - hot path
 
-    def _leap(self, to: int, now_ms: int) -> None:
+    def leap(self, to: int, now_ms: int) -> None:
         """Go on at `to`, because compaction on the leader left a gap wider than a segment's offsets; durably, so that no recovery takes the gap for a torn write."""
         self._state.log_end_offset = self._state.producers.end_offset = to
         self._segments.roll(now_ms)

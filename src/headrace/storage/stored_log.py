@@ -53,6 +53,7 @@ from headrace.storage.cutting import CutOfLog
 from headrace.storage.flush_state import FlushState
 from headrace.storage.flushing import SegmentFlush
 from headrace.storage.layout import PARTITION_METADATA, partition_directory
+from headrace.storage.log_files import LogFiles
 from headrace.storage.log_owner import LogOwner
 from headrace.storage.log_segments import LogSegments
 from headrace.storage.log_writer import BEING_CUT, LogWriter, appended
@@ -64,23 +65,12 @@ _HEADER = HEADER.unpack_from
 _SET_PLACE = Struct(">qii").pack_into  # base offset, length, leader epoch
 
 
-class StoredLog:
+class StoredLog(LogFiles):
     """One partition's log in its directory; implements `headrace.log.ports.PartitionLogPort`."""
 
     __slots__ = (
-        "_files",
-        "_flush",
-        "_limits",
-        "_segments",
-        "_state",
-        "_trimmer",
-        "_writer",
-        "directory",
         "is_closed",
         "notes",
-        "owner",
-        "path",
-        "retired",
         "topic_id",
         "topic_partition",
     )
@@ -454,18 +444,6 @@ class StoredLog:
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end, unless the active one is empty and begins there."""
         self._segments.roll(now_ms)
-
-    def is_flush_due(self, now_ms: int) -> bool:
-        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
-        return not self.owner.is_being_cut and self._flush.is_due(now_ms)
-
-    def prepare_flush(self) -> SegmentFlush | None:
-        """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
-        return None if self.owner.is_being_cut else self._flush.prepare(self._segments.unsynced)
-
-    def flushed(self, upto: int) -> None:
-        """A flush job ended well: raise the durable end."""
-        self._flush.flushed(upto)
 
     def maintain(self, now_ms: int) -> bool:
         """Remove files whose delay is over. True if the log must be looked at again though nothing new happens to it."""

@@ -31,6 +31,10 @@ class LogTrimmer:
         self._segments = segments
         self._owner = owner
 
+    def go_on_for(self, state: PartitionLog, owner: LogOwner) -> None:
+        """Its segments take the place of those of another log, whose state this is."""
+        self._state, self._owner = state, owner
+
     # --- from the end ---
 
     def cut(self, offset: int) -> None:

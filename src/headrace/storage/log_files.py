@@ -1,0 +1,99 @@
+"""The files of one log: what of them is not durable yet, and how the log goes on in others, in another log directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.core.ports import Files
+    from headrace.log.partition_log import PartitionLog
+    from headrace.storage.append_limits import AppendLimits
+    from headrace.storage.flush_state import FlushState
+    from headrace.storage.flushing import SegmentFlush
+    from headrace.storage.log_owner import LogOwner
+    from headrace.storage.log_segments import LogSegments
+    from headrace.storage.log_writer import LogWriter
+    from headrace.storage.retired import RetiredSegments
+    from headrace.storage.trimming import LogTrimmer
+
+
+class LogFiles:
+    """The part of `headrace.storage.stored_log.StoredLog` that may be exchanged: its directory, and everything that works on files there."""
+
+    __slots__ = (
+        "_files",
+        "_flush",
+        "_limits",
+        "_segments",
+        "_state",
+        "_trimmer",
+        "_writer",
+        "directory",
+        "owner",
+        "path",
+        "retired",
+    )
+
+    _files: Files
+    _flush: FlushState
+    _limits: AppendLimits | None
+    _segments: LogSegments
+    _state: PartitionLog
+    _trimmer: LogTrimmer
+    _writer: LogWriter
+    directory: str
+    owner: LogOwner
+    path: str
+    retired: RetiredSegments
+
+    # --- flushing ---
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """True if `flush.messages`, `flush.ms` or a roll asks for a flush, and none is under way."""
+        return not self.owner.is_being_cut and self._flush.is_due(now_ms)
+
+    def prepare_flush(self) -> SegmentFlush | None:
+        """A job that makes everything appended so far durable; None if it is already. StorageFault after a sync that failed (K31)."""
+        return None if self.owner.is_being_cut else self._flush.prepare(self._segments.unsynced)
+
+    def flushed(self, upto: int) -> None:
+        """A flush job ended well: raise the durable end."""
+        self._flush.flushed(upto)
+
+    @property
+    def is_flushing(self) -> bool:
+        """A flush job is under way."""
+        return self._flush.running > 0
+
+    def hold_flushes(self, *, held: bool) -> None:
+        """While they are held no flush is due."""
+        self._flush.is_held = held
+        self.owner.wake()
+
+    # --- moving ---
+
+    def leap(self, to: int, now_ms: int) -> None:
+        """Go on at `to`, above the log's end, because compaction left nothing in between; durably."""
+        self._limits = None
+        self._writer.leap(to, now_ms)
+
+    def go_on_in(self, other: LogFiles) -> Callable[[], None]:
+        """Go on in the files of `other`, which hold the same records; what closes those that it had. Jobs under way for them come to nothing."""
+        with self.owner.closing:
+            flush, segments, state = self._flush, self._segments, self._state
+            self._limits = None
+            self._files, self.directory, self.path = other._files, other.directory, other.path
+            self._flush, self._segments, self._writer = other._flush, other._segments, other._writer
+            self._trimmer, self.retired = other._trimmer, other.retired
+            self._flush.go_on_for(state, flush)
+            self._segments.go_on_for(state, self.owner, segments)
+            self._writer.go_on_for(state, self.owner)
+            self._trimmer.go_on_for(state, self.owner)
+
+        def close() -> None:
+            segments.retired.close(remove=False)
+            for segment in segments.in_order:
+                segment.close()
+
+        return close
