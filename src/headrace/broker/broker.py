@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
+from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
 from headrace.broker.isr_changes import IsrChanges
 from headrace.broker.log_syncs import LogSyncs
@@ -14,7 +15,15 @@ from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTab
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
 from headrace.broker.replica_fetchers import ReplicaFetchers
-from headrace.broker.throttles import FOLLOWER_RATE, LEADER_RATE, rate_bound, replication_quota
+from headrace.broker.replica_moves import ReplicaMoves
+from headrace.broker.throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    MOVES_RATE,
+    moves_quota,
+    rate_bound,
+    replication_quota,
+)
 from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import RACK_AWARE_SELECTORS, NodeConfig
@@ -24,8 +33,10 @@ from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
 from headrace.core.notice import Notice, unheard
 from headrace.core.ports import DiskFull, Rng
-from headrace.log.ports import AppendRefused, LogStorePort, OutOfRange
+from headrace.log.ports import AppendRefused, OutOfRange
+from headrace.log.store_ports import LogStorePort
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
+from headrace.metadata.versions import has_cordoned_log_dirs
 from headrace.replication.fetch_session import FetchSessionCache
 from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
@@ -89,8 +100,7 @@ class Broker:
         self.deadline_changed: Callable[[], None] = _nobody_sleeps
         self.absolute_path: Callable[[str], str] = str
         self._clock = clock
-        self.now_ms = clock.now_ms
-        self.wall_ms = clock.wall_ms
+        self.now_ms, self.wall_ms = clock.now_ms, clock.wall_ms
         self._rng = rng
         self._creating: dict[str, list[Deferred]] = {}
         self.isr_changes = IsrChanges(
@@ -101,6 +111,7 @@ class Broker:
             now_ms=clock.now_ms,
         )
         self.replica_fetchers = self._make_fetchers(clock)
+        self.replica_moves = ReplicaMoves(self, self._make_assignments(rng), moves_quota(config))
         self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
         self._groups: GroupService | None = None
 
@@ -117,6 +128,18 @@ class Broker:
         self.log_syncs.on_follower_synced = fetchers.synced
         return fetchers
 
+    def _make_assignments(self, rng: Rng) -> DirectoryAssignments:
+        assignments = DirectoryAssignments(
+            broker_id=self.node_id, controller=self.controller, image=lambda: self.image, now_ms=self.now_ms, rng=rng
+        )
+        assignments.on_waiting = lambda: self.deadline_changed()
+        return assignments
+
+    @property
+    def assignments(self) -> DirectoryAssignments:
+        """What the controller is told of the directories of replicas."""
+        return self.replica_moves.assignments
+
     @property
     def groups(self) -> GroupService:
         """The coordinators of this broker; made, and their code read, when they are first needed."""
@@ -132,6 +155,20 @@ class Broker:
         return self._groups is not None
 
     # --- ids, settings ---
+
+    @property
+    def cordoned_log_dirs(self) -> tuple[str, ...]:
+        """The paths of the log directories that get no new replicas (KIP-1066); none below the metadata.version that knows of them."""
+        if not has_cordoned_log_dirs(self.image.features.metadata_version or 0):
+            return ()
+        cordoned = self.config.cordoned_log_dirs
+        return self.config.log_dirs if "*" in cordoned else cordoned
+
+    def cordoned_ids(self) -> tuple[Uuid, ...] | None:
+        """Their ids, for heartbeats; None where the controller does not know of such."""
+        if not has_cordoned_log_dirs(self.image.features.metadata_version or 0):
+            return None
+        return tuple(sorted(self.replica_moves.directory_ids[path] for path in self.cordoned_log_dirs))
 
     def new_uuid(self) -> Uuid:
         """A random id."""
@@ -331,6 +368,8 @@ class Broker:
             self._groups.tick(now_ms)
         self.isr_changes.tick(now_ms)
         self.replica_fetchers.tick(now_ms)
+        self.assignments.tick(now_ms)
+        self.replica_moves.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do, or None."""
@@ -340,6 +379,8 @@ class Broker:
             groups,
             self.isr_changes.next_deadline_ms(),
             self.replica_fetchers.next_deadline_ms(),
+            self.assignments.next_deadline_ms(),
+            self.replica_moves.next_deadline_ms(),
         )
         return min((at for at in parts if at is not None), default=None)
 
@@ -357,8 +398,10 @@ class Broker:
         configs = self.image.configs
         self.config = effective_config(self.started_with, configs.of_all_brokers(), configs.of_broker(self.node_id))
         self.topic_defaults = topic_defaults(self.config)
+        self.logs.cordon(self.cordoned_log_dirs)
         dynamic = {**configs.of_all_brokers(), **configs.of_broker(self.node_id)}
         self.leader_quota.bound = rate_bound(dynamic, LEADER_RATE)
+        self.replica_moves.quota.bound = rate_bound(dynamic, MOVES_RATE)
         self.replica_fetchers.quota.bound = rate_bound(dynamic, FOLLOWER_RATE)
         self.replica_fetchers.resize(self.partitions)
         self.on_settings(self.config)

@@ -57,6 +57,7 @@ class LogSyncs:
     def __init__(self, *, partitions: PartitionTable) -> None:
         self._partitions = partitions
         self._running: set[PartitionLogPort] = set()
+        self._held: set[PartitionLogPort] = set()
         self.begin: Callable[[LogSync], None] = _in_place
         self.on_follower_synced: Callable[[HostedPartition], None] = _nobody_waits
         """Told a followed partition of which more is synced."""
@@ -64,9 +65,25 @@ class LogSyncs:
 
     def want(self, log: PartitionLogPort) -> None:
         """Some of the log waits for a sync."""
-        if log not in self._running:
+        if log not in self._running and log not in self._held:
             self._running.add(log)
             self.begin(LogSync(self, log))
+
+    def hold(self, log: PartitionLogPort) -> None:
+        """No sync of the log begins until `release`: it is about to go on in other files. One that runs goes on."""
+        self._held.add(log)
+        log.hold_flushes(held=True)
+
+    def release(self, log: PartitionLogPort) -> None:
+        """Syncs may begin, and what waits for one gets it."""
+        if log in self._held:
+            self._held.discard(log)
+            log.hold_flushes(held=False)
+            self.want_rest(log)
+
+    def is_syncing(self, log: PartitionLogPort) -> bool:
+        """A sync or another flush of the log is under way."""
+        return log in self._running or log.is_flushing
 
     def ended(self, log: PartitionLogPort) -> None:
         """Its sync is over, well or not."""

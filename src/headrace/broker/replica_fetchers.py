@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from headrace.broker.partitions import HostedPartition
     from headrace.broker.ports import Clock
     from headrace.config.node_config import NodeConfig
-    from headrace.log.ports import LogStorePort, PartitionLogPort
+    from headrace.log.ports import PartitionLogPort
+    from headrace.log.store_ports import LogStorePort
     from headrace.metadata.image import MetadataImage
     from headrace.replication.fetch_plan import PlannedFetch
     from headrace.wire.schema import Message

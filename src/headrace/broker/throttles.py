@@ -14,12 +14,21 @@ if TYPE_CHECKING:
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def replication_quota(config: NodeConfig) -> ReplicationQuota:
     """A quota without a bound, over the windows that the broker was started with."""
     samples, seconds = config.replication_quota_window_num, config.replication_quota_window_size_seconds
     return ReplicationQuota(samples=samples, sample_ms=seconds * 1_000)
+
+
+def moves_quota(config: NodeConfig) -> ReplicationQuota:
+    """The same for what is copied between log directories (KIP-113)."""
+    samples = config.alter_log_dirs_replication_quota_window_num
+    return ReplicationQuota(
+        samples=samples, sample_ms=config.alter_log_dirs_replication_quota_window_size_seconds * 1_000
+    )
 
 
 def rate_bound(dynamic: Mapping[str, str], name: str) -> int:

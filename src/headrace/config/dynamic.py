@@ -19,7 +19,7 @@ _THREAD_COUNTS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
-_FIXED_HERE = ("cordoned.log.dirs", "listener.security.protocol.map", "listeners", "metric.reporters")
+_FIXED_HERE = ("listener.security.protocol.map", "listeners", "metric.reporters")
 """Keys that Kafka can change while a broker runs and Headrace cannot; setting one is refused, not ignored."""
 
 

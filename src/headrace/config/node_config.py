@@ -157,6 +157,12 @@ class NodeConfig:
     producer_id_expiration_check_interval_ms: int = 600_000
     producer_id_expiration_ms: int = 86_400_000
 
+    # Log directories
+    alter_log_dirs_replication_quota_window_num: int = 11
+    alter_log_dirs_replication_quota_window_size_seconds: int = 1
+    log_dir_failure_timeout_ms: int = 30_000
+    num_replica_alter_log_dirs_threads: int | None = None
+
     # Replication
     num_replica_fetchers: int = 1
     replica_fetch_backoff_ms: int = 1_000

@@ -8,9 +8,9 @@ from headrace.broker.log_settings import log_config
 from headrace.config.node_config import NodeConfig
 from headrace.config.topic_config import topic_config, topic_defaults
 from headrace.core.errors import OperatorError
-from headrace.core.ids import Uuid
+from headrace.core.ids import MIGRATING_DIRECTORY, ZERO_UUID, Uuid
 from headrace.log.config import LogConfig
-from headrace.metadata.image import MetadataImage
+from headrace.metadata.image import MetadataImage, PartitionRegistration
 from headrace.node.directories import NodeDirectories, all_directories, check_directories
 from headrace.node.metadata_files import MetadataFiles, Paced
 from headrace.storage.log_store import LogStore
@@ -19,6 +19,7 @@ from headrace.storage.stored_log import StoredLog
 if TYPE_CHECKING:
     from headrace.broker.ports import Clock
     from headrace.core.ports import FileLock, Files, Rng
+    from headrace.storage.log_directory import Found
 
 
 class NodeDisk:
@@ -121,14 +122,8 @@ class NodeDisk:
 
     def recover(self, image: MetadataImage) -> None:
         """Put strays aside before any log is loaded for use (S1-40), then load the others. Blocks."""
+        self._put_strays_aside(image)
         store = self.logs
-        node_id = self._config.node_id
-        for found in store.found():
-            topic = image.topics.by_id.get(found.topic_id)
-            registered = None if topic is None else topic.partitions.get(found.partition.partition)
-            is_ours = topic is not None and topic.name == found.partition.topic
-            if not is_ours or registered is None or node_id not in registered.replicas:
-                store.mark_stray(found.partition)
         defaults = topic_defaults(self._config)
 
         def settings(topic: str) -> LogConfig:
@@ -136,6 +131,44 @@ class NodeDisk:
 
         store.load(settings, now_ms=self._clock.wall_ms())
         self.is_loaded = True
+
+    def _put_strays_aside(self, image: MetadataImage) -> None:
+        """What is not this node's goes, of a move that a crash ended only what is right stays, and a move under way is noted (KIP-113, KIP-858).
+
+        A future log takes its place at once where the log itself is gone and the metadata know the replica there: a crash, or the loss of the other directory,
+        came after the controller had been told.
+        """
+        store = self.logs
+        for found in store.found():
+            if self._registered(image, found) is None:
+                store.set_found_aside(found)
+
+        def place_of(found: Found) -> Uuid:
+            registered = self._registered(image, found)
+            return ZERO_UUID if registered is None else registered.directory_of(self._config.node_id)
+
+        store.settle_doubles(place_of)
+        there = {(found.partition, found.topic_id) for found in store.found()}
+        online = {info.path: info.directory_id for info in store.directories() if info.is_online}
+        kept, promoted = [], []
+        for future in store.found_futures():
+            if self._registered(image, future) is None:
+                continue
+            if (future.partition, future.topic_id) in there:
+                kept.append(future)
+            elif place_of(future) in (online.get(future.directory), MIGRATING_DIRECTORY):
+                promoted.append(future)
+                there.add((future.partition, future.topic_id))
+        store.keep_futures(kept, promoted)
+
+    def _registered(self, image: MetadataImage, found: Found) -> PartitionRegistration | None:
+        """What the metadata say of the partition, None if this node has no replica of it."""
+        topic = image.topics.by_id.get(found.topic_id)
+        registered = None if topic is None else topic.partitions.get(found.partition.partition)
+        is_ours = topic is not None and topic.name == found.partition.topic
+        if not is_ours or registered is None or self._config.node_id not in registered.replicas:
+            return None
+        return registered
 
     # --- while running ---
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.broker.log_syncs import LogSync
+from headrace.broker.replica_moves import CopyPiece
 from headrace.broker.walks import WalkJob
 from headrace.node.directories import refuse_unsupported_features
 from headrace.node.jobs import DiskJob, Lane, LogWork
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from headrace.node.disk import NodeDisk
     from headrace.node.machine import NodeMachine
 
-DiskEffect = StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork | WalkJob
+DiskEffect = (
+    StoreQuorumState | FlushLog | FinishSnapshot | WriteSnapshot | RecoverLogs | LogSync | LogWork | WalkJob | CopyPiece
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +82,16 @@ class DiskJobs:
                 )
             case LogWork():
                 return effect.job
-            case WalkJob():
-                return DiskJob(
-                    lane=Lane.LARGE_WALK if effect.is_large else Lane.WALK,
-                    run=lambda: effect.run(self.disk.pace),
-                    finish=effect.finish,
-                )
+            case WalkJob() | CopyPiece():
+                return self._reading(effect)
             case _:
                 assert_never(effect)
+
+    def _reading(self, effect: WalkJob | CopyPiece) -> DiskJob:
+        if isinstance(effect, CopyPiece):
+            return DiskJob(lane=Lane.MOVES, run=effect.run, finish=effect.finish, failed=effect.failed)
+        lane = Lane.LARGE_WALK if effect.is_large else Lane.WALK
+        return DiskJob(lane=lane, run=lambda: effect.run(self.disk.pace), finish=effect.finish)
 
     def _flush(self) -> DiskJob:
         flush = self.disk.metadata.flush()

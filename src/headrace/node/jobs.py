@@ -13,7 +13,7 @@ from headrace.core.values import quick_value
 class Lane(Enum):
     """Jobs of one lane are done one at a time, in the order of their effects; lanes do not wait for one another.
 
-    Those of `SYNC` are of one log each, and need not wait for each other either.
+    Those of `SYNC`, and those of `MOVES`, are of one log each, and need not wait for each other either.
     """
 
     QUORUM_STATE = "quorum state"
@@ -25,6 +25,7 @@ class Lane(Enum):
     CHECKPOINTS = "checkpoints"
     REMOVALS = "removals"
     CUTS = "cuts"
+    MOVES = "moves"
     COMPACTION = "compaction"
     WALK = "walk"
     LARGE_WALK = "large walk"

@@ -101,6 +101,9 @@ class BrokerLifecycle:
         self.broker_epoch = -1
         self.is_fenced = True
         self.offline_directories: tuple[Uuid, ...] = ()
+        """Those that failed, of which each heartbeat tells."""
+        self._untold: dict[Uuid, int] = {}
+        """Those of which no answered heartbeat told yet, and when that is too late."""
         self.on_heard: Callable[[int], None] = lambda _: None
         """Told when a heartbeat was sent that was answered well."""
         self.on_unregistered: Callable[[str], None] = lambda _: None
@@ -108,7 +111,10 @@ class BrokerLifecycle:
         self.on_registered_again: Callable[[], None] = lambda: None
         """Told when there is another `broker_epoch`."""
         self.unregistrations = 0
+        self.cordoned: Callable[[], tuple[Uuid, ...] | None] = lambda: None
+        """The directories that take no new replicas, None where the controller does not know of such (KIP-1066); set by the node."""
         self._asked_ms = 0
+        self._telling: tuple[Uuid, ...] = ()
         self._config = config
         self._identity = identity
         self._controller = controller
@@ -152,6 +158,10 @@ class BrokerLifecycle:
                 why += f": {self._refused_as.name}"
             self._fail(why)
             return
+        late = [each for each, at_ms in self._untold.items() if now_ms >= at_ms]
+        if late:
+            self._fail(f"no controller was told within log.dir.failure.timeout.ms that log directory {late[0]} failed")
+            return
         if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
             self._next_at_ms = None
             if self.broker_epoch < 0:
@@ -161,7 +171,13 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        parts = (self._next_at_ms, self._shutdown_at_ms, self._unheard_at_ms, self._give_up_at_ms)
+        parts = (
+            self._next_at_ms,
+            self._shutdown_at_ms,
+            self._unheard_at_ms,
+            self._give_up_at_ms,
+            *self._untold.values(),
+        )
         return min((at for at in parts if at is not None), default=None)
 
     def recovered(self, now_ms: int) -> None:
@@ -174,6 +190,16 @@ class BrokerLifecycle:
         """More metadata was applied: when that is waited for, say so at once."""
         self._now_ms = now_ms
         if self.broker_epoch >= 0 and self.state is BrokerState.STARTING:
+            self._soon(0)
+
+    def directory_failed(self, directory: Uuid, now_ms: int) -> None:
+        """The next heartbeat, which is due at once, tells of it; when none that does is answered in time, the broker stops: nobody else would lead what was there (B-K08)."""
+        self._now_ms = max(now_ms, self._now_ms)
+        if directory in self.offline_directories or self.state is BrokerState.SHUTTING_DOWN:
+            return
+        self.offline_directories = (*self.offline_directories, directory)
+        self._untold[directory] = self._now_ms + self._config.log_dir_failure_timeout_ms
+        if self.broker_epoch >= 0:
             self._soon(0)
 
     def controller_changed(self, now_ms: int) -> None:
@@ -245,6 +271,7 @@ class BrokerLifecycle:
     # --- heartbeats ---
 
     def _heartbeat(self) -> None:
+        cordoned = self.cordoned()
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
@@ -252,8 +279,10 @@ class BrokerLifecycle:
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self.offline_directories,
+            cordoned_log_dirs=cordoned,
         )
-        self._ask(request, _HEARTBEAT, 1, self._heard)
+        self._telling = self.offline_directories
+        self._ask(request, _HEARTBEAT, 1 if cordoned is None else 2, self._heard)
 
     def _heard(self, reply: AnyReply) -> None:
         assert isinstance(reply, Reply), "the controller answers with a message"
@@ -267,6 +296,7 @@ class BrokerLifecycle:
         if error is not ErrorCode.NONE:
             self._soon(_FIRST_BACKOFF_MS)
             return
+        self._untold = {each: at_ms for each, at_ms in self._untold.items() if each not in self._telling}
         self.on_heard(self._asked_ms)
         self.is_fenced = response.is_fenced
         self._go_on(response)
@@ -342,6 +372,7 @@ class BrokerLifecycle:
     def _shut_down(self) -> None:
         self._shutdown_at_ms = self._unheard_at_ms = self._give_up_at_ms = None
         self._next_at_ms = None
+        self._untold.clear()
         if self.state is not BrokerState.SHUTTING_DOWN:
             self._enter(BrokerState.SHUTTING_DOWN)
 

@@ -11,6 +11,7 @@ from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.log_syncs import LogSync
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
+from headrace.broker.replica_moves import CopyPiece
 from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
@@ -90,6 +91,7 @@ NodeEffect = (
     | Probe
     | LogSync
     | WalkJob
+    | CopyPiece
 )
 """What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.disk_jobs`."""
 
@@ -183,7 +185,7 @@ class NodeMachine:
         """This process is a broker too."""
         broker, fencing = parts.broker, parts.self_fencing
         broker.on_storage_fault = broker.log_syncs.on_fault = self._storage_fault
-        broker.log_syncs.begin = broker.walks.begin = self.do
+        broker.log_syncs.begin = broker.walks.begin = broker.replica_moves.begin = self.do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
         broker.purgatory.on_deadline = self.alarm.by
         broker.deadline_changed = broker.replica_fetchers.on_waiting = self.alarm.changed
@@ -246,6 +248,7 @@ class NodeMachine:
         if self.self_fencing is not None:
             self.self_fencing.begin(self._clock.now_ms())
         self._tell_broker_epoch()
+        self.broker.replica_moves.resume()
         self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image), at_once=True)
         self.lifecycle.recovered(self._clock.now_ms())
         if self.upkeep is not None:
@@ -257,7 +260,8 @@ class NodeMachine:
         """Everything that speaks for this broker says under which registration."""
         assert self.broker is not None, "only a broker registers"
         assert self.lifecycle is not None, "only a broker registers"
-        for part in (self.broker, self.broker.producer_ids, self.broker.isr_changes, self.broker.replica_fetchers):
+        broker = self.broker
+        for part in (broker, broker.producer_ids, broker.isr_changes, broker.replica_fetchers, broker.assignments):
             part.broker_epoch = self.lifecycle.broker_epoch
 
     def _unregistered(self, text: str) -> None:
@@ -269,6 +273,7 @@ class NodeMachine:
             self.upkeep.end()
         if self.broker is not None:
             self.broker.replica_fetchers.end()
+            self.broker.replica_moves.end()
 
     def begin_shutdown(self) -> None:
         """The operator wants the process to stop: the broker first (B-K12)."""
@@ -478,8 +483,9 @@ class NodeMachine:
             hosted = broker.partitions.get(*name)
             if hosted is not None:
                 broker.lost_log(hosted)
+                broker.replica_moves.lost(hosted, directories.get(failed))
+        broker.replica_moves.directory_failed()
         broker.replica_fetchers.begin()
         if failed in directories and self.lifecycle is not None:
-            known = self.lifecycle.offline_directories
-            self.lifecycle.offline_directories = tuple(dict.fromkeys((*known, directories[failed])))
+            self.lifecycle.directory_failed(directories[failed], self._clock.now_ms())
         self.do(DirectoryFailed(directory=failed, reason=str(fault)))

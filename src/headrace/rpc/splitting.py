@@ -81,6 +81,9 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
     ),
     ApiKey.DELETE_RECORDS: (_PARTITIONS,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (
+        Split(things=("dirs", "topics", "partitions"), answers=("results", "partitions"), at_once=10),
+    ),
     ApiKey.DESCRIBE_CONFIGS: (Split(things=("resources",), answers=("results",), at_once=1),),
     ApiKey.ALTER_CONFIGS: (_RESOURCES,),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (_RESOURCES,),

@@ -28,7 +28,8 @@ class DiskWork:
         self._failed = failed
         self._warn = warn
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace")
-        self._lanes = {lane: asyncio.Semaphore(_THREADS if lane is Lane.SYNC else 1) for lane in Lane}
+        at_once = {Lane.SYNC: _THREADS, Lane.MOVES: _THREADS // 3}
+        self._lanes = {lane: asyncio.Semaphore(at_once.get(lane, 1)) for lane in Lane}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property

@@ -21,15 +21,19 @@ MISSING = {
 PROJECT = {
     "kafka_controller_controllereventmanager_eventqueuesize": "S2-33: Kafka's name of the days of ZooKeeper",
     "kafka_controller_controllerrequestlatency": "S4-58",
+    "kafka_log_logmanager_logdirectoryoffline": "KIP-112: Kafka has it, the record leaves out its log manager",
+    "kafka_log_logmanager_offlinelogdirectorycount": "KIP-112: the same",
     "kafka_server_controllerrequestlatency": "S4-59",
     "kafka_server_kafkaserver_eventlooplagms": "S2-33: a node has one queue more, that of its event loop",
     "kafka_server_kafkaserver_selffenced": "S0-17",
     "kafka_server_kafkaserver_unregistrations": "S1-73",
+    "kafka_server_replicaalterlogdirsmanager_maxlag": "KIP-113: Kafka has it once a replica was moved",
     "kafka_server_raft_metrics_current_vote_directory_id": "a text, which the exporter leaves out",
     "kafka_server_raft_metrics_raft_apply_latency_avg": "S4-61",
     "kafka_server_raft_metrics_raft_apply_latency_max": "S4-61",
     "kafka_server_raft_metrics_raft_flush_latency_avg": "S4-60",
     "kafka_server_raft_metrics_raft_flush_latency_max": "S4-60",
+    "org_apache_kafka_server_assignmentsmanager_queuedreplicatodirassignments": "KIP-858: Kafka has it, the record leaves out that domain",
 }
 """What Headrace has and Kafka, or the exporter, has not."""
 OF_PARTITIONS = ("kafka_cluster_partition_", "kafka_log_log_")

@@ -310,3 +310,36 @@ def test_an_unregistered_broker_that_stops_need_not_wait(is_asked_before: bool) 
     setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     setting.machine.begin_shutdown(3_000)
     assert setting.machine.state is BrokerState.SHUTTING_DOWN
+
+
+def test_a_failed_directory_is_told_at_once_and_with_every_heartbeat() -> None:
+    """B-K08, KIP-858: not with the next heartbeat that is due anyway."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.directory_failed(ONE_UUID, 100)
+    assert setting.machine.next_deadline_ms() == 100
+    told = setting.heartbeat(now_ms=100, is_caught_up=True, is_fenced=False)
+    assert told.offline_log_dirs == (ONE_UUID,)
+    again = setting.heartbeat(now_ms=2_100, is_caught_up=True, is_fenced=False)
+    assert again.offline_log_dirs == (ONE_UUID,)
+    setting.machine.tick(40_000)
+    assert setting.machine.state is BrokerState.RUNNING
+
+
+def test_a_failed_directory_that_nobody_hears_of_in_time_ends_the_broker() -> None:
+    """B-K08: log.dir.failure.timeout.ms; an answer to a heartbeat of before it failed says nothing."""
+    setting = Setting(log_dir_failure_timeout_ms=5_000)
+    setting.run_up()
+    setting.machine.tick(2_030)
+    setting.machine.directory_failed(ONE_UUID, 2_040)
+    before = setting.controller.answer(BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+    assert isinstance(before, BrokerHeartbeatRequest)
+    assert before.offline_log_dirs == ()
+    setting.machine.tick(2_050)
+    assert len(setting.controller.asked) == 1
+    setting.machine.tick(7_039)
+    assert not [effect for effect in setting.effects if isinstance(effect, StartFailed)]
+    setting.machine.tick(7_040)
+    assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
+    (failed,) = [effect for effect in setting.effects if isinstance(effect, StartFailed)]
+    assert "log.dir.failure.timeout.ms" in failed.reason

@@ -15,6 +15,12 @@ from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, HotResult, Reply
 from headrace.rpc.splitting import MOST_PARTS_AT_ONCE, SPLITS, Split, answer_in_parts
 from headrace.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from headrace.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.list_groups import ListGroupsRequest
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -40,7 +46,7 @@ def made(owner: Any, way: tuple[str, ...], counts: tuple[int, ...]) -> Any:
             continue
         thing = made(inner, way[1:], counts[1:]) if len(way) > 1 else inner()
         names = {spec.name for spec in fields_of(inner)}
-        for name in ("name", "group_id", "topic", "resource_name"):
+        for name in ("name", "group_id", "topic", "resource_name", "path"):
             if name in names:
                 thing = replace(thing, **{name: f"n{number}"})
         if "topic_id" in names:
@@ -70,7 +76,23 @@ def echo(request: Any, answer: Any, split: Split) -> Any:
             things.append(one)
         return owner(**{back[0]: tuple(things)})
 
+    if len(split.answers) < len(split.things):  # log directories are asked, topics answered
+        return by_topic(request)
     return answered(request, answer, split.things, split.answers)
+
+
+def by_topic(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """What is asked of a topic in several log directories is one answer."""
+    answers: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for topic in (topic for directory in request.dirs for topic in directory.topics):
+        answers.setdefault(topic.name, []).extend(
+            AlterReplicaLogDirPartitionResult(partition_index=each) for each in topic.partitions
+        )
+    return AlterReplicaLogDirsResponse(
+        results=tuple(
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(each)) for name, each in answers.items()
+        )
+    )
 
 
 def done(steps: Generator[Deferred | None, Any, Any]) -> Any:

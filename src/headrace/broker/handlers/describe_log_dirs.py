@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicPartition
-from headrace.log.ports import DirectoryInfo
+from headrace.log.store_ports import DirectoryInfo
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.describe_log_dirs import (
@@ -34,16 +34,20 @@ def _directory(directory: DirectoryInfo, wanted: set[TopicPartition] | None, bro
     if not directory.is_online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log in sorted(broker.logs.logs().items()):
-        if log.directory != directory.path or (wanted is not None and name not in wanted):
-            continue
-        topics.setdefault(name.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=name.partition,
-                partition_size=log.size_bytes,
-                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+    here = [(name, log) for name, log in broker.logs.logs().items() if log.directory == directory.path]
+    to_be = [(name, move) for name, move in broker.logs.moves().items() if move.directory == directory.path]
+    rows = [(name, log, log.high_watermark, False) for name, log in here]
+    rows += [(name, move.future, move.source.log_end_offset, True) for name, move in to_be]
+    for name, log, end, is_future in sorted(rows, key=lambda row: row[0]):
+        if wanted is None or name in wanted:
+            topics.setdefault(name.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=name.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(0, end - log.log_end_offset),
+                    is_future_key=is_future,
+                )
             )
-        )
     return DescribeLogDirsResult(
         log_dir=shown,
         topics=tuple(
@@ -51,5 +55,5 @@ def _directory(directory: DirectoryInfo, wanted: set[TopicPartition] | None, bro
         ),
         total_bytes=directory.total_bytes,
         usable_bytes=directory.usable_bytes,
-        is_cordoned=directory.path in broker.config.cordoned_log_dirs,
+        is_cordoned=directory.path in broker.cordoned_log_dirs,
     )

@@ -12,8 +12,9 @@ from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
 from headrace.config.topic_config import TopicConfig
 from headrace.core.errors import StorageFault
-from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ids import UNASSIGNED_DIRECTORY, TopicIdPartition, TopicPartition, Uuid, is_reserved_uuid
 from headrace.core.ports import DiskFull
+from headrace.log.ports import PartitionLogPort
 from headrace.metadata.delta import LocalPartition, MetadataDelta
 from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from headrace.replication.leader import LeaderTerms, PartitionLeader
@@ -45,6 +46,8 @@ class PartitionPublisher:
     def publish(self, delta: MetadataDelta) -> None:
         """Apply one delta, or begin to. A log directory that fails goes offline and the other partitions go on."""
         broker = self._broker
+        if delta.changed_features:
+            broker.logs.cordon(broker.cordoned_log_dirs)
         for moved in self._apply_settings(delta):
             broker.partition_changed(moved)
         changes = delta.local_changes(broker.node_id)
@@ -130,11 +133,13 @@ class PartitionPublisher:
         hosted.leader_id = after.leader
         broker.replica_fetchers.leave(hosted)
         if hosted.leader is not None and hosted.leader_epoch == after.leader_epoch:
+            self._tell_place(change, hosted.leader.log)
             hosted.leader.update(terms, now_ms=broker.now_ms())
             return hosted
         hosted.leader_epoch = after.leader_epoch
         if hosted.log is None:
             return hosted
+        self._tell_place(change, hosted.log)
         if hosted.log.after_cut(partial(self._lead_after_cut, change)):
             hosted.leader = None
             return hosted
@@ -180,9 +185,23 @@ class PartitionPublisher:
         if was_leader and change.topic == OFFSETS_TOPIC:
             self._broker.groups.resigned(change.partition, after.leader_epoch)
         if hosted.log is not None:
+            self._tell_place(change, hosted.log)
             hosted.log.watch_start(hosted.waiters.log_start_moved)
         self._broker.replica_fetchers.follow(hosted)
         return hosted
+
+    def _tell_place(self, change: LocalPartition, log: PartitionLogPort) -> None:
+        """The controller is told where the replica is when it says otherwise; not of one on its way to where it says (KIP-858)."""
+        broker = self._broker
+        known, actual = (
+            change.delta.after.directory_of(broker.node_id),
+            broker.replica_moves.directory_ids[log.directory],
+        )
+        if known == actual or is_reserved_uuid(actual) or known == broker.replica_moves.goes_to(log.topic_partition):
+            return
+        place = TopicIdPartition(change.topic_id, change.partition)
+        if broker.assignments.word_of(place) is None:
+            broker.assignments.assign(place, actual)
 
     def _remove(self, change: LocalPartition) -> HostedPartition | None:
         """The replica's directory is renamed to `-delete` and goes after `file.delete.delay.ms` (S1-37)."""
@@ -194,6 +213,7 @@ class PartitionPublisher:
                 return None
             broker.partitions.remove(change.topic, change.partition)
         self._roomless.pop(TopicPartition(change.topic, change.partition), None)
+        broker.replica_moves.removed(TopicPartition(change.topic, change.partition))
         broker.replica_fetchers.leave(hosted)
         was_leader = hosted.leader is not None
         hosted.leader = None
@@ -216,6 +236,7 @@ class PartitionPublisher:
         if known is not None:  # another topic of that name
             if known.leader is not None and change.topic == OFFSETS_TOPIC:
                 broker.groups.resigned(change.partition, None)
+            broker.replica_moves.removed(name)
             broker.replica_fetchers.leave(known)
             broker.partitions.remove(change.topic, change.partition)
             self._roomless.pop(name, None)
@@ -237,6 +258,9 @@ class PartitionPublisher:
             return
         settings = log_config(broker.topic_config(change.topic), broker.config)
         directory = change.delta.after.directory_of(broker.node_id)
+        if not self._may_make(directory):
+            broker.on_warning(f"{name} may be in a log directory that is offline: it is not made anew")
+            return
         try:
             if found is not None:
                 broker.logs.mark_stray(name)
@@ -247,6 +271,13 @@ class PartitionPublisher:
             broker.logs.wait_for_room(str(fault), partial(self._try_again, change, take_role))
         except StorageFault as fault:
             broker.on_storage_fault(fault)
+
+    def _may_make(self, directory: Uuid) -> bool:
+        """A replica of which the metadata say that it lies where this process cannot look is not made anew elsewhere (KIP-858)."""
+        infos = self._broker.logs.directories()
+        if directory == UNASSIGNED_DIRECTORY or all(info.is_online for info in infos):
+            return True
+        return any(info.is_online and info.directory_id == directory for info in infos)
 
     def _try_again(self, change: LocalPartition, take_role: _TakeRole) -> None:
         """There may be room by now; unless the replica is gone, or a later change was a try of its own."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.metrics.window import Window
 
 REPLICAS: Final = "kafka.server:ReplicaManager"
+LOGS: Final = "kafka.log:LogManager"
 FOLLOWERS: Final = "kafka.server:ReplicaFetcherManager"
 
 
@@ -55,6 +56,23 @@ def follower_families(broker: Broker) -> Iterator[Family]:
         ("DeadThreadCount", 0, "Fetchers have no threads here: none is ever dead."),
     ):
         yield labelled(FOLLOWERS, name, "clientId", [("Replica", float(value))], about=about)
+
+
+def directory_families(broker: Broker) -> Iterator[Family]:
+    """`kafka.log:type=LogManager` and what is on its way between directories (KIP-112, KIP-113, KIP-858)."""
+    offline = [(info.path, float(not info.is_online)) for info in broker.logs.directories()]
+    about = "Log directories that failed."
+    yield gauge(LOGS, "OfflineLogDirectoryCount", sum(value for _, value in offline), about)
+    about = "1 for a log directory that failed."
+    yield labelled(LOGS, "LogDirectoryOffline", "logDirectory", offline, about=about)
+    about = "Replicas whose directory the controller was not told yet."
+    bean = "org.apache.kafka.server:AssignmentsManager"
+    yield gauge(bean, "QueuedReplicaToDirAssignments", len(broker.assignments), about)
+    moves = broker.logs.moves().values()
+    lag = max((each.source.log_end_offset - each.future.log_end_offset for each in moves), default=0)
+    about = "Records that the furthest future replica is behind."
+    bean = "kafka.server:ReplicaAlterLogDirsManager"
+    yield labelled(bean, "MaxLag", "clientId", [("ReplicaAlterLogDirs", float(max(lag, 0)))], about=about)
 
 
 def throttle_families(broker: Broker) -> Iterator[Family]:

@@ -179,6 +179,7 @@ class MetricsService:
             yield from of_broker.replica_families(machine, machine.broker, self._broker)
             yield from of_broker.follower_families(machine.broker)
             yield from of_broker.throttle_families(machine.broker)
+            yield from of_broker.directory_families(machine.broker)
             yield from of_broker.life_families(machine, machine.broker)
             yield of_controller.latency_family("kafka.server", self._forwarded, window)
         yield of_broker.flush_family(self._flushes, window)
