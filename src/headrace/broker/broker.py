@@ -46,6 +46,7 @@ from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTop
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.groups import GroupService
+    from headrace.broker.state_changes import StateChanges
     from headrace.wire.messages.describe_quorum import NodeView
 
 _CREATE_TOPICS = 19
@@ -57,6 +58,9 @@ class Broker:
 
     Driven by `node.machine`: image deltas come through `publishers`, time through `tick`, faults of a disk through `on_storage_fault`.
     """
+
+    state_changes: StateChanges | None = None
+    """Observes, where somebody wants to follow the changes of replicas; set before the node starts."""
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
     "metadata-shell": "look around in the metadata of a snapshot, or of a running quorum",
     "history": "tell what changed in a cluster, in which order, and why",
+    "state-changes": "follow changes of replicas through the files of several nodes",
     "features": "describe, upgrade or downgrade feature levels",
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",

@@ -61,6 +61,8 @@ class NodeConfig:
     headrace_self_fencing: str = "isolated"
     headrace_when_unregistered: str = "register"
     headrace_journal_file: str = ""
+    headrace_state_change_file: str = ""
+    headrace_state_change_file_bytes: int = 10_485_760
     headrace_loopback_congestion_control: str = "reno"
     headrace_network_busy_poll: str = "auto"
     headrace_metrics_listener: str = ""

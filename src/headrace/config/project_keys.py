@@ -40,6 +40,10 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.when.unregistered", Type.STRING, "register", OneOf(("register", "exit"))),
     # A file for everything that the metadata side of this node takes in, for `headrace debug replay`; empty: none.
     ConfigKey("headrace.journal.file", Type.STRING, ""),
+    # A file for the life of each change of a replica's state, as lines of JSON; empty: none.
+    ConfigKey("headrace.state.change.file", Type.STRING, ""),
+    # When it has so many bytes it becomes FILE.1, in place of the one before.
+    ConfigKey("headrace.state.change.file.bytes", Type.INT, 10_485_760, at_least(65_536)),
     # The TCP congestion control between this node and a process on the same machine; empty: the machine's own choice.
     ConfigKey("headrace.loopback.congestion.control", Type.STRING, "reno"),
     # Whether the event loop stays awake between requests that follow each other closely; auto: unless others want its core.

@@ -12,6 +12,7 @@ from headrace.broker.log_syncs import LogSync
 from headrace.broker.ports import Clock
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.broker.replica_moves import CopyPiece
+from headrace.broker.state_changes import StateChanges
 from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
@@ -113,6 +114,9 @@ class NodeMachine:
     Every outside call may lead to effects; they are given to `do` in order, after the step that made them is over.
     Metadata reaches the broker only from RECOVERY on (S1-40): until then the newest image is kept, and all of it is published at once.
     """
+
+    state_changes: StateChanges | None = None
+    """Observes, as the broker's; set before `start`."""
 
     def __init__(
         self, *, config: NodeConfig, plane: MetadataPlane, clock: Clock, do: Callable[[NodeEffect], None]
@@ -445,6 +449,8 @@ class NodeMachine:
         self.image = delta.image
         if self.on_metadata is not None:
             self.on_metadata(delta)
+        if self.state_changes is not None and self.is_controller_active:
+            self.state_changes.requested(delta)
         self.notices.voters_are(self._plane.raft.voters.ids)
         if self._is_publishing or self.is_controller_active:
             self.notices.committed(delta, is_active=self.is_controller_active)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.net.links import OutboundLinks
     from headrace.server.journal_file import JournalFile
     from headrace.server.metrics.service import MetricsService
+    from headrace.server.state_change_file import StateChangeFile
 
 _LOG = logging.getLogger("headrace.server")
 _LAST_WORDS_S = 0.3
@@ -72,6 +73,7 @@ class NodeServer:
         self._host_name = socket.gethostname()
         self._journal: JournalFile | None = None
         self._metrics: MetricsService | None = None
+        self._state_changes: StateChangeFile | None = None
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._links: OutboundLinks | None = None
@@ -163,6 +165,7 @@ class NodeServer:
         node.plane.on_resigned = lambda reason: _LOG.error("%s", reason)
         node.machine.log_levels = LoggingLevels()
         node.machine.notices.on_notice = self._story.tell
+        self._follow_state_changes(node)
         if self._metrics is not None:
             self._metrics.watch(node)
             self._work.timed = self._metrics.timed
@@ -173,6 +176,15 @@ class NodeServer:
             broker.on_warning = self._warnings.say
             broker.on_notice = self._story.tell
             broker.absolute_path = os.path.abspath
+
+    def _follow_state_changes(self, node: ComposedNode) -> None:
+        """`headrace.state.change.file`. Raises OperatorError."""
+        path = self.config.headrace_state_change_file
+        if path:
+            from headrace.server.state_change_file import StateChangeFile, followed  # only who wants one pays for it
+
+            self._state_changes = StateChangeFile(path, self.config.headrace_state_change_file_bytes)
+            followed(node).on_change = self._state_changes.take
 
     async def _open_metrics(self) -> None:
         """`headrace.metrics.listener`: open before there is a quorum, so that one sees why there is none. Raises OperatorError."""
@@ -254,6 +266,8 @@ class NodeServer:
         self._close_links()
         if self._metrics is not None:
             await self._metrics.close()
+        if self._state_changes is not None:
+            await self._state_changes.close()
 
     async def _probe(self, effect: Probe) -> None:
         from headrace.net.connecting import probe  # as in `_ask_peer`

@@ -53,6 +53,8 @@ class PartitionPublisher:
         changes = delta.local_changes(broker.node_id)
         due = broker.due_roles
         was_behind = bool(due)
+        if broker.state_changes is not None:
+            broker.state_changes.received(changes, delta)
         for gone in changes.removed:
             self._withdraw(gone)
             due.append((self._remove, gone))
@@ -79,9 +81,15 @@ class PartitionPublisher:
             if self._is_overtaken(take_role, change):
                 continue
             hosted = take_role(change)
+            self._ended(change, hosted)
             if hosted is not None:
                 self._broker.partition_changed(hosted)
         self._broker.replica_fetchers.begin()
+
+    def _ended(self, change: LocalPartition | MetadataDelta, hosted: HostedPartition | None) -> None:
+        """Whoever follows the life of state changes is told."""
+        if self._broker.state_changes is not None and not isinstance(change, MetadataDelta):
+            self._broker.state_changes.ended(change, hosted)
 
     def next_deadline_ms(self) -> int | None:
         """At once while something is due."""
@@ -173,6 +181,7 @@ class PartitionPublisher:
             return
         if hosted.leader_id == self._broker.node_id:
             self._broker.partition_changed(self._lead(change))
+            self._ended(change, hosted)
 
     def _follow(self, change: LocalPartition) -> HostedPartition:
         """Hold a replica without leading it."""
@@ -282,7 +291,9 @@ class PartitionPublisher:
     def _try_again(self, change: LocalPartition, take_role: _TakeRole) -> None:
         """There may be room by now; unless the replica is gone, or a later change was a try of its own."""
         if self._roomless.get(TopicPartition(change.topic, change.partition)) is change:
-            self._broker.partition_changed(take_role(change))
+            hosted = take_role(change)
+            self._ended(change, hosted)
+            self._broker.partition_changed(hosted)
             self._broker.replica_fetchers.begin()
 
     def _delete_log(self, name: TopicPartition) -> None:

@@ -22,11 +22,13 @@ from headrace.node.quorum_statistics import BOUNDS_FINE_MS, QuorumStatistics
 from headrace.server.metrics import broker as of_broker
 from headrace.server.metrics import controller as of_controller
 from headrace.server.metrics import quorum as of_quorum
+from headrace.server.metrics import state_changes as of_changes
 from headrace.server.metrics.exposition import Exposition, load_exposition, wants_openmetrics
 from headrace.server.metrics.families import Family
 from headrace.server.metrics.http import HttpServer, Responder
 from headrace.server.metrics.partitions import PartitionPage
 from headrace.server.metrics.window import SAMPLE_S, Window
+from headrace.server.state_change_file import followed
 
 if TYPE_CHECKING:
     from headrace.config.node_config import NodeConfig
@@ -88,6 +90,7 @@ class MetricsService:
             self._broker, machine.on_broker_metadata = counts, counts.follow
         self._page = PartitionPage(machine, node.disk.metadata.log, most=self._config.headrace_metrics_partitions_max)
         machine.controller_channel.on_answered = self._answered
+        followed(node)
         self._node = node
 
     async def close(self) -> None:
@@ -150,6 +153,8 @@ class MetricsService:
             histograms |= totals
             histograms |= {f"kafka.controller:{name}": each for name, each in controller.statistics.latencies.items()}
             counters["controller_busy_s"] = totals["processed"].total / 1_000
+        if node.machine.state_changes is not None:
+            histograms |= of_changes.histograms(node.machine.state_changes)
         self._window.take(self._stopwatch(), histograms, counters)
         statistics.turn()
 
@@ -174,6 +179,7 @@ class MetricsService:
             )
             totals = of_controller.event_histograms(controller)
             yield from of_controller.event_families(controller, totals, window, now_s)
+            yield of_changes.backlog_family(plane, now_ms)
         if machine.broker is not None and self._broker is not None:
             yield from of_quorum.metadata_families(machine, statistics, window, ignored_voters=ignored)
             yield from of_broker.replica_families(machine, machine.broker, self._broker)
@@ -182,6 +188,8 @@ class MetricsService:
             yield from of_broker.directory_families(machine.broker)
             yield from of_broker.life_families(machine, machine.broker)
             yield of_controller.latency_family("kafka.server", self._forwarded, window)
+        if machine.state_changes is not None:
+            yield from of_changes.state_change_families(machine.state_changes, window)
         yield of_broker.flush_family(self._flushes, window)
         yield of_broker.lag_family(self._lags, window)
 
