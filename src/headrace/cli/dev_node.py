@@ -23,19 +23,19 @@ def main(arguments: list[str]) -> int:
     """Run the node; the exit code."""
     control, parent, file = arguments
     if int(parent):
-        _end_with(int(parent))
+        end_with(int(parent), signal.SIGKILL)
     return main_of([file], make_loop=partial(cut_loop, socket.socket(fileno=int(control))))
 
 
-def _end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent has died (Linux)."""
+def end_with(parent: int, number: signal.Signals) -> None:
+    """Let the kernel send this process a signal when its parent has died (Linux)."""
     if sys.platform != "linux":
         return
     from ctypes import CDLL
 
-    CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died before
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 USAGE = (
     "usage: headrace start [-daemon] [--bootstrap] [server.properties] [--data dir] [--metrics host:port] "
-    "[--override key=value]..."
+    "[--override key=value]... [--processes N [--pin]]"
 )
 HELP = f"""{USAGE}
 
@@ -40,6 +40,9 @@ formatted with `headrace storage format`.
   --data DIR               keep the data there: short for --override log.dirs=DIR
   --override key=value     a setting that wins over the file; may stand several times
   --metrics HOST:PORT      answer Prometheus there, on /metrics: short for --override headrace.metrics.listener=HOST:PORT
+  --processes N            run N brokers of one file, for machines with many cores (auto: one for each core); the file's role is
+                           broker: ids, ports and directories are derived from it
+  --pin                    with --processes: keep each broker on one core
   --log-level LEVEL        debug, info, warning or error; default info with a file, else warning
   --version                print the version and exit
   -h, --help               print this text and exit
@@ -58,6 +61,7 @@ QUICK_START = {
 }
 METRICS_KEY = "headrace.metrics.listener"
 DATA_KEY = "log.dirs"
+FLAGS = {"-daemon": "is_daemon", "--daemon": "is_daemon", "--bootstrap": "is_bootstrap", "--pin": "is_pinned"}
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -72,6 +76,9 @@ class StartOptions:
     is_daemon: bool = False
     is_bootstrap: bool = False
     log_level: str | None = None
+    processes: int | None = None
+    """So many brokers; 0: one for each core."""
+    is_pinned: bool = False
     answer: str | None = None
     """What to print in place of starting (help, version)."""
 
@@ -88,11 +95,9 @@ def parse_arguments(arguments: list[str]) -> StartOptions:
             from headrace import __version__  # only here
 
             options.answer = f"headrace {__version__}\n"
-        elif word in ("-daemon", "--daemon"):
-            options.is_daemon = True
-        elif word == "--bootstrap":
-            options.is_bootstrap = True
-        elif name in ("--override", "--log-level", "--metrics", "--data"):
+        elif word in FLAGS:
+            setattr(options, FLAGS[word], True)
+        elif name in ("--override", "--log-level", "--metrics", "--data", "--processes"):
             if not equals and not rest:
                 raise OperatorError(f"{name} needs a value. {USAGE}")
             _set_option(options, name, inline if equals else rest.pop(0))
@@ -114,6 +119,11 @@ def _set_option(options: StartOptions, name: str, value: str) -> None:
     if name == "--metrics":
         options.metrics = value
         return
+    if name == "--processes":
+        if value != "auto" and not (value.isascii() and value.isdigit() and int(value)):
+            raise OperatorError(f"--processes {value}: write how many, or auto")
+        options.processes = 0 if value == "auto" else int(value)
+        return
     if name == "--data":
         if not value:
             raise OperatorError("--data: name a directory")
@@ -125,10 +135,8 @@ def _set_option(options: StartOptions, name: str, value: str) -> None:
     options.overrides[key.strip()] = text
 
 
-def load_config(options: StartOptions) -> NodeConfig:
-    """The node's configuration. Raises OperatorError: the file cannot be read, or what it says cannot be."""
-    from headrace.config.node_settings import parse_node_config
-
+def load_settings(options: StartOptions) -> dict[str, str]:
+    """What the file and the options say. Raises OperatorError: the file cannot be read."""
     given = dict(QUICK_START) if options.file is None else read_properties_file(options.file)
     if options.data is not None:
         given.pop("log.dir", None)
@@ -136,6 +144,14 @@ def load_config(options: StartOptions) -> NodeConfig:
     given.update(options.overrides)
     if options.metrics is not None:
         given[METRICS_KEY] = options.metrics
+    return given
+
+
+def load_config(options: StartOptions) -> NodeConfig:
+    """The node's configuration. Raises OperatorError: the file cannot be read, or what it says cannot be."""
+    from headrace.config.node_settings import parse_node_config
+
+    given = load_settings(options)
     try:
         return parse_node_config(given)
     except OperatorError as error:
@@ -182,6 +198,8 @@ def main_of(arguments: list[str], *, make_loop: Callable[[], AbstractEventLoop] 
             sys.stdout.write(options.answer)
             return 0
         config = load_config(options)
+        if options.processes is not None or options.is_pinned:
+            return _run_processes(options)
         if options.is_daemon:
             from headrace.cli.daemon import start_in_background
 
@@ -190,6 +208,26 @@ def main_of(arguments: list[str], *, make_loop: Callable[[], AbstractEventLoop] 
     except (OperatorError, StorageFault) as error:
         print(f"headrace: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
+
+
+def _run_processes(options: StartOptions) -> int:
+    """`--processes`. Raises OperatorError: with something that makes no sense for several."""
+    if options.processes is None:
+        raise OperatorError("--pin goes with --processes")
+    if options.file is None:
+        raise OperatorError("--processes multiplies the broker of a properties file: name the file")
+    for is_given, name, instead in (
+        (options.is_daemon, "-daemon", "let a service manager keep the parent in the background"),
+        (options.is_bootstrap, "--bootstrap", "it is for controllers, which stay single"),
+    ):
+        if is_given:
+            raise OperatorError(f"{name} does not go with --processes: {instead}")
+    from headrace.cli.start_many import ManyOptions, run_many
+
+    level = () if options.log_level is None else ("--log-level", options.log_level)
+    return run_many(
+        load_settings(options), ManyOptions(count=options.processes, is_pinned=options.is_pinned, passed_on=level)
+    )
 
 
 def run_node(

@@ -35,6 +35,22 @@ def parse_listeners(
     return tuple(found)
 
 
+def parse_shared_listeners(text: str, listeners: Sequence[Listener]) -> tuple[Listener, ...]:
+    """`headrace.shared.listeners`: more addresses of some of `listeners`. Raises OperatorError: no such listener, one twice, or a port that the system would choose."""
+    key = "headrace.shared.listeners"
+    protocols = {one.name: one.security_protocol for one in listeners}
+    texts = [each.strip() for each in text.split(",") if each.strip()]
+    for name in (each.partition("://")[0].upper() for each in texts):
+        if name not in protocols:
+            raise OperatorError(
+                f"{key}={text}: {name} is no broker listener of this node; name one of {', '.join(protocols) or 'listeners'}"
+            )
+    found = parse_listeners(key, texts, protocols, distinct_ports=True)
+    if any(each.port == 0 for each in found):
+        raise OperatorError(f"{key}={text}: several processes must know the port, so it cannot be 0")
+    return found
+
+
 def _listener(key: str, text: str, protocols: Mapping[str, SecurityProtocol]) -> Listener:
     match = _LISTENER.fullmatch(text)
     if match is None or not 0 <= int(match[3]) <= MAX_PORT or (match[2].count(":") == 1):

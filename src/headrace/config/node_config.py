@@ -65,6 +65,7 @@ class NodeConfig:
     headrace_state_change_file_bytes: int = 10_485_760
     headrace_loopback_congestion_control: str = "reno"
     headrace_network_busy_poll: str = "auto"
+    headrace_shared_listeners: str = ""
     headrace_metrics_listener: str = ""
     headrace_metrics_partitions_max: int = 10_000
 

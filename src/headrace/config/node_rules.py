@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from headrace.config.listener_settings import parse_shared_listeners
 from headrace.config.node_config import INT_MAX, RACK_AWARE_SELECTORS, NodeConfig
 from headrace.core.errors import OperatorError
 
@@ -149,6 +150,7 @@ def _check_listeners(config: NodeConfig) -> None:
             one.host != UNROUTABLE,
             f"advertised.listeners cannot use the nonroutable meta-address {UNROUTABLE}. Use a routable IP address.",
         )
+    parse_shared_listeners(config.headrace_shared_listeners, config.broker_listeners)
     known = {one.name for one in config.listeners} | set(config.controller_listener_names)
     for name in config.early_start_listeners:
         _require(

@@ -48,6 +48,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.loopback.congestion.control", Type.STRING, "reno"),
     # Whether the event loop stays awake between requests that follow each other closely; auto: unless others want its core.
     ConfigKey("headrace.network.busy.poll", Type.STRING, "auto", OneOf(("auto", "on", "off"))),
+    # Addresses that several processes of this machine share, as NAME://host:port: each takes connections there for its own listener NAME.
+    ConfigKey("headrace.shared.listeners", Type.STRING, ""),
     # Where `GET /metrics` is answered, as host:port; port 0 lets the system choose; empty: nowhere.
     ConfigKey("headrace.metrics.listener", Type.STRING, "", ListenAddress()),
     # Of so many hosted partitions each has lines of its own there; 0: of none.

@@ -62,6 +62,7 @@ class Listener:
         self.memory.on_exhausted.append(self._memory_exhausted)
         self._make_handler = make_handler
         self._server: asyncio.Server | None = None
+        self._shared_server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._next_id = 0
@@ -86,25 +87,45 @@ class Listener:
             reuse_address=True,
             start_serving=False,
         )
-        for listening in self._server.sockets:
+        self._size_buffers(self._server)
+
+    def _size_buffers(self, server: asyncio.Server) -> None:
+        for listening in server.sockets:
             if self.limits.receive_buffer_bytes > 0:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
             if self.limits.send_buffer_bytes > 0:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+
+    async def bind_shared(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """Take one address more, after `bind`, which other processes may take too: the system spreads connections over all that accept. Raises OSError."""
+        assert self._loop is not None, "bind comes before"
+        self._shared_server = await self._loop.create_server(
+            lambda: self._accepted(tls),
+            host or None,
+            port,
+            backlog=max(self.limits.backlog, 128),
+            reuse_address=True,
+            reuse_port=True,
+            start_serving=False,
+        )
+        self._size_buffers(self._shared_server)
 
     async def start(self) -> None:
         """Accept connections."""
         assert self._server is not None, "bind comes before start"
         assert self._loop is not None, "bind comes before start"
         await self._server.start_serving()
+        if self._shared_server is not None:
+            await self._shared_server.start_serving()
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     async def close(self) -> None:
         """Accept nothing more, close every connection once its ready output is out."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        if self._server is not None:
-            self._server.close()
+        for server in (self._shared_server, self._server):
+            if server is not None:
+                server.close()
         for connection in list(self.connections):
             connection.close_after_sending()
         if self._loop is not None:

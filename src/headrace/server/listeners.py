@@ -12,6 +12,7 @@ from errno import EADDRINUSE
 from ipaddress import ip_address
 from typing import Any
 
+from headrace.config.listener_settings import parse_shared_listeners
 from headrace.config.node_config import NodeConfig
 from headrace.config.node_rules import parse_ip_overrides
 from headrace.core.errors import OperatorError
@@ -77,16 +78,26 @@ class NodeListeners:
             shared=self._shared[is_quorums],
             counter=self._counters[is_quorums],
         )
+        at = configured
         try:
             await listener.bind(configured.host or None, configured.port)
+            for each in self._also_at(configured.name):
+                at = each
+                await listener.bind_shared(each.host or None, each.port)
         except OSError as error:
             advice = "stop what listens there, or give listeners another port" if error.errno == EADDRINUSE else ""
             reason = f"{error.strerror or error}: {advice}" if advice else error.strerror or error
-            raise OperatorError(f"listener {configured} cannot be opened: {reason}") from error
+            raise OperatorError(f"listener {at} cannot be opened: {reason}") from error
         except ValueError as error:
-            raise OperatorError(f"listener {configured} cannot be opened: {configured.host} is no host name") from error
+            raise OperatorError(f"listener {at} cannot be opened: {at.host} is no host name") from error
         self._listeners[configured.name] = listener
         return configured._replace(port=listener.port)
+
+    def _also_at(self, name: str) -> list[ListenerConfig]:
+        """Where connections to a listener are taken together with other processes."""
+        text = self._config.headrace_shared_listeners
+        shared = parse_shared_listeners(text, self._config.broker_listeners) if text else ()
+        return [each for each in shared if each.name == name]
 
     async def serve(
         self,

@@ -56,6 +56,9 @@ def test_a_bad_override_is_not_blamed_on_the_file(tmp_path: Path, override: str,
         (["--override", "=1"], "write key=value"),
         (["--nope"], "--nope is not an option"),
         (["a", "b"], "one properties file at most"),
+        (["--processes", "some"], "--processes some: write how many, or auto"),
+        (["--processes", "0"], "--processes 0: write how many, or auto"),
+        (["--processes"], "--processes needs a value"),
         (["--log-level", "loud"], "valid are debug, info, warning, error"),
     ],
 )
@@ -134,3 +137,32 @@ def test_metrics_may_be_asked_for_on_the_command_line() -> None:
             OperatorError, match=r"^--metrics: Invalid value .* headrace\.metrics\.listener: Value must be host:port"
         ):
             load_config(parse_arguments(["--metrics", wrong]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["FILE", "--pin"], "--pin goes with --processes"),
+        (["--processes", "2"], "--processes multiplies the broker of a properties file: name the file"),
+        (
+            ["FILE", "--processes", "2"],
+            "this file has the controller role: start the controller alone by a file of its own",
+        ),
+        (["FILE", "--processes", "2", "-daemon"], "-daemon does not go with --processes: let a service manager"),
+        (
+            ["FILE", "--processes=auto", "--bootstrap"],
+            "--bootstrap does not go with --processes: it is for controllers",
+        ),
+    ],
+)
+def test_what_does_not_go_with_several_processes_is_refused(
+    tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """B75, B78: in one line, before anything is made."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "".join(f"{key}={text}\n" for key, text in {**QUICK_START, "log.dirs": str(tmp_path / "d")}.items())
+    )
+    assert main([str(file) if each == "FILE" else each for each in arguments]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "d").exists()
