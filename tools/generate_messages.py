@@ -105,7 +105,7 @@ BROKER_VIEW: list[Json] = [
 ]
 
 
-# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S1-71, S4-55.
+# Fields of our own, beside Kafka's: tagged, so that whoever does not know them skips them. Source: S1-63, S1-71, S3-78, S4-55.
 PROJECT_FIELDS: dict[str, list[Json]] = {
     "UnregisterBrokerRequest": [
         {"name": "RemoveFromAssignments", "type": "bool", "versions": "0+", "taggedVersions": "0+", "tag": 10000},
@@ -116,6 +116,9 @@ PROJECT_FIELDS: dict[str, list[Json]] = {
             "name": "EmptiedTopics", "type": "[]EmptiedTopic", "versions": "0+", "taggedVersions": "0+", "tag": 10000,
             "ignorable": True, "fields": [*_plain("string", "Name"), *_plain("[]int32", "Partitions")],
         },
+    ],
+    "PartitionRecord": [
+        {"name": "FirstLeaderEpoch", "type": "int32", "versions": "0+", "taggedVersions": "0+", "tag": 9999},
     ],
     "MetadataResponse": [
         {

@@ -22,6 +22,7 @@ from headrace.controller.events import (
 from headrace.controller.machine import ControllerMachine
 from headrace.core.ids import Uuid
 from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_records
+from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.loader import MetadataLoader
 from headrace.metadata.snapshot import VersionedRecord
@@ -108,6 +109,7 @@ class ControllerBench:
         self.written_at: dict[int, Message] = {}
         self.written_bytes: dict[int, bytes] = {}
         self.tokens = count(1)
+        self.last_delta: MetadataDelta | None = None
 
     @property
     def committed_image(self) -> MetadataImage:
@@ -156,7 +158,7 @@ class ControllerBench:
 
     def commit(self) -> list[ControllerEffect]:
         """Everything appended so far is committed."""
-        delta = self.loader.load_batches(self._unwritten, self.machine.decided)
+        delta = self.last_delta = self.loader.load_batches(self._unwritten, self.machine.decided)
         self.log += self.pending
         self.pending = []
         self._unwritten = []

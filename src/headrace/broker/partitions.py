@@ -21,6 +21,7 @@ class HostedPartition:
     """
 
     __slots__ = (
+        "first_leader_epoch",
         "is_throttled_follower",
         "is_throttled_leader",
         "is_withheld",
@@ -34,8 +35,17 @@ class HostedPartition:
         "waiters",
     )
 
-    def __init__(self, *, topic: str, topic_id: Uuid, partition: int, log: PartitionLogPort | None) -> None:
+    def __init__(
+        self,
+        *,
+        topic: str,
+        topic_id: Uuid,
+        partition: int,
+        log: PartitionLogPort | None,
+        first_leader_epoch: int = 0,
+    ) -> None:
         self.topic = topic
+        self.first_leader_epoch = first_leader_epoch
         self.topic_id = topic_id
         self.partition = partition
         self.log = log

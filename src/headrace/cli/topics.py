@@ -12,7 +12,7 @@ from headrace.cli.output import is_terminal, show_json
 from headrace.cli.shell import compiled, connect, connection_options, exactly_one, json_option
 from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show, without_elr
 from headrace.cli.waiting import wait_for_replicas, wait_option
-from headrace.client import admin_topics
+from headrace.client import admin_placement, admin_topics
 from headrace.client.admin_topics import NewTopic, TopicDescription
 from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
@@ -26,7 +26,7 @@ COLLISION_WARNING = (
 DELETE_CONFIG_IS_GONE = (
     "delete-config option has no effect: `headrace configs --alter --delete-config` deletes settings."
 )
-ACTIONS = "--list, --describe, --create, --alter or --delete"
+ACTIONS = "--list, --describe, --create, --alter, --delete or --delete-partition"
 _ONLY_WITH: dict[str, tuple[str, ...]] = {
     "config": ("create",),
     "partitions": ("alter", "create"),
@@ -41,7 +41,7 @@ _ONLY_WITH: dict[str, tuple[str, ...]] = {
     "under_min_isr_partitions": ("describe",),
     "at_min_isr_partitions": ("describe",),
     "topics_with_overrides": ("describe",),
-    "wait_ms": ("create", "alter", "delete"),
+    "wait_ms": ("create", "alter", "delete", "delete-partition"),
 }
 _FILTERS = (
     "under_replicated_partitions",
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
             raise OperatorError(
                 f'Option "[{chosen[0].replace("_", "-")}]" can\'t be used with option "[{chosen[1].replace("_", "-")}]"'
             )
-        if self.action in ("create", "alter", "delete") and not self.topic:
+        if self.action in ("create", "alter", "delete", "delete-partition") and not self.topic:
             raise OperatorError('Missing required argument "[topic]"')
         if self.action == "alter" and self.options["partitions"] is None:
             raise OperatorError('Missing required argument "[partitions]"')
@@ -93,6 +93,11 @@ class Wanted(NamedTuple):
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--alter", is_flag=True, help="Alter the number of partitions and replica assignment.")
 @click.option("--delete", is_flag=True, help="Delete topics.")
+@click.option(
+    "--delete-partition",
+    is_flag=True,
+    help="Remove the last partition of a topic, with its records; controllers must have partition.deletion.enable=true.",
+)
 @click.option(
     "--topic",
     metavar="TOPIC",
@@ -137,12 +142,20 @@ class Wanted(NamedTuple):
 def command(bootstrap_server: str | None, command_config: str | None, **options: Any) -> int:
     """Run the one action that was asked for."""
     options["list"] = options.pop("list_")
-    action = exactly_one({name: options[name] for name in ("list", "describe", "create", "alter", "delete")}, ACTIONS)
+    options["delete-partition"] = options.pop("delete_partition")
+    handlers = {
+        "list": _list,
+        "describe": _describe,
+        "create": _create,
+        "alter": _alter,
+        "delete": _delete,
+        "delete-partition": _delete_partition,
+    }
+    action = exactly_one({name: options[name] for name in handlers}, ACTIONS)
     wanted = Wanted(action, options)
     wanted.check()
     if options["delete_config"]:
         print(DELETE_CONFIG_IS_GONE, file=sys.stderr)
-    handlers = {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}
     with connect(bootstrap_server, command_config) as client:
         try:
             return handlers[action](client, wanted)
@@ -296,6 +309,32 @@ def _delete(client: BlockingClient, wanted: Wanted) -> int:
         )
     if wanted.options["as_json"]:
         show_json({"deleted": names})
+    return 0
+
+
+def _delete_partition(client: BlockingClient, wanted: Wanted) -> int:
+    """No such thing in Kafka: a reassignment to no replicas (S3-74, S3-78)."""
+    name = wanted.topic or ""
+    topic = client.run(admin_topics.describe_topics, [name])[name]
+    if not isinstance(topic, TopicDescription):
+        raise topic
+    last = TopicPartition(name, len(topic.partitions) - 1)
+    error = client.run(admin_placement.alter_reassignments, {last: ()})[last]
+    if error is not None:
+        if error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT:
+            raise OperatorError("The controllers do not allow it: set partition.deletion.enable=true there")
+        raise error
+    if wanted.options["wait_ms"] is not None:
+        wait_for_replicas(
+            client,
+            wanted.options["wait_ms"],
+            f"removal of {name}-{last.partition}",
+            absent=lambda where, _broker_id: where == last,
+        )
+    if wanted.options["as_json"]:
+        show_json({"topic": name, "partition": last.partition})
+    else:
+        print(f"Removed partition {name}-{last.partition}.")
     return 0
 
 

@@ -49,6 +49,7 @@ class NodeConfig:
     # Headrace's own
     headrace_validate_records: bool = False
     headrace_keep_strays: bool = False
+    partition_deletion_enable: bool = False
     headrace_max_decompressed_bytes: int = 268_435_456
     headrace_frame_timeout_ms: int = 30_000
     headrace_max_unsent_bytes: int = 67_108_864

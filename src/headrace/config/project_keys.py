@@ -16,6 +16,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     # Every record of a produced batch is checked, not only the batch.
     ConfigKey("headrace.validate.records", Type.BOOLEAN, OFF),
     ConfigKey("headrace.keep.strays", Type.BOOLEAN, OFF),
+    # The last partition of a topic may be removed. Stays on as long as partitions may be added where one was removed.
+    ConfigKey("partition.deletion.enable", Type.BOOLEAN, OFF),
     # What one batch may open to; beyond it the batch is refused.
     ConfigKey("headrace.max.decompressed.bytes", Type.INT, 268_435_456, POSITIVE),
     # How long a frame may take from its first byte to its last.

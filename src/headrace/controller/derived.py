@@ -74,7 +74,7 @@ class Derived:
         assert delta.previous is self.image
         places: Places = {topic_id: dict.fromkeys(topic.partitions) for topic_id, topic in delta.deleted_topics.items()}
         for topic_id, change in delta.changed_topics.items():
-            places[topic_id] = dict.fromkeys(change.partitions)
+            places[topic_id] = dict.fromkeys((*change.partitions, *change.removed))
         self.move(places, delta.image)
 
     def move(self, places: Mapping[Uuid, Iterable[int]], after: MetadataImage) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from headrace.controller.decision import Decision, check_partitions, check_size
 from headrace.controller.topics import assigned_partition, placed_partitions
@@ -20,6 +21,8 @@ from headrace.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from headrace.controller.decision import Situation
     from headrace.metadata.image import PartitionRegistration
+
+_LARGEST_EPOCH: Final = 2**31 - 2
 
 
 def decide_create_partitions(situation: Situation, request: CreatePartitionsRequest) -> Decision:
@@ -64,10 +67,24 @@ def _added(situation: Situation, asked: CreatePartitionsTopic, *, room: int) -> 
     check_partitions(asked.count - present)
     check_size(room + asked.count - present)
     partitions = _new_partitions(situation, asked, present=present, factor=len(topic.partitions[0].replicas))
+    first_epoch = first_leader_epoch(situation)
     return [
-        partition_record(topic.id, present + number, partition, situation.metadata_version)
+        partition_record(
+            topic.id,
+            present + number,
+            replace(partition, leader_epoch=first_epoch, first_leader_epoch=first_epoch),
+            situation.metadata_version,
+        )
         for number, partition in enumerate(partitions)
     ]
+
+
+def first_leader_epoch(situation: Situation) -> int:
+    """0, or where a partition of the number may have been removed, an epoch above all that such a one can have had (S3-78).
+
+    Each leader epoch took a record of the log, so the offset of the next record is above them.
+    """
+    return min(situation.next_offset, _LARGEST_EPOCH) if situation.config.partition_deletion_enable else 0
 
 
 def _new_partitions(

@@ -4,12 +4,12 @@
     goes on       added replicas join the ISR (AlterPartition); with the last one that is needed, that same change ends it (S2-08)
     cancelled     replicas = those before; added ones leave the ISR
 
-One without added replicas ends at once. `partition_change` ends them; here they begin, are cancelled, and are listed. S2-06; C5, CL3.
+One without added replicas ends at once. No replicas at all, where that is allowed, remove the last partition (S3-78). `partition_change` ends them; here they begin, are cancelled, and are listed. S2-06; C5, CL3.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.controller.decision import Decision, check_size
 from headrace.controller.isr_index import REASSIGNING, bit_numbers
@@ -26,7 +26,9 @@ from headrace.controller.topics import check_assignment
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicIdPartition
-from headrace.metadata.image import LEADER_RECOVERING
+from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import has_directory_assignment, partition_version
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -39,13 +41,16 @@ from headrace.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.controller.decision import Situation
     from headrace.metadata.image import PartitionRegistration, TopicImage
-    from headrace.metadata.snapshot import VersionedRecord
+
+_KEEP_THEIR_PARTITIONS: Final = ("__consumer_offsets", "__transaction_state")
+"""Which partition is whose is a hash over how many there are."""
 
 
 def decide_reassignments(situation: Situation, request: AlterPartitionReassignmentsRequest) -> Decision:
@@ -99,6 +104,8 @@ def _reassign(
     partition = topic.partitions.get(name[1])
     if partition is None:
         raise PeerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name[0]}:{name[1]}.")
+    if target == () and situation.config.partition_deletion_enable:
+        return removal(situation, topic, name[1])
     if target is None:
         wish = cancellation(situation, topic, name[1], partition)
     else:
@@ -114,6 +121,32 @@ def _reassign(
         metadata_version=situation.metadata_version,
         min_isr=min_isr_for(situation, topic.name),
     )
+
+
+def removal(situation: Situation, topic: TopicImage, number: int) -> VersionedRecord:
+    """The last partition of a topic goes: a change to no replicas (S3-78, D-03). Raises PeerError(INVALID_PARTITIONS)."""
+    count = len(topic.partitions)
+    if topic.name in _KEEP_THEIR_PARTITIONS:
+        raise PeerError(ErrorCode.INVALID_PARTITIONS, f"The partitions of {topic.name} cannot be removed.")
+    if count == 1:
+        raise PeerError(ErrorCode.INVALID_PARTITIONS, f"The only partition of {topic.name} cannot be removed.")
+    if number != count - 1:
+        raise PeerError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Only the last partition of {topic.name} can be removed: that is {count - 1}, not {number}.",
+        )
+    version = partition_version(situation.metadata_version)
+    record = PartitionChangeRecord(
+        partition_id=number,
+        topic_id=topic.id,
+        isr=(),
+        leader=NO_LEADER,
+        replicas=(),
+        adding_replicas=(),
+        removing_replicas=(),
+        directories=() if has_directory_assignment(situation.metadata_version) else None,
+    )
+    return VersionedRecord(record, version)
 
 
 def _check_factor(partition: PartitionRegistration, target: tuple[int, ...]) -> None:

@@ -24,7 +24,8 @@ def compare_images(previous: MetadataImage, image: MetadataImage) -> MetadataDel
         after = image.topics.by_name[name]
         before = previous.topics.by_id.get(after.id)
         if before is not after:
-            delta = topic_delta(before, after, sorted(after.partitions))
+            numbers = {*after.partitions, *(() if before is None else before.partitions)}
+            delta = topic_delta(before, after, sorted(numbers))
             if delta is not None:
                 changed[after.id] = delta
     gone = [topic for topic in previous.topics.by_name.values() if topic.id not in image.topics.by_id]

@@ -58,6 +58,8 @@ class TopicDelta:
     before: TopicImage | None
     after: TopicImage
     partitions: Mapping[int, PartitionDelta]
+    removed: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    """Partitions that are gone, as they were (S3-78)."""
 
 
 class LocalPartition(NamedTuple):
@@ -73,8 +75,8 @@ class LocalPartition(NamedTuple):
 class LocalChanges:
     """What the changed partitions mean for one broker.
 
-    `removed` are replicas this broker held and must delete (topic deleted, or moved away); their `delta.after` is the last known
-    state for a deleted topic. A partition is in one list only.
+    `removed` are replicas this broker held and must delete (topic or partition deleted, or moved away); their `delta.after` is the last known
+    state for what was deleted. A partition is in one list only.
     """
 
     leaders: tuple[LocalPartition, ...]
@@ -121,12 +123,7 @@ class MetadataDelta:
         """What the broker must lead, follow and delete because of this delta. Cost: the change, not the cluster."""
         leaders: list[LocalPartition] = []
         followers: list[LocalPartition] = []
-        removed: list[LocalPartition] = []
-        for topic_id, topic in self.deleted_topics.items():
-            for partition, registration in topic.partitions.items():
-                if broker_id in registration.replicas:
-                    gone = PartitionDelta(registration, registration)
-                    removed.append(LocalPartition(topic.name, topic_id, partition, gone))
+        removed = list(self._deleted(broker_id))
         for topic_id, change in self.changed_topics.items():
             for partition, delta in change.partitions.items():
                 local = LocalPartition(change.after.name, topic_id, partition, delta)
@@ -137,3 +134,15 @@ class MetadataDelta:
                 elif delta.before is not None and broker_id in delta.before.replicas:
                     removed.append(local)
         return LocalChanges(leaders=tuple(leaders), followers=tuple(followers), removed=tuple(removed))
+
+    def _deleted(self, broker_id: int) -> Iterator[LocalPartition]:
+        """The broker's replicas of topics and partitions that are gone."""
+        gone: list[tuple[str, Uuid, Mapping[int, PartitionRegistration]]]
+        gone = [(topic.name, topic_id, topic.partitions) for topic_id, topic in self.deleted_topics.items()]
+        gone += [
+            (each.after.name, topic_id, each.removed) for topic_id, each in self.changed_topics.items() if each.removed
+        ]
+        for name, topic_id, partitions in gone:
+            for partition, registration in partitions.items():
+                if broker_id in registration.replicas:
+                    yield LocalPartition(name, topic_id, partition, PartitionDelta(registration, registration))

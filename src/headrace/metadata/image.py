@@ -70,6 +70,8 @@ class PartitionRegistration:
     leader_recovery_state: int = LEADER_RECOVERED
     leader_epoch: int = 0
     partition_epoch: int = 0
+    first_leader_epoch: int = 0
+    """Above 0 for a partition that was made where one of its number may have been removed: logs with older epochs are of that one (S3-78)."""
 
     def directory_of(self, broker_id: int) -> Uuid:
         """The log directory that holds the broker's replica; the zero uuid (`MIGRATING_DIRECTORY`) when nothing is known."""

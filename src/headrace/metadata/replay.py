@@ -222,6 +222,10 @@ class _TopicsRun:
         before = partitions.get(number)
         if before is None:
             raise ReplayError(f"{topic.name} has no partition {number}")
+        if record.replicas is not None and not record.replicas:
+            _check_removal(topic, number, len(partitions))
+            del partitions[number]
+            return
         partitions[number] = merge(before, record)
 
     def finish(self) -> TopicsImage:
@@ -253,6 +257,12 @@ class _TopicsRun:
         self._by_id[topic.id] = topic
 
 
+def _check_removal(topic: TopicImage, number: int, count: int) -> None:
+    """Partitions are numbered without gaps, and there is always one (D-03). Raises ReplayError."""
+    if number == 0 or number != count - 1:
+        raise ReplayError(f"{topic.name}-{number} cannot be removed: the topic has {count} partition(s)")
+
+
 def _replay_topic(image: MetadataImage, record: Message) -> MetadataImage:
     run = _TopicsRun(image.topics)
     run.add(record.SCHEMA.api_key, record)
@@ -281,6 +291,7 @@ def _new_partition(record: PartitionRecord) -> PartitionRegistration:
         leader_recovery_state=record.leader_recovery_state,
         leader_epoch=record.leader_epoch,
         partition_epoch=record.partition_epoch,
+        first_leader_epoch=record.first_leader_epoch,
     )
 
 
@@ -314,6 +325,7 @@ def merge(before: PartitionRegistration, record: PartitionChangeRecord) -> Parti
         leader_recovery_state=before.leader_recovery_state if recovery == NO_RECOVERY_STATE_CHANGE else recovery,
         leader_epoch=leader_epoch,
         partition_epoch=before.partition_epoch + 1,
+        first_leader_epoch=before.first_leader_epoch,
     )
 
 

@@ -175,6 +175,7 @@ def partition_record(
         directories=partition.directories if version >= 1 else (),
         eligible_leader_replicas=(partition.eligible_leader_replicas or None) if has_elr else None,
         last_known_elr=(partition.last_known_elr or None) if has_elr else None,
+        first_leader_epoch=partition.first_leader_epoch,
     )
     return VersionedRecord(record, version)
 

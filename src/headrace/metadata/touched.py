@@ -78,7 +78,7 @@ class Touched:
 
 
 def topic_delta(before: TopicImage | None, after: TopicImage, partitions: Iterable[int]) -> TopicDelta | None:
-    """What happened to these partitions of a topic; None when nothing did and the topic is not new."""
+    """What happened to these partitions of a topic; None when nothing did and the topic is not new. Those that are gone are named too."""
     if before is None:
         return TopicDelta(before=None, after=after, partitions=NewPartitions(after.partitions))
     known, now = before.partitions, after.partitions
@@ -87,6 +87,9 @@ def topic_delta(before: TopicImage | None, after: TopicImage, partitions: Iterab
         new, old = now.get(partition), known.get(partition)
         if new is not None and new is not old and (old is None or is_changed(old, new)):
             deltas[partition] = PartitionDelta(old, new)
+    if len(now) < len(known):
+        removed = {number: known[number] for number in sorted(partitions) if number in known and number not in now}
+        return TopicDelta(before=before, after=after, partitions=deltas, removed=removed)
     return TopicDelta(before=before, after=after, partitions=deltas) if deltas else None
 
 

@@ -65,6 +65,8 @@ class ClusterCounts:
                     self._count(before, -1)
                     self._note_election(before, after)
                 self._count(after, 1)
+            for partition in change.removed.values():
+                self._count(partition, -1)
         for broker_id in delta.changed_brokers:
             self._count_broker(delta.previous.cluster.brokers.get(broker_id), -1)
             self._count_broker(delta.image.cluster.brokers.get(broker_id), 1)
@@ -127,6 +129,8 @@ class BrokerCounts:
                 self._look(topic_id, now.name, now.partitions.items())
             else:
                 self._look(topic_id, now.name, ((number, now.partitions[number]) for number in change.partitions))
+                for number in change.removed:
+                    self._forget((topic_id, number))
         for topic in self._topics_set_anew(delta):
             self._look(topic.id, topic.name, topic.partitions.items())
 

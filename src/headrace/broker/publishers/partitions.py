@@ -104,8 +104,8 @@ class PartitionPublisher:
         return _COST_OF_ROLE if known is not None and known.topic_id == change.topic_id else _COST_OF_LOG
 
     def _is_gone(self, change: LocalPartition) -> bool:
-        """Whether its topic was deleted, in this delta or a later one."""
-        return change.topic_id not in self._broker.image.topics.by_id
+        """Whether it was deleted, alone or with its topic, in this delta or a later one."""
+        return self._broker.image.topics.partition_by_id(change.topic_id, change.partition) is None
 
     def _is_overtaken(self, take_role: object, change: LocalPartition | MetadataDelta) -> bool:
         """Whether there is nothing left to lead or follow."""
@@ -238,11 +238,12 @@ class PartitionPublisher:
         broker = self._broker
         known = broker.partitions.get(change.topic, change.partition)
         name = TopicPartition(change.topic, change.partition)
-        if known is not None and known.topic_id == change.topic_id:
+        first_epoch = change.delta.after.first_leader_epoch
+        if known is not None and known.topic_id == change.topic_id and known.first_leader_epoch == first_epoch:
             if name in self._roomless:
                 self._make_log(known, change, take_role)
             return known
-        if known is not None:  # another topic of that name
+        if known is not None:  # another topic of that name, or a partition that was removed and made anew
             if known.leader is not None and change.topic == OFFSETS_TOPIC:
                 broker.groups.resigned(change.partition, None)
             broker.replica_moves.removed(name)
@@ -250,7 +251,13 @@ class PartitionPublisher:
             broker.partitions.remove(change.topic, change.partition)
             self._roomless.pop(name, None)
             self._delete_log(name)
-        hosted = HostedPartition(topic=change.topic, topic_id=change.topic_id, partition=change.partition, log=None)
+        hosted = HostedPartition(
+            topic=change.topic,
+            topic_id=change.topic_id,
+            partition=change.partition,
+            log=None,
+            first_leader_epoch=first_epoch,
+        )
         broker.partitions.add(hosted)
         if broker.image.configs.of_topic(change.topic):
             self._throttle(hosted, broker.topic_config(change.topic))
@@ -261,7 +268,7 @@ class PartitionPublisher:
         broker = self._broker
         name = TopicPartition(change.topic, change.partition)
         found = broker.logs.get(name)
-        if found is not None and found.topic_id == change.topic_id:
+        if found is not None and found.topic_id == change.topic_id and not is_of_removed(found, change):
             hosted.log = found
             self._roomless.pop(name, None)
             return
@@ -333,3 +340,9 @@ class PartitionPublisher:
             if hosted.leader is not None and hosted.leader.set_min_insync_replicas(settings.min_insync_replicas):
                 moved.append(hosted)
         return moved
+
+
+def is_of_removed(log: PartitionLogPort, change: LocalPartition) -> bool:
+    """The log begins in an epoch from before this partition was made: it is of one that had its number and was removed while this broker was away (S3-78)."""
+    begins_in = log.epoch_at(log.log_start_offset)
+    return begins_in is not None and begins_in < change.delta.after.first_leader_epoch

@@ -70,7 +70,7 @@ def _touched_topics(one: MetadataImage, other: MetadataImage, delta: MetadataDel
             if mine is not truth:
                 yield f"topic {change.after.name}"
             continue
-        for number in change.partitions:
+        for number in (*change.partitions, *change.removed):
             if mine.partitions.get(number) != truth.partitions.get(number):
                 yield f"partition {change.after.name}-{number}"
     for topic_id, gone in delta.deleted_topics.items():

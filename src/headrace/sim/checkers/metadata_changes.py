@@ -74,7 +74,7 @@ def _is_partition_told(name: Any, delta: MetadataDelta) -> bool:
     if topic_id in delta.deleted_topics:
         return number in delta.deleted_topics[topic_id].partitions
     change = delta.changed_topics.get(topic_id)
-    return change is not None and number in change.partitions
+    return change is not None and (number in change.partitions or number in change.removed)
 
 
 def _told(delta: MetadataDelta) -> Iterable[Key]:
@@ -82,7 +82,7 @@ def _told(delta: MetadataDelta) -> Iterable[Key]:
     for topic_id, change in delta.changed_topics.items():
         if change.before is None:
             yield Key("topic", topic_id)
-        for number in change.partitions:
+        for number in (*change.partitions, *change.removed):
             yield Key("partition", (topic_id, number))
     for topic_id, topic in delta.deleted_topics.items():
         yield Key("topic", topic_id)
@@ -107,6 +107,9 @@ def _wrong_topics(delta: MetadataDelta) -> str:
                 return f"{change.after.name}-{number} was not {before}"
             if after != delta.image.topics.partition_by_id(topic_id, number):
                 return f"{change.after.name}-{number} is not {after}"
+        for number, before in change.removed.items():
+            if before != delta.previous.topics.partition_by_id(topic_id, number):
+                return f"{change.after.name}-{number} was not {before}"
     for topic_id, gone in delta.deleted_topics.items():
         if gone != delta.previous.topics.by_id.get(topic_id):
             return f"the deleted topic {gone.name} was another one"

@@ -27,3 +27,4 @@ class PartitionRecord(Message, kind="metadata", api_key=3, versions="0-2", flexi
         "[]int32 2+ nullable=2+ tag=1@2+ entity=brokerId", default=None
     )
     last_known_elr: tuple[int, ...] | None = field("[]int32 2+ nullable=2+ tag=2@2+ entity=brokerId", default=None)
+    first_leader_epoch: int = field("int32 0+ tag=9999@0+", default=0)
