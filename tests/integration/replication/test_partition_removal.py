@@ -55,4 +55,7 @@ def test_the_last_partition_is_removed_and_made_anew() -> None:
             assert len(client.partitions(["t"])["t"]) == 2
         assert tool(cluster, "--delete-partition").code == 0
         refused = tool(cluster, "--delete-partition")
-        assert (refused.code, refused.err) == (1, "Error while executing topic command : The only partition of t cannot be removed.\n")
+        assert (refused.code, refused.err) == (
+            1,
+            "Error while executing topic command : The only partition of t cannot be removed.\n",
+        )

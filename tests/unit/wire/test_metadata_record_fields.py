@@ -19,7 +19,7 @@ RECORDS = [
     ("B-C02", 1, "UnregisterBrokerRecord", 0, "broker_id broker_epoch"),
     ("B-C03", 2, "TopicRecord", 0, "name topic_id"),
     ("B-C04", 3, "PartitionRecord", 2, "partition_id topic_id replicas isr removing_replicas adding_replicas leader "
-     "leader_recovery_state#0 leader_epoch partition_epoch directories@1 eligible_leader_replicas@2#1 last_known_elr@2#2"),
+     "leader_recovery_state#0 leader_epoch partition_epoch directories@1 eligible_leader_replicas@2#1 last_known_elr@2#2 first_leader_epoch#9999"),
     ("B-C05", 4, "ConfigRecord", 0, "resource_type resource_name name value"),
     ("B-C06", 5, "PartitionChangeRecord", 2, "partition_id topic_id isr#0 leader#1 replicas#2 removing_replicas#3 adding_replicas#4 "
      "leader_recovery_state#5 directories@1#8 eligible_leader_replicas@2#6 last_known_elr@2#7"),
