@@ -222,8 +222,9 @@ class _TopicsRun:
         before = partitions.get(number)
         if before is None:
             raise ReplayError(f"{topic.name} has no partition {number}")
-        if record.replicas is not None and not record.replicas:
-            _check_removal(topic, number, len(partitions))
+        if record.replicas == ():  # the last one goes, never the only one (S3-78)
+            if not 0 < number == len(partitions) - 1:
+                raise ReplayError(f"{topic.name}-{number} cannot be removed: it is not the last of several")
             del partitions[number]
             return
         partitions[number] = merge(before, record)
@@ -257,12 +258,6 @@ class _TopicsRun:
         self._by_id[topic.id] = topic
 
 
-def _check_removal(topic: TopicImage, number: int, count: int) -> None:
-    """Partitions are numbered without gaps, and there is always one (D-03). Raises ReplayError."""
-    if number == 0 or number != count - 1:
-        raise ReplayError(f"{topic.name}-{number} cannot be removed: the topic has {count} partition(s)")
-
-
 def _replay_topic(image: MetadataImage, record: Message) -> MetadataImage:
     run = _TopicsRun(image.topics)
     run.add(record.SCHEMA.api_key, record)
@@ -270,10 +265,8 @@ def _replay_topic(image: MetadataImage, record: Message) -> MetadataImage:
 
 
 def _with_topic(image: MetadataImage, topic: TopicImage) -> MetadataImage:
-    topics = TopicsImage(
-        by_name=image.topics.by_name.set(topic.name, topic), by_id=image.topics.by_id.set(topic.id, topic)
-    )
-    return changed(image, topics=topics)
+    by_name, by_id = image.topics.by_name.set(topic.name, topic), image.topics.by_id.set(topic.id, topic)
+    return changed(image, topics=TopicsImage(by_name=by_name, by_id=by_id))
 
 
 def _new_partition(record: PartitionRecord) -> PartitionRegistration:
