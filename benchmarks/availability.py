@@ -6,7 +6,7 @@ acks=all) sends a record every 5 ms to one partition with three replicas. Then i
     kill        killed (SIGKILL), while another node is the active controller
     kill-both   killed, being the active controller too
     stop        stopped cleanly (SIGTERM)
-    pause       paused (SIGSTOP) until another leads
+    pause       paused (SIGSTOP) until another leads; an idempotent producer waits for the answers of the one that sleeps before it goes on
 
 and the longest time between two acknowledgements is taken. Afterwards everything is read: what was acknowledged must be there, once. Two clients are
 measured: `default` has librdkafka's own settings, `eager` shorter back-offs. Besides:
@@ -74,6 +74,9 @@ def gap(cluster: Cluster, event: str, client: str, number: int) -> dict[str, flo
         victim = leader(cluster, topic)
         began = time.monotonic()
         _strike(victim, event)
+        if event == "pause":
+            until(lambda: _leads(cluster, topic, victim))
+            victim.resume()
         load.wait_for_acknowledgements(since=began, leader_changed=lambda: _leads(cluster, topic, victim))
         time.sleep(_STEADY_S)
         found = load.longest_gap_ms(since=began - 0.5)
@@ -111,9 +114,7 @@ def _strike(victim: Member, event: str) -> None:
 
 
 def _undo(cluster: Cluster, victim: Member, event: str) -> None:
-    if event == "pause":
-        victim.resume()
-    else:
+    if event != "pause":
         victim.wait_until_ended()
         cluster.start(victim.node_id)
 
@@ -168,6 +169,8 @@ def rolling(cluster: Cluster) -> dict[str, float]:
             in_sync(cluster, topic)
         time.sleep(_STEADY_S)
         longest_ms = load.longest_gap_ms(since=began + 1)
+    for error in (*load.errors, *reader.errors, *java.errors):
+        sys.stderr.write(f"    {error}\n")
     lost, repeated = load.verdict()
     return {
         "errors": len(load.errors) + len(reader.errors) + len(java.errors),

@@ -251,6 +251,11 @@ class Broker:
         log = hosted.log
         return log.log_start_offset, log.high_watermark, log.log_end_offset
 
+    def is_withheld(self, topic: str, partition: int) -> bool:
+        """Whether clients are not served, because another broker may lead it by now (S0-15)."""
+        hosted = self.partitions.get(topic, partition)
+        return hosted is not None and hosted.is_withheld
+
     def append_internal(
         self,
         topic: str,

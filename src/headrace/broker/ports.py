@@ -115,6 +115,9 @@ class BrokerServices(Protocol):
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int, int] | None:
         """(log start offset, high watermark, log end offset) of a hosted partition, or None when it is not hosted here."""
 
+    def is_withheld(self, topic: str, partition: int) -> bool:
+        """Whether the partition is not served here, because another broker may lead it by now (S0-15)."""
+
     def leader_epoch(self, topic: str, partition: int) -> int | None:
         """The epoch in which this node leads the partition, or None when it does not lead it."""
 

@@ -216,6 +216,7 @@ def _add_broker(
     fencing = SelfFencing(
         mode=SelfFencingMode(config.headrace_self_fencing),
         timeout_ms=config.broker_heartbeat_timeout_ms,
+        session_ms=config.broker_session_timeout_ms,
         partitions=broker.partitions,
         moved=broker.partition_changed,
     )

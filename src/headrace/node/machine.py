@@ -429,7 +429,7 @@ class NodeMachine:
     def woke(self) -> None:
         """The process stood still: marks are put before anything that waited meanwhile is served. May interrupt anything."""
         if self.self_fencing is not None:
-            self.self_fencing.look(self._clock.now_ms())
+            self.self_fencing.woke(self._clock.now_ms())
 
     def heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
         """A broker heartbeats over the network: it is watched, where that is wanted."""

@@ -31,6 +31,7 @@ class SelfFencing:
     """Marks the partitions that are led here and must not be served. Driven by `node.machine`; pure, all times in ms of one clock.
 
         watching -- no contact for the timeout --> alone (partitions are marked) -- contact --> watching (none is)
+        watching -- woke, no contact for a session --> alone
 
     `timeout_ms` 0 switches it off, as the mode does. `moved` is told each partition whose mark changed, in `tick` only.
     """
@@ -40,11 +41,13 @@ class SelfFencing:
         *,
         mode: SelfFencingMode,
         timeout_ms: int,
+        session_ms: int,
         partitions: Iterable[HostedPartition],
         moved: Callable[[HostedPartition], None],
     ) -> None:
         self._mode = mode if timeout_ms > 0 else SelfFencingMode.OFF
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = self._limit_ms = timeout_ms
+        self._session_ms = session_ms
         self._partitions = partitions
         self._moved = moved
         self._heartbeat_ms: int | None = None
@@ -72,13 +75,20 @@ class SelfFencing:
         """This node has everything that was committed at some moment from `asked_ms` on."""
         self._fetch_ms = max(self._fetch_ms, asked_ms)
 
+    def woke(self, now_ms: int) -> None:
+        """The process stood still. Its broker may have been fenced after one session, and others lead: until it has contact again no longer time is waited for."""
+        self._limit_ms = min(self._session_ms, self._timeout_ms)
+        self.look(now_ms)
+
     def look(self, now_ms: int) -> None:
         """Mark what must not be served from now on, and take marks away. Changes marks only, so that it may interrupt anything."""
         heartbeat_ms = self._heartbeat_ms
         if heartbeat_ms is None or self._mode is SelfFencingMode.OFF:
             return
         was_alone = self.is_alone
-        self.is_alone = now_ms - min(heartbeat_ms, self._fetch_ms) >= self._timeout_ms
+        self.is_alone = now_ms - min(heartbeat_ms, self._fetch_ms) >= self._limit_ms
+        if not self.is_alone:
+            self._limit_ms = self._timeout_ms
         if not self.is_alone and not was_alone:
             return
         self._look_at_ms = now_ms + LOOK_MS
@@ -94,7 +104,7 @@ class SelfFencing:
             return True
         leader = hosted.leader
         heard_ms = None if leader is None else leader.peer_heard_ms
-        return heard_ms is not None and now_ms - heard_ms >= self._timeout_ms
+        return heard_ms is not None and now_ms - heard_ms >= self._limit_ms
 
     def tick(self, now_ms: int) -> None:
         """Look when it is due; who waits for a partition whose mark changed hears of it."""

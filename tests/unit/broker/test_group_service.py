@@ -72,7 +72,7 @@ class MemoryLogs:
         self.reads = 0
         self.read_of: list[int] = []
         self.log_start = 0
-        self.is_deposed = False
+        self.is_deposed = self.is_alone = False
         self._waiting: list[Callable[[ErrorCode], None]] = []
         self.walks = Walks()
         self.warnings: list[str] = []
@@ -113,6 +113,9 @@ class MemoryLogs:
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int, int] | None:
         return self.log_start, self.high_watermark, self.end_offset
+
+    def is_withheld(self, topic: str, partition: int) -> bool:
+        return self.is_alone
 
     def append_internal(
         self,
@@ -338,6 +341,21 @@ def test_deadlines_of_many_coordinators_ring_in_turns() -> None:
         groups.tick(logs.clock_ms)
     assert len(due) == 3
     assert groups.next_deadline_ms() == logs.clock_ms + interval_ms
+
+
+def test_a_coordinator_that_may_have_been_replaced_serves_nobody() -> None:
+    """S0-15, S2-29, inv:H14: another one may have taken commits; it serves again when its broker knows that it leads."""
+    logs = MemoryLogs()
+    groups = service(logs)
+    first = commit(groups, 7)
+    assert isinstance(first, Reply)
+    assert code(first.message) == ErrorCode.NONE
+    logs.is_alone = True
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+    assert commit(groups, 8) == Reply(ErrorCode.NOT_COORDINATOR)
+    assert groups.all_coordinators() == []
+    logs.is_alone = False
+    assert position(groups) == 7
 
 
 def test_a_stopped_service_answers_that_it_is_not_available() -> None:

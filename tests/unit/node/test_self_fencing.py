@@ -16,6 +16,7 @@ from tests.support.peer import batch, fetch_request, produce_request
 from tests.unit.broker.test_replicated_partitions import fetched, follower_fetch, produced
 
 TIMEOUT_MS = 13_500
+SESSION_MS = 9_000
 OTHERS = {"alone": ((1,), (1,)), "shrunk": ((1, 2), (1,)), "shared": ((1, 2), (1, 2))}
 """Topic -> (replicas, ISR)."""
 
@@ -34,6 +35,7 @@ class Setting:
         self.fencing = SelfFencing(
             mode=SelfFencingMode(mode),
             timeout_ms=timeout_ms,
+            session_ms=SESSION_MS,
             partitions=self.bench.broker.partitions,
             moved=self._moved,
         )
@@ -135,6 +137,23 @@ def test_the_process_wakes_to_marks_that_stand_already() -> None:
     assert setting.moved == ["shared"]
 
 
+def test_who_slept_for_a_session_may_have_been_replaced() -> None:
+    """S2-29, inv:H14, fault:S8: from the session on, not only after the longer timeout of a process that was awake; until it has contact again."""
+    setting = Setting()
+    setting.bench.clock.now += SESSION_MS - 1
+    setting.fencing.woke(setting.bench.clock.now)
+    assert setting.produce("shared") == 0
+    setting.bench.clock.now += 1
+    setting.fencing.woke(setting.bench.clock.now)
+    assert setting.produce("shared") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert setting.produce("shrunk") == 0
+    assert setting.at(SESSION_MS + 2 * LOOK_MS) == ["shared"]
+    setting.heard(heartbeat_ms=SESSION_MS + 10, fetch_ms=SESSION_MS + 10)
+    assert setting.at(SESSION_MS + 3 * LOOK_MS) == []
+    assert setting.at(2 * SESSION_MS + 100) == [], "awake, it waits for the longer time again"
+    assert setting.at(SESSION_MS + 10 + TIMEOUT_MS) == ["shared"]
+
+
 def test_the_seeds_rule_stops_everything() -> None:
     """S0-15, S0-16: `always`."""
     setting = Setting("always")
@@ -161,7 +180,7 @@ def test_it_can_be_switched_off(mode: str, timeout_ms: int) -> None:
 
 def test_a_broker_that_serves_nothing_yet_is_not_looked_at() -> None:
     """S1-40: the clock runs from the moment at which it begins to serve."""
-    fencing = SelfFencing(mode=SelfFencingMode.ALWAYS, timeout_ms=5, partitions=(), moved=lambda _: None)
+    fencing = SelfFencing(mode=SelfFencingMode.ALWAYS, timeout_ms=5, session_ms=5, partitions=(), moved=lambda _: None)
     fencing.heartbeat_answered(1)
     fencing.tick(1_000)
     assert (fencing.is_alone, fencing.next_deadline_ms()) == (False, None)
@@ -196,7 +215,11 @@ def test_the_controller_fences_first() -> None:
         controller = Heartbeats(session_timeout_ms=9_000)
         controller.register(1, is_fenced=False, now_ms=0)
         broker = SelfFencing(
-            mode=SelfFencingMode.ALWAYS, timeout_ms=TIMEOUT_MS, partitions=(), moved=lambda _hosted: None
+            mode=SelfFencingMode.ALWAYS,
+            timeout_ms=TIMEOUT_MS,
+            session_ms=SESSION_MS,
+            partitions=(),
+            moved=lambda _hosted: None,
         )
         broker.begin(0)
         cut_ms, now_ms = rng.randrange(0, 60_000), 0

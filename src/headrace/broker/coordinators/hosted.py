@@ -103,9 +103,10 @@ class HostedCoordinator:
 
     @property
     def error(self) -> ErrorCode:
-        """NONE when it serves, else what a client hears in its place."""
+        """NONE when it serves, else what a client hears in its place. Where another broker may lead the partition, another coordinator may have taken commits."""
         if self.status is Status.ACTIVE:
-            return ErrorCode.NONE
+            is_withheld = self._services.is_withheld(self._topic, self._partition)
+            return ErrorCode.NOT_COORDINATOR if is_withheld else ErrorCode.NONE
         is_loading = self.status is Status.LOADING
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
 
