@@ -6,9 +6,11 @@ import itertools
 import json
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -155,8 +157,12 @@ class JavaClients:
     """Apache Kafka's own producer and consumer with their defaults, for the time of the block: its verifiable programs, which tell of every record."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        settings = Path(self._directory.name) / "producer.properties"
+        settings.write_text("retries=2147483647\n")  # its default, which the program replaces
+        producer = ("--topic", topic, "--throughput", "100", "--acks", "-1", "--producer.config", str(settings))
         self._commands = {
-            "producer": ("kafka-verifiable-producer", "--topic", topic, "--throughput", "100", "--acks", "-1"),
+            "producer": ("kafka-verifiable-producer", *producer),
             "consumer": ("kafka-verifiable-consumer", "--topic", topic, "--group-id", "java-reader"),
         }
         self._bootstrap = bootstrap
@@ -218,3 +224,4 @@ class JavaClients:
                 program.wait()
         for thread in self._threads:
             thread.join(10)
+        self._directory.cleanup()
