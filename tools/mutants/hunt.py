@@ -20,6 +20,7 @@ from tools.mutants import (
     raft_defects,
     record_defects,
     replica_defects,
+    replication_defects,
 )
 from tools.mutants.planting import Defect, planted
 
@@ -32,6 +33,7 @@ DEFECTS: tuple[Defect, ...] = (
     *record_defects.DEFECTS,
     *replica_defects.DEFECTS,
     *eligible_defects.DEFECTS,
+    *replication_defects.DEFECTS,
 )
 """Those that the simulation is to find. K29 and the rest of K30 to K35 are found by the crash points of `tests/crash`."""
 
@@ -53,10 +55,18 @@ def plan_of(seed: int, level: str, copies: int = 0) -> Plan:
     return draw_plan(level, seed, {"copies": 1} if copies == 1 else {})
 
 
-def run(seed: int, level: str, defect: Defect | None, *, copies: int = 0, max_steps: int | None = None) -> Found | None:
-    """One run until its faults stop or `max_steps` are over, without the healing; what broke, None when nothing did.
+def run(
+    seed: int,
+    level: str,
+    defect: Defect | None,
+    *,
+    copies: int = 0,
+    max_steps: int | None = None,
+    heals: bool = False,
+) -> Found | None:
+    """One run until its faults stop or `max_steps` are over; what broke, None when nothing did.
 
-    A defect is to break a rule, not to be slow: so the checks of liveness are left out.
+    A defect is to break a rule, not to be slow: so the healing, and the checks of liveness, are left out but where it `heals`.
     """
     plan = plan_of(seed, level, copies)
     with planted(defect):
@@ -68,6 +78,8 @@ def run(seed: int, level: str, defect: Defect | None, *, copies: int = 0, max_st
                 if max_steps is not None and cluster.world.steps >= max_steps:
                     break
             cluster.judge_safety()
+            if heals:
+                cluster.finish()
         except InvariantBroken as broken:
             return Found(seed, cluster.world.steps, broken.invariant, broken.message)
         except Exception as error:  # noqa: BLE001  # whatever a broken node does to itself is found too
@@ -77,9 +89,9 @@ def run(seed: int, level: str, defect: Defect | None, *, copies: int = 0, max_st
 
 
 @cache
-def is_clean(seed: int, level: str, copies: int, max_steps: int | None) -> bool:
+def is_clean(seed: int, level: str, copies: int, max_steps: int | None, *, heals: bool = False) -> bool:
     """Nothing is found at this seed without a defect."""
-    return run(seed, level, None, copies=copies, max_steps=max_steps) is None
+    return run(seed, level, None, copies=copies, max_steps=max_steps, heals=heals) is None
 
 
 def hunt(defect: Defect, seeds: Iterable[int], *, max_steps: int | None = None) -> Found | None:
@@ -87,7 +99,7 @@ def hunt(defect: Defect, seeds: Iterable[int], *, max_steps: int | None = None) 
     for seed in seeds:
         if not defect.may_show(plan_of(seed, defect.level, defect.copies)):
             continue
-        found = run(seed, defect.level, defect, copies=defect.copies, max_steps=max_steps)
-        if found is not None and is_clean(seed, defect.level, defect.copies, max_steps):
+        found = run(seed, defect.level, defect, copies=defect.copies, max_steps=max_steps, heals=defect.heals)
+        if found is not None and is_clean(seed, defect.level, defect.copies, max_steps, heals=defect.heals):
             return found
     return None

@@ -258,6 +258,10 @@ class SimCluster:
         """From the first start to the verdict. Raises InvariantBroken."""
         self.start()
         self.run_until(self.plan.faults_until_ms)
+        self.finish()
+
+    def finish(self) -> None:
+        """Heal, rest, and judge what must have become true. Raises InvariantBroken."""
         self.heal()
         self._run_until_true(self.has_common_leader, _LEADER_WITHIN * self.election_timeout_ms)
         self._judge_leader()

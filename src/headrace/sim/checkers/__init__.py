@@ -18,6 +18,7 @@ from headrace.sim.checkers.high_watermarks import HighWatermarks
 from headrace.sim.checkers.history import History
 from headrace.sim.checkers.hosted_partitions import HostedPartitions
 from headrace.sim.checkers.images import Images
+from headrace.sim.checkers.isr_rules import IsrRules
 from headrace.sim.checkers.liveness import Liveness
 from headrace.sim.checkers.metadata_changes import MetadataChanges
 from headrace.sim.checkers.misaddressed_requests import MisaddressedRequests
@@ -71,6 +72,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Reassignments,
     ClientRecords,
     CopiedRecords,
+    IsrRules,
     Groups,
     Commitment,
     Liveness,

@@ -1,0 +1,194 @@
+"""A leader's own picture of its partition against what is committed and what lies in the copies.  P5 P6 P8 P10 P18 E4
+
+The controller's ISR and the leader's are compared when either changes; what a leader calls committed is compared with the logs of those who are in sync.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.core.error_code import ErrorCode
+from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.promises import Place, Promise, min_isr, registered_at
+from headrace.sim.observation import CallEnded, CallStarted, ImagePublished
+from headrace.sim.record_clients import is_copied
+from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.checkers.committed_log import Replayed
+    from headrace.sim.checkers.ghost import Life
+    from headrace.sim.checkers.group import Handler
+    from headrace.sim.observation import ClusterView
+
+_ALL = -1
+
+
+class _Seen(NamedTuple):
+    """A leader's high watermark as it was, while it knew of too few in sync."""
+
+    terms: tuple[int, int, int]
+    high_watermark: int
+
+
+class IsrRules(Group):
+    """Of partitions that clients or groups use, while the node that leads them runs."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._few: dict[Place, _Seen] = {}
+        self._begun: dict[int, tuple[Place, int]] = {}
+
+    def after_changes(self) -> Mapping[type, Handler]:
+        """New metadata at a broker."""
+        return {ImagePublished: self._published}
+
+    def _published(self, life: Life, change: ImagePublished) -> None:
+        if self.scene.promises and self.scene.cluster is not None:
+            for place, promise, leader in self._led(self.scene.cluster, self._image()):
+                if leader.broker_id == life.node_id:
+                    self._judge(place, promise, leader)
+
+    def _image(self) -> MetadataImage:
+        return self.ghost.committed.replayed[-1].image
+
+    def _led(self, cluster: ClusterView, image: MetadataImage) -> Iterator[tuple[Place, Promise, Any]]:
+        """Each partition whose leader runs and knows that it leads in this epoch."""
+        for place, promise in self.scene.promises.items():
+            partition = registered_at(image, place)
+            machine = None if partition is None or partition.leader < 0 else cluster.nodes[partition.leader].machine
+            broker: Any = None if machine is None else machine.broker
+            hosted = None if broker is None else broker.partitions.get(*place)
+            leader = None if hosted is None else hosted.leader
+            if partition is not None and leader is not None and leader.leader_epoch == partition.leader_epoch:
+                yield place, promise, leader
+
+    def committed(self, replayed: Replayed) -> None:
+        """An ISR is another one: its leader counts with all of it (P5), and who came has what it must have (P8)."""
+        cluster = self.scene.cluster
+        if cluster is None or replayed.delta is None or not self.scene.promises:
+            return
+        changed = replayed.delta.changed_topics
+        for place, promise, leader in self._led(cluster, replayed.image):
+            topic = replayed.image.topics.by_name[place[0]]
+            if topic.id not in changed:
+                continue
+            partition = topic.partitions[place[1]]
+            self._superset(place, partition, leader)
+            for member in partition.isr:
+                if member not in leader.isr and member not in promise.wounds:
+                    self._joined(place, leader, member)
+
+    def _superset(self, place: Place, partition: PartitionRegistration, leader: Any) -> None:
+        counted = maximal_isr(leader)
+        if not set(partition.isr) <= set(counted):
+            raise self.broken(
+                "P5",
+                f"{place} has {partition.isr} in sync, its leader counts {counted}",
+                self.ghost.lives[leader.broker_id],
+            )
+
+    def _joined(self, place: Place, leader: Any, member: int) -> None:
+        log = self._log(place, member)
+        if log is not None and log.log_end_offset < leader.epoch_start:
+            raise self.broken(
+                "P8",
+                f"{place}: broker {member} is in sync at {log.log_end_offset}, the leader's epoch begins at {leader.epoch_start}",
+                self.ghost.lives[member],
+            )
+        self.hit("replica joined an isr")
+
+    def _log(self, place: Place, node_id: int) -> Any:
+        """The log of a copy that is loaded."""
+        assert self.scene.cluster is not None, "a copy belongs to a cluster"
+        machine = self.scene.cluster.nodes[node_id].machine
+        broker: Any = None if machine is None else machine.broker
+        hosted = None if broker is None else broker.partitions.get(*place)
+        return None if hosted is None else hosted.log
+
+    def now_and_then(self, cluster: ClusterView) -> None:
+        """Each leader as it is now."""
+        for place, promise, leader in self._led(cluster, self._image()) if self.scene.promises else ():
+            self._judge(place, promise, leader)
+
+    def _judge(self, place: Place, promise: Promise, leader: Any) -> None:
+        log, life = leader.log, self.ghost.lives[leader.broker_id]
+        at = log.high_watermark
+        if not log.log_start_offset <= at <= log.log_end_offset:
+            ends = (log.log_start_offset, log.log_end_offset)
+            raise self.broken(
+                "P18" if at < ends[0] else "P6", f"{place} has {ends}, and a high watermark of {at}", life
+            )
+        for entry in log.producers:
+            if entry.last_offset >= log.log_end_offset:
+                raise self.broken(
+                    "E4", f"{place} ends at {log.log_end_offset}, a producer's batch at {entry.last_offset}", life
+                )
+        if promise.is_void:
+            return
+        counted = maximal_isr(leader)
+        for member in counted:
+            copy = None if member in promise.wounds else self._log(place, member)
+            if copy is not None and copy.log_end_offset < at:
+                raise self.broken(
+                    "P6",
+                    f"{place} has a high watermark of {at}, broker {member}, in sync, ends at {copy.log_end_offset}",
+                    life,
+                    self.ghost.lives[member],
+                )
+        self._held_back(place, leader, life)
+
+    def _held_back(self, place: Place, leader: Any, life: Life) -> None:
+        """With too few in sync it rests; with enough it is where all who count are known to be."""
+        log, at = leader.log, leader.log.high_watermark
+        if len(leader.isr) < leader.effective_min_isr:
+            terms = (self.scene.cluster.nodes[leader.broker_id].run, leader.leader_epoch, leader.partition_epoch)  # type: ignore[union-attr]
+            seen = self._few.get(place)
+            if seen is not None and seen.terms == terms and seen.high_watermark < at:
+                raise self.broken("P6", f"{place} commits up to {at} with {leader.isr} in sync", life)
+            self._few[place] = _Seen(terms, at)
+            self.hit("isr below its minimum")
+            return
+        self._few.pop(place, None)
+        known = [log.acknowledged_end_offset]
+        known += [
+            leader.followers[member].log_end_offset for member in maximal_isr(leader) if member in leader.followers
+        ]
+        if min(known) > at:
+            raise self.broken(
+                "P6", f"{place} has a high watermark of {at}, all in sync are known to have {min(known)}", life
+            )
+
+    def called(self, event: object) -> None:
+        """What is acknowledged with acks=all had enough copies (P10)."""
+        if isinstance(event, CallStarted) and isinstance(event.request, ProduceRequest):
+            self._produce(event)
+        elif isinstance(event, CallEnded) and event.call_id in self._begun:
+            place, epoch = self._begun.pop(event.call_id)
+            response = event.response
+            partition = registered_at(self._image(), place)
+            if partition is None or partition.partition_epoch != epoch or not isinstance(response, ProduceResponse):
+                return
+            if response.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
+                raise self.broken("P10", f"acks=all is acknowledged for {place}, in sync is {partition.isr}")
+
+    def _produce(self, event: CallStarted) -> None:
+        request = event.request
+        assert isinstance(request, ProduceRequest), "a produce is looked at"
+        written = request.topic_data[0]
+        image = self._image()
+        name = written.name or image.topics.by_id[written.topic_id].name
+        if request.acks != _ALL or not is_copied(name):
+            return
+        place = (name, written.partition_data[0].index)
+        partition = registered_at(image, place)
+        if partition is not None and len(partition.isr) < min(min_isr(image, name), len(partition.replicas)):
+            self._begun[event.call_id] = (place, partition.partition_epoch)
+
+
+def maximal_isr(leader: Any) -> tuple[int, ...]:
+    """Those in sync, and those who are proposed."""
+    proposed = () if leader.proposal is None else tuple(member for member, _ in leader.proposal.isr)
+    return tuple(dict.fromkeys((*leader.isr, *proposed)))

@@ -1,0 +1,249 @@
+"""Mistakes of replication and of groups: who counts as in sync, what is committed, what a new leader or coordinator knows."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.broker.coordinators.hosted import HostedCoordinator
+from headrace.coordinator.groups import committing
+from headrace.coordinator.runtime.events import LoadFinished
+from headrace.coordinator.runtime.shard import Shard, Status
+from headrace.core.error_code import ErrorCode
+from headrace.log.producers import ProducerStates
+from headrace.replication import follower, leader
+from headrace.replication.fetch_plan import FetchPlan
+from headrace.replication.follower import ReplicaFetcher
+from headrace.replication.leader import PartitionLeader
+from headrace.storage.stored_log import StoredLog
+from tools.mutants.planting import Defect, Planting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.replication.follower_events import FollowedPartition
+
+
+def same_leader_not_cut(planting: Planting) -> None:
+    """K15: where the same leader leads again in a later epoch, the follower lets it say nothing of diverging histories."""
+    known: dict[tuple[int, Any], Any] = {}
+    honest = vars(ReplicaFetcher)["_fetch_from_end"]
+
+    def fetch_from_end(self: Any, partition: FollowedPartition, effects: Any) -> None:
+        honest(self, partition, effects)
+        before = known.setdefault((id(self), partition.key), partition)
+        if partition.position is not None and before.leader_epoch < partition.leader_epoch:
+            partition.position = partition.position._replace(last_fetched_epoch=-1)
+            self._plan.want(partition.key, partition.position)
+
+    planting.replace(ReplicaFetcher, "_fetch_from_end", fetch_from_end)
+
+
+def joins_before_epoch_start(planting: Planting) -> None:
+    """K18: a follower joins the ISR at the high watermark, wherever the leader's epoch begins."""
+
+    def may_join(progress: Any, *, high_watermark: int, leader_epoch_start: int | None, log_end_offset: int) -> bool:
+        return bool(high_watermark <= progress.log_end_offset)
+
+    planting.replace(leader, "may_join", may_join)
+
+
+def joins_as_another_incarnation(planting: Planting) -> None:
+    """K19: what an incarnation of a follower fetched counts for the next one too, which is proposed with no broker epoch."""
+    honest = vars(PartitionLeader)["_propose"]
+
+    def propose_join(self: Any, broker_id: int, *, is_eligible: Any) -> Any:
+        return honest_join(self, broker_id, is_eligible=lambda _broker_id, _epoch: True)
+
+    def propose(self: Any, members: Sequence[int]) -> Any:
+        made = honest(self, members)
+        self.proposal = replace(made, isr=tuple((member, -1) for member, _ in made.isr))
+        return self.proposal
+
+    honest_join = planting.replace(PartitionLeader, "propose_join", propose_join)
+    planting.replace(PartitionLeader, "_propose", propose)
+
+
+def proposal_never_void(planting: Planting) -> None:
+    """K21: newer terms leave the proposal of before in flight."""
+    honest = vars(PartitionLeader)["update"]
+
+    def update(self: Any, terms: Any, *, now_ms: int) -> Any:
+        proposal = self.proposal
+        moved = honest(self, terms, now_ms=now_ms)
+        self.proposal = proposal
+        return moved
+
+    planting.replace(PartitionLeader, "update", update)
+
+
+def not_looked_at_after_a_shrink(planting: Planting) -> None:
+    """K22: when a smaller ISR is confirmed, the high watermark stays where it was."""
+    honest = vars(PartitionLeader)["update"]
+
+    def update(self: Any, terms: Any, *, now_ms: int) -> Any:
+        self.advance = lambda: False
+        try:
+            honest(self, terms, now_ms=now_ms)
+        finally:
+            del self.advance
+        return False
+
+    planting.replace(PartitionLeader, "update", update)
+
+
+def producers_not_cut(planting: Planting) -> None:
+    """K35: a cut takes records from the log and leaves what they said of their producers."""
+    honest = vars(StoredLog)["truncate_to"]
+
+    def truncate_to(self: Any, offset: int) -> Any:
+        kept = [copy.copy(entry) for entry in self.producers]
+        done = honest(self, offset)
+        self._state.producers = ProducerStates(kept, end_offset=self.log_end_offset)
+        return done
+
+    planting.replace(StoredLog, "truncate_to", truncate_to)
+
+
+def one_batch_remembered(planting: Planting) -> None:
+    """K34: of a producer only its last batch is known again."""
+    honest = vars(ProducerStates)["appended"]
+
+    def appended(self: Any, header: Any, base_offset: int) -> None:
+        honest(self, header, base_offset)
+        entry = self.get(header.producer_id)
+        while entry is not None and len(entry.batches) > 1:
+            del entry.batches[0]
+
+    planting.replace(ProducerStates, "appended", appended)
+
+
+def answered_while_loading(planting: Planting) -> None:
+    """K42: a coordinator answers before it has read its log."""
+
+    def error(self: Any) -> ErrorCode:
+        return ErrorCode.NONE if self.status in (Status.ACTIVE, Status.LOADING) else ErrorCode.NOT_COORDINATOR
+
+    planting.replace(HostedCoordinator, "error", property(error))
+
+
+def committed_below_the_minimum(planting: Planting) -> None:
+    """W1: the high watermark goes on with fewer in sync than min.insync.replicas."""
+    planting.replace(PartitionLeader, "effective_min_isr", property(lambda self: 1))
+
+
+def acknowledged_when_appended(planting: Planting) -> None:
+    """W2: acks=all is acknowledged when the leader has it."""
+    planting.replace(PartitionLeader, "committed", lambda self, required_offset: ErrorCode.NONE)
+
+
+def joins_at_once(planting: Planting) -> None:
+    """W3: whoever fetches is proposed for the ISR."""
+    planting.replace(leader, "may_join", lambda progress, **asked: progress.log_end_offset >= 0)
+
+
+def cut_where_the_leader_says(planting: Planting) -> None:
+    """W4: a log is cut at the offset that the leader names, wherever its own epochs end."""
+
+    def common_end(log: Any, diverging: Any) -> Any:
+        return min(max(diverging.offset, 0), log.log_end_offset)
+
+    planting.replace(follower, "common_end", common_end)
+
+
+def committed_by_election(planting: Planting) -> None:
+    """W5: a new leader calls all that it has committed."""
+    honest = vars(PartitionLeader)["__init__"]
+
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        honest(self, *given, **named)
+        self.log.advance_high_watermark(self.log.log_end_offset)
+
+    planting.replace(PartitionLeader, "__init__", init)
+
+
+def epoch_not_begun(planting: Planting) -> None:
+    """W6: a follower that becomes leader takes its epoch's start for where its log began."""
+    honest = vars(PartitionLeader)["__init__"]
+
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        honest(self, *given, **named)
+        self.epoch_start = self.log.log_start_offset
+
+    planting.replace(PartitionLeader, "__init__", init)
+
+
+def answered_before_stored(planting: Planting) -> None:
+    """W7: a position is acknowledged when the coordinator knows it, before its copies do."""
+    honest = vars(Shard)["append"]
+
+    def append(self: Any, records: Any, *, now_ms: int, waiter: Any = None, **more: Any) -> None:
+        honest(self, records, now_ms=now_ms, waiter=None, **more)
+        if waiter is not None:
+            self.answer(waiter.event.token, waiter.response)
+
+    planting.replace(Shard, "append", append)
+
+
+def generation_not_looked_at(planting: Planting) -> None:
+    """W8: whoever commits may, in whatever generation."""
+    planting.replace(committing, "commit_error", lambda group, request, api_version: ErrorCode.NONE)
+
+
+def loaded_to_high_watermark(planting: Planting) -> None:
+    """W9: a new coordinator reads its log up to the high watermark that it knows, and serves."""
+    honest = vars(HostedCoordinator)["_begin"]
+
+    def begin(self: Any) -> None:
+        honest(self)
+        bounds = self._services.log_bounds(self._topic, self._partition)
+        if self._reader is not None and bounds is not None:
+            self._reader.until = min(self._reader.until, max(bounds[0], bounds[1]))
+
+    def wait_for_commit(self: Any, reader: Any) -> None:
+        self._is_committed = True
+        self.run(LoadFinished(next_offset=reader.until, now_ms=self._services.now_ms()))
+
+    planting.replace(HostedCoordinator, "_begin", begin)
+    planting.replace(HostedCoordinator, "_wait_for_commit", wait_for_commit)
+
+
+def session_forgets_changes(planting: Planting) -> None:
+    """W10: in a fetch session a follower does not say where it is by now."""
+    honest = vars(FetchPlan)["want"]
+
+    def want(self: Any, key: Any, position: Any) -> None:
+        was_known = key in self._sent and self._epoch != 0
+        honest(self, key, position)
+        if was_known:
+            self._changed.pop(key, None)
+            self._sent[key] = position
+
+    planting.replace(FetchPlan, "want", want)
+
+
+def _defect(name: str, what: str, plant: Any, *, copies: int = 2, members: int = 0, heals: bool = False) -> Defect:
+    return Defect(id=name, what=what, plant=plant, level="records", copies=copies, members=members, heals=heals)
+
+
+DEFECTS = (
+    _defect("K15", "nothing is cut where the same leader leads again", same_leader_not_cut),
+    _defect("K18", "joins before the leader's epoch begins", joins_before_epoch_start),
+    _defect("K19", "joins as another incarnation", joins_as_another_incarnation),
+    _defect("K21", "a proposal is never void", proposal_never_void, heals=True),
+    _defect("K22", "not looked at after a shrink", not_looked_at_after_a_shrink),
+    _defect("K34", "one batch is remembered", one_batch_remembered, copies=0),
+    _defect("K35", "producers are not cut with the log", producers_not_cut),
+    _defect("K42", "answered while loading", answered_while_loading, copies=0, members=1),
+    _defect("W1", "committed below the minimum", committed_below_the_minimum),
+    _defect("W2", "acknowledged when appended", acknowledged_when_appended),
+    _defect("W3", "joins at once", joins_at_once),
+    _defect("W4", "cut where the leader says", cut_where_the_leader_says),
+    _defect("W5", "committed by election", committed_by_election),
+    _defect("W6", "the epoch's start is not the leader's", epoch_not_begun),
+    _defect("W7", "a position is answered before it is stored", answered_before_stored, copies=0, members=1),
+    _defect("W8", "no commit's generation is looked at", generation_not_looked_at, copies=0, members=1),
+    _defect("W9", "a coordinator loads to the high watermark", loaded_to_high_watermark, members=1),
+    _defect("W10", "a fetch session forgets what changed", session_forgets_changes, heals=True),
+)
