@@ -32,7 +32,28 @@ FAMILIES = {
     "D-0": r"D-\d\d",
     **{
         name: rf"{name}[1-9]\d{{0,2}}"
-        for name in ("PR", "RL", "CL", "PL", "GL", "R", "C", "P", "E", "G", "D", "A", "M", "H", "S", "B", "K", "X", "Y")
+        for name in (
+            "PR",
+            "RL",
+            "CL",
+            "PL",
+            "GL",
+            "R",
+            "C",
+            "P",
+            "E",
+            "G",
+            "D",
+            "A",
+            "M",
+            "H",
+            "S",
+            "B",
+            "K",
+            "X",
+            "Y",
+            "W",
+        )
     },
 }
 """The families of codes, each with the form of its codes."""

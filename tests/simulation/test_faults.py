@@ -79,6 +79,9 @@ class Seen:
     def at_end(self, cluster: ClusterView) -> None:
         """Nothing to judge."""
 
+    def over(self, cluster: ClusterView) -> None:
+        """See `Checker`."""
+
 
 class Staged:
     """A cluster in its fourth second, all rules checked, nothing wrong with it so far."""

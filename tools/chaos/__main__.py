@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import tools.chaos as package
-from tools.chaos.judge import summary
+from headrace.sim.anomalies.judge import summary
 from tools.chaos.plan import EIGHT, MIXES, draw
 from tools.chaos.run import IN_SYNC_WITHIN_S, Result, cannot, run
 

@@ -23,9 +23,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headrace.core.ids import Uuid
+from headrace.sim.anomalies.history import NOWHERE, Outcome
 from headrace.testing.asking import ask
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tools.chaos.history import NOWHERE, Outcome
 from tools.chaos.recorder import Recorder, digest, now_ms
 
 TOPIC: Final = "chaos"

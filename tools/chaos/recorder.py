@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tools.chaos.history import Outcome
+from headrace.sim.anomalies.history import Outcome
 
 
 def now_ms() -> float:

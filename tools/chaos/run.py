@@ -10,11 +10,11 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from headrace.sim.anomalies.history import History, Outcome, read_history
+from headrace.sim.anomalies.judge import Anomaly, judge
 from tests.support import namespaces
 from tools.chaos import disks
 from tools.chaos.clients import QUIET, TOPIC, note_poll
-from tools.chaos.history import History, Outcome, read_history
-from tools.chaos.judge import Anomaly, judge
 from tools.chaos.nemesis import Nemesis
 from tools.chaos.plan import MIXES, NEEDS_DISKS, NEEDS_NETWORK, Plan
 from tools.chaos.recorder import Recorder

@@ -365,6 +365,8 @@ class SimCluster:
         for checker in self._checkers:
             checker.now_and_then(self)
             checker.at_end(self)
+        for checker in self._checkers:
+            checker.over(self)
 
     # --- nodes that die ---
 

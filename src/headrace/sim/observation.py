@@ -423,3 +423,6 @@ class Checker(Protocol):
 
     def at_end(self, cluster: ClusterView) -> None:
         """After healing: the checks of liveness (frequency e)."""
+
+    def over(self, cluster: ClusterView) -> None:
+        """Once, after `at_end` held: the judgement of the run as a whole."""

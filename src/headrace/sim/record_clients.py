@@ -5,10 +5,12 @@ Each topic has one producer. Its records say who wrote them and when in the row 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.error_code import ErrorCode
+from headrace.log.producers import REMEMBERED_BATCHES
 from headrace.records.batch import iter_batches
 from headrace.records.record import NO_PRODUCER, NewRecord, ProducerStamp, build_batch
 from headrace.sim.clients import Client
@@ -33,6 +35,8 @@ _FETCH_VERSIONS: Final = (7, 11, 12, 16, 17)
 _BY_ID: Final = 13
 _HASTY_MS: Final = 60
 _CODECS: Final = (0, 0, 0, 1, 4)
+_SENT_AGAIN: Final = 0.05
+"""How often a producer sends what was acknowledged once more, as one does that lost the response."""
 _COPIED: Final = "copied-"
 _PARTITION_BYTES: Final = (1, 300, 4_096)
 """Less than a batch, a few of them, many."""
@@ -55,11 +59,12 @@ def is_synced(topic: str) -> bool:
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch until it is known what became of it."""
+    """A batch until it is known what became of it; `is_again`: that was known, and it is sent once more."""
 
     partition: int
     data: bytes
     count: int
+    is_again: bool = False
 
 
 class RecordClient(Client):
@@ -96,6 +101,8 @@ class RecordProducer(RecordClient):
         self._next_sequence: dict[int, int] = {}
         self._written = 0
         self._batch: _Batch | None = None
+        self._acknowledged: deque[_Batch] = deque(maxlen=REMEMBERED_BATCHES)
+        """Each of them is among the last of its partition, as many as brokers know again."""
 
     def act(self) -> None:
         """The topic first, then the producer id, then records."""
@@ -132,7 +139,9 @@ class RecordProducer(RecordClient):
         return create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=2_000)
 
     def _produce(self, topic: TopicImage) -> None:
-        if self._batch is None:
+        if self._batch is None and self._acknowledged and self.chance.random() < _SENT_AGAIN:
+            self._batch = self.chance.choice(self._acknowledged)
+        elif self._batch is None:
             self._batch = self._new_batch(topic)
         batch = self._batch
         leader = self.leader_of(topic, batch.partition)
@@ -177,16 +186,22 @@ class RecordProducer(RecordClient):
         if isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
             self._stamp = ProducerStamp(response.producer_id, response.producer_epoch)
             self._next_sequence.clear()
+            self._acknowledged.clear()
         elif isinstance(response, produce.ProduceResponse):
-            told = response.responses[0].partition_responses[0]
-            if told.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) or self._is_hasty:
-                self._batch = None
-            elif told.error_code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
-                self._batch = self._stamp = None  # what came before it is lost: a power cut took it
-                self.cluster.markers.hit("producer begins anew")
+            self._produced(ErrorCode(response.responses[0].partition_responses[0].error_code))
         elif self._is_hasty:
             self._batch = None
         self.begin(self.chance.randrange(0, self.cluster.think_ms))
+
+    def _produced(self, code: ErrorCode) -> None:
+        batch = self._batch
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) or self._is_hasty:
+            self._batch = None
+            if batch is not None and not batch.is_again and code is ErrorCode.NONE and not self._is_hasty:
+                self._acknowledged.append(replace(batch, is_again=True))
+        elif code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
+            self._batch = self._stamp = None  # what came before it is lost: a power cut took it
+            self.cluster.markers.hit("producer begins anew")
 
 
 class RecordConsumer(RecordClient):

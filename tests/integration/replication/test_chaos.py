@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.sim.anomalies.judge import summary
 from tests.support.volumes import seed
-from tools.chaos.judge import summary
 from tools.chaos.plan import draw
 from tools.chaos.run import cannot, run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tools.chaos.history import (
+from headrace.sim.anomalies.history import (
     NEVER,
     Assigned,
     Change,

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tools.chaos.history import (
+from headrace.sim.anomalies.history import (
     NEVER,
     NOWHERE,
     Assigned,
@@ -24,7 +24,7 @@ from tools.chaos.history import (
     Start,
     TopicRead,
 )
-from tools.chaos.judge import EACH, judge, summary
+from headrace.sim.anomalies.judge import EACH, judge, summary
 
 PART: Final = Part("t", 0)
 GROUP: Final = "g"

@@ -35,6 +35,9 @@ class Appearances:
     def at_end(self, cluster: ClusterView) -> None:
         """Nothing to judge."""
 
+    def over(self, cluster: ClusterView) -> None:
+        """See `Checker`."""
+
 
 def test_a_snapshot_whose_name_a_power_cut_took_is_not_shown_later() -> None:
     """inv:R15 B-S02 fault:S52: power goes between the name and its sync, some names are lost, and the next process never tells of those."""

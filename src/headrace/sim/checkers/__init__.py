@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.sim.checkers.client_history import ClientHistory
 from headrace.sim.checkers.controller_steps import ControllerSteps
 from headrace.sim.checkers.copied_records import CopiedRecords
 from headrace.sim.checkers.decision_rules import FencedIsOut, IsrChanges, OldEpochs, Placement
@@ -75,6 +76,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     IsrRules,
     Groups,
     Commitment,
+    ClientHistory,
     Liveness,
 )
 """In the order in which they hear of a step."""

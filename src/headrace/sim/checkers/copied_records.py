@@ -1,4 +1,4 @@
-"""Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 P1 P3 P4 P16 P17 PL1
+"""Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 E2 P1 P3 P4 P16 P17 PL1
 
 A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR and the ELR, until
 `min.insync.replicas` copies of it lost what was not synced, or all of these members did (one alone may be in sync, without KIP-966; and where nobody is
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import FileSlice
+from headrace.records.batch import checked_batches
+from headrace.records.record import read_records
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.promises import Place, Promise, Wound, registered_at
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.records.record import Record
     from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
@@ -33,6 +36,11 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 1 << 20
 _ALL: Final = -1
+_FORGOTTEN: Final = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+)
 
 
 class _Begun(NamedTuple):
@@ -96,6 +104,8 @@ class CopiedRecords(Group):
 
     def _produced(self, begun: _Begun, request: ProduceRequest, response: ProduceResponse) -> None:
         told = response.responses[0].partition_responses[0]
+        if told.error_code in _FORGOTTEN:
+            self._known_again(begun.promise, request)
         if told.error_code != ErrorCode.NONE or request.acks != _ALL:
             return
         values = values_of(request.topic_data[0].partition_data[0].records)
@@ -104,6 +114,14 @@ class CopiedRecords(Group):
         self.hit("copied records acknowledged", len(values))
         assert self.scene.cluster is not None, "a call belongs to a cluster"
         self._in_sync(self.scene.cluster, asked_partition(request, self.ghost), begun.promise)
+
+    def _known_again(self, promise: Promise, request: ProduceRequest) -> None:
+        """What a producer sends again is one of its last batches: where it is stored, it is answered with its offset (E2)."""
+        values = values_of(request.topic_data[0].partition_data[0].records)
+        if values and all(value in promise.offsets for value in values):
+            raise self.broken(
+                "E2", f"{values[0]!r} lies at {promise.offsets[values[0]]}, and is not known again", self._life()
+            )
 
     def _hold(self, promise: Promise, offset: int, value: bytes) -> None:
         """A record is at an offset. No other one is, and it is at no other one."""
@@ -323,3 +341,21 @@ def _records(log: Any, start: int = 0) -> Iterator[tuple[int, tuple[int, bytes]]
         for _, at, batch in batches_of(data.read()):  # noqa: B007 - the next read begins there
             for offset, value in batch:
                 yield offset, (log.epoch_at(offset), value)
+
+
+def records_of(cluster: ClusterView, place: Place, node_id: int) -> Iterator[tuple[Any, Record]]:
+    """The log of one copy with each of its records; nothing if it is not loaded."""
+    for _, log in _copies(cluster, place, (node_id,)):
+        node: Any = cluster.nodes[node_id]
+        kept, node.disk.fail_reads = node.disk.fail_reads, 0
+        try:
+            at = log.log_start_offset
+            while at < log.log_end_offset:
+                data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
+                assert isinstance(data, FileSlice), "what lies between a log's ends can be read"
+                read = data.read()
+                for position, header in checked_batches(read):
+                    at = header.next_offset
+                    yield from ((log, record) for record in read_records(read, position))
+        finally:
+            node.disk.fail_reads = kept

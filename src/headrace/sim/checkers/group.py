@@ -89,6 +89,9 @@ class Group:
     def at_end(self, cluster: ClusterView) -> None:
         """After healing."""
 
+    def over(self, cluster: ClusterView) -> None:
+        """Once, when all that was to become true has: what is to be looked at as a whole."""
+
     # For subclasses
 
     def broken(self, invariant: str, message: str, *lives: Life) -> InvariantBroken:

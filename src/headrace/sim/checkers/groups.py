@@ -28,6 +28,7 @@ from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
+    from headrace.metadata.image import MetadataImage
     from headrace.sim.observation import ClusterView
 
 NEVER: Final = 1 << 62
@@ -211,7 +212,7 @@ class Groups(Group):
     def called(self, event: object) -> None:
         """A group's call begins or has ended."""
         if isinstance(event, CallStarted):
-            group = _group_of(event.request)
+            group = group_of(event.request)
             promise = None if group is None else self._promise(group)
             if group is not None and promise is not None and not promise.is_void:
                 self._begin(group, promise, event)
@@ -229,13 +230,11 @@ class Groups(Group):
 
     def _promise(self, group: str) -> Promise | None:
         """What is promised of the partition in which the group's records are."""
-        place = self._place(group)
+        place = place_of_group(self._image(), group)
         return None if place is None else self.scene.promises.setdefault(place, Promise())
 
-    def _place(self, group: str) -> Place | None:
-        replayed = self.ghost.committed.replayed
-        topic = replayed[-1].image.topics.by_name.get(OFFSETS_TOPIC) if replayed else None
-        return None if topic is None else (OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+    def _image(self) -> MetadataImage:
+        return self.ghost.committed.replayed[-1].image
 
     def _begin(self, group: str, promise: Promise, event: CallStarted) -> None:
         kept = self._kept.setdefault(group, _Kept())
@@ -253,7 +252,7 @@ class Groups(Group):
         """What the client now is."""
         request = event.request
         response: Any = event.response
-        group = _group_of(request)
+        group = group_of(request)
         if group is None:
             return
         attendance = self._kept.setdefault(group, _Kept()).attendance
@@ -302,7 +301,7 @@ class Groups(Group):
     def at_end(self, cluster: ClusterView) -> None:
         """Every group has come to rest (GL1), but where too few replicas of its partition live to take a record."""
         for group, kept in self._kept.items():
-            place = self._place(group)
+            place = place_of_group(self._image(), group)
             if place is None or not self._takes_records(cluster, place):
                 continue
             try:
@@ -312,7 +311,7 @@ class Groups(Group):
             self.hit("group at rest")
 
     def _takes_records(self, cluster: ClusterView, place: Place) -> bool:
-        image = self.ghost.committed.replayed[-1].image
+        image = self._image()
         partition = registered_at(image, place)
         if partition is None:
             return False
@@ -320,12 +319,18 @@ class Groups(Group):
         return partition.leader in alive and len(alive) >= min_isr(image, place[0])
 
 
+def place_of_group(image: MetadataImage, group: str) -> Place | None:
+    """The partition in which the group's records are, if it is there."""
+    topic = image.topics.by_name.get(OFFSETS_TOPIC)
+    return None if topic is None else (OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+
+
 def is_of_group(request: object) -> bool:
     """A call of a group's member."""
-    return isinstance(request, FindCoordinatorRequest) or _group_of(request) is not None
+    return isinstance(request, FindCoordinatorRequest) or group_of(request) is not None
 
 
-def _group_of(request: Any) -> str | None:
+def group_of(request: Any) -> str | None:
     """The group that a request is about, if it is about one."""
     if isinstance(request, OffsetFetchRequest):
         return request.groups[0].group_id if request.groups else request.group_id

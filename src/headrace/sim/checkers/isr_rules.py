@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.error_code import ErrorCode
+from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, min_isr, registered_at
+from headrace.sim.checkers.promises import Place, Promise, registered_at
 from headrace.sim.observation import CallEnded, CallStarted, ImagePublished
 from headrace.sim.record_clients import is_copied
 from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from headrace.metadata.image import MetadataImage, PartitionRegistration
     from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
-    from headrace.sim.checkers.group import Handler
+    from headrace.sim.checkers.eligible_replicas import needed_in_sync
+from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView
 
 _ALL = -1
@@ -184,7 +186,7 @@ class IsrRules(Group):
             return
         place = (name, written.partition_data[0].index)
         partition = registered_at(image, place)
-        if partition is not None and len(partition.isr) < min(min_isr(image, name), len(partition.replicas)):
+        if partition is not None and len(partition.isr) < needed_in_sync(image, name, partition):
             self._begun[event.call_id] = (place, partition.partition_epoch)
 
 

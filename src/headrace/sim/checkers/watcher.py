@@ -129,6 +129,11 @@ class Watcher:
         for group in self.groups:
             group.at_end(cluster)
 
+    def over(self, cluster: ClusterView) -> None:
+        """The last look."""
+        for group in self.groups:
+            group.over(cluster)
+
     # --- steps ---
 
     def _started(self, step: Step) -> None:

@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from headrace.records.record import NewRecord, Placement, build_batch
-from headrace.sim.checkers import all_checkers
 from headrace.sim.checkers.copied_records import CopiedRecords
-from headrace.sim.cluster import SimCluster
 from headrace.sim.observation import Crash, StepKind
-from headrace.sim.plan import draw_plan
 from tests.support.histories import breaks
-
-OPTIONS = {
-    "faults": "none",
-    "seconds": 2,
-    "controllers": 1,
-    "brokers": 3,
-    "copies": 3,
-    "producers": 1,
-    "consumers": 1,
-    "hostile_peers": 0,
-}
-
-
-class Copies:
-    """A run to its end with three copies, and its checker."""
-
-    def __init__(self) -> None:
-        self.cluster = SimCluster(draw_plan("records", 1, OPTIONS), checkers=all_checkers())
-        self.cluster.run()
-        (watcher,) = self.cluster._checkers
-        self.group = next(each for each in watcher.groups if isinstance(each, CopiedRecords))  # type: ignore[attr-defined]
-        self.place = max(self.group._promises, key=lambda place: self.group._promises[place].end)
-        self.promise = self.group._promises[self.place]
-
-    def log(self, node_id: int) -> Any:
-        """The copy of a broker."""
-        machine = self.cluster.nodes[node_id].machine
-        assert machine is not None
-        assert machine.broker is not None
-        hosted = machine.broker.partitions.get(*self.place)
-        assert hosted is not None
-        return hosted.log
-
-    def leader(self) -> int:
-        """Who leads."""
-        partition = self.group._image().topics.by_name[self.place[0]].partitions[self.place[1]]
-        return partition.leader
-
-    def follower(self) -> int:
-        """Somebody else."""
-        return next(each for each in (101, 102, 103) if each != self.leader())
+from tests.support.spoilt_copies import Copies
 
 
 @pytest.fixture(scope="module")
-def healthy() -> Copies:
+def healthy() -> Copies[CopiedRecords]:
     """Looked at only."""
-    return Copies()
+    return Copies(CopiedRecords)
 
 
-def test_a_healthy_cluster_keeps_every_promise(healthy: Copies) -> None:
+def test_a_healthy_cluster_keeps_every_promise(healthy: Copies[CopiedRecords]) -> None:
     """inv:PL1 inv:PR1: there are acknowledged records, and all three copies have them."""
     assert healthy.promise.end > 0
     assert healthy.cluster.markers.counts["copied records acknowledged"] > 50
@@ -73,13 +28,13 @@ def test_a_healthy_cluster_keeps_every_promise(healthy: Copies) -> None:
 @pytest.mark.parametrize("whose", ["leader", "follower"])
 def test_who_is_in_sync_has_all_that_is_promised(whose: str) -> None:
     """inv:P1 inv:P3: a log of the leader, or of another member of the ISR, that ends too early."""
-    copies = Copies()
+    copies = Copies(CopiedRecords)
     copies.log(getattr(copies, whose)()).truncate_to(copies.promise.end - 1)
     with breaks("P3"):
         copies.group.now_and_then(copies.cluster)
 
 
-def spoil(copies: Copies) -> None:
+def spoil(copies: Copies[CopiedRecords]) -> None:
     """A follower has another last record."""
     log = copies.log(copies.follower())
     end = log.log_end_offset
@@ -93,7 +48,7 @@ def spoil(copies: Copies) -> None:
 
 def test_copies_are_the_same_below_their_high_watermarks() -> None:
     """inv:P4: while the run goes on, of what was looked at by this process."""
-    copies = Copies()
+    copies = Copies(CopiedRecords)
     copies.promise.compared.clear()
     spoil(copies)
     with breaks("P4"):
@@ -102,7 +57,7 @@ def test_copies_are_the_same_below_their_high_watermarks() -> None:
 
 def test_at_the_end_every_copy_holds_what_was_promised() -> None:
     """inv:PR1: value by value."""
-    copies = Copies()
+    copies = Copies(CopiedRecords)
     spoil(copies)
     with breaks("PR1"):
         copies.group.at_end(copies.cluster)
@@ -110,25 +65,22 @@ def test_at_the_end_every_copy_holds_what_was_promised() -> None:
 
 def test_at_the_end_every_live_replica_is_in_sync() -> None:
     """inv:PL1: a broker that is stopped for good is not waited for, one that lives is."""
-    copies = Copies()
+    copies = Copies(CopiedRecords)
     victim = copies.follower()
     copies.cluster.nodes[victim].die(Crash(is_lossy=False, reason="killed"))
     copies.cluster.run_for(20_000)
     copies.group.at_end(copies.cluster)
     copies.cluster.nodes[victim].start()
-    while (
-        len(copies.group._image().cluster.brokers[victim].end_points)
-        and not copies.group._image().cluster.brokers[victim].is_active
-    ):
+    while len(copies.image.cluster.brokers[victim].end_points) and not copies.image.cluster.brokers[victim].is_active:
         copies.cluster.run_for(1)
     with breaks("PL1"):
         copies.group.at_end(copies.cluster)
 
 
-def test_promises_end_when_too_many_copies_lost_what_was_not_synced(healthy: Copies) -> None:
+def test_promises_end_when_too_many_copies_lost_what_was_not_synced(healthy: Copies[CopiedRecords]) -> None:
     """inv:PR1: as many as `min.insync.replicas`; one alone takes nothing away."""
-    copies = Copies()
-    image = copies.group._image()
+    copies = Copies(CopiedRecords)
+    image = copies.image
     needed = int(image.configs.of_topic(copies.place[0])["min.insync.replicas"])
     for number, broker_id in enumerate((101, 102, 103)[:needed], start=1):
         life = copies.group.ghost.lives[broker_id]

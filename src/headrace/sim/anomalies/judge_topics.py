@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tools.chaos.history import Change, ChangeKind, History, Outcome, TopicRead
+from headrace.sim.anomalies.history import Change, ChangeKind, History, Outcome, TopicRead
 
 _EXISTS = "TOPIC_ALREADY_EXISTS"
 _NOT_THERE = "UNKNOWN_TOPIC_OR_PARTITION"

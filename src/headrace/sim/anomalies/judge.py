@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from tools.chaos.history import (
+from headrace.sim.anomalies.history import (
     NOWHERE,
     Assigned,
     Commit,
@@ -25,7 +25,7 @@ from tools.chaos.history import (
     SeenRecord,
     Send,
 )
-from tools.chaos.judge_topics import topic_anomalies
+from headrace.sim.anomalies.judge_topics import topic_anomalies
 
 EACH: Final = 5
 """Of one kind no more are told; they are counted."""
@@ -109,14 +109,14 @@ def _name(part: Part) -> str:
 
 
 def _inconsistent(known: _Known) -> Iterator[str]:
-    """H1: one offset was seen with two values."""
+    """One offset was seen with two values (H1)."""
     for (part, offset), values in known.values.items():
         if len(values) > 1:
             yield f"{_name(part)} has {' and '.join(sorted(values))} at offset {offset}"
 
 
 def _lost(history: History, known: _Known) -> Iterator[Anomaly]:
-    """H2: an acknowledged record lies below what was polled, and nobody polled it. H3: it was not seen by the end of the last reading."""
+    """An acknowledged record lies below what was polled, and nobody polled it (H2); or it was not seen by the end of the last reading (H3)."""
     for send in history.sends:
         if send.outcome is not Outcome.OK or send.value in known.polled[send.part]:
             continue
@@ -128,14 +128,14 @@ def _lost(history: History, known: _Known) -> Iterator[Anomaly]:
 
 
 def _duplicates(known: _Known) -> Iterator[str]:
-    """H6: one value at two offsets."""
+    """One value at two offsets (H6)."""
     for (part, value), offsets in known.offsets.items():
         if len(offsets) > 1:
             yield f"{value} lies at the offsets {sorted(offsets)} of {_name(part)}"
 
 
 def _jumps(history: History, known: _Known) -> Iterator[Anomaly]:
-    """H7: a consumer jumps over a record. H8: it is given one again, or an earlier one. Both within one assignment."""
+    """A consumer jumps over a record (H7), or is given one again, or an earlier one (H8), within one assignment."""
     following: dict[str, dict[Part, int]] = defaultdict(dict)
     sights: list[Assigned | Poll] = [*history.assigned, *history.polls]
     sights.sort(key=lambda each: each.at)
@@ -165,7 +165,7 @@ def _jump(client: str, record: SeenRecord, next_offset: dict[Part, int], known: 
 
 
 def _backward_sends(history: History, known: _Known) -> Iterator[str]:
-    """H9: a producer's records in another order than they were sent."""
+    """A producer's records in another order than they were sent (H9)."""
     by_producer: dict[tuple[str, Part], list[Send]] = defaultdict(list)
     for send in history.sends:
         if known.place(send) != NOWHERE:
@@ -178,7 +178,7 @@ def _backward_sends(history: History, known: _Known) -> Iterator[str]:
 
 
 def _positions_gone_back(history: History) -> Iterator[str]:
-    """H14: the position that is read is not the latest that was set, and nothing that is still under way explains it."""
+    """The position that is read is not the latest that was set, and nothing that is still under way explains it (H14)."""
     commits: dict[tuple[str, Part], list[Commit]] = defaultdict(list)
     for commit in history.commits:
         if commit.outcome is not Outcome.FAILED:
@@ -206,7 +206,7 @@ def _explains(commit: Commit, read: PositionRead, made: list[Commit]) -> bool:
 
 
 def _wrong_bytes(history: History) -> Iterator[str]:
-    """H15: what is read differs from what was sent: key, value, headers, timestamp; or nobody sent it there."""
+    """What is read differs from what was sent in key, value, headers or timestamp, or nobody sent it there (H15)."""
     sent = {(send.part, send.value): send.digest for send in history.sends}
     told: set[tuple[Part, int]] = set()
     for poll in history.polls:
