@@ -5,7 +5,7 @@ The controller's ISR and the leader's are compared when either changes; what a l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.error_code import ErrorCode
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
@@ -21,18 +21,10 @@ if TYPE_CHECKING:
     from headrace.metadata.image import MetadataImage, PartitionRegistration
     from headrace.sim.checkers.committed_log import Replayed
     from headrace.sim.checkers.ghost import Life
-    from headrace.sim.checkers.eligible_replicas import needed_in_sync
-from headrace.sim.checkers.group import Handler
+    from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView
 
 _ALL = -1
-
-
-class _Seen(NamedTuple):
-    """A leader's high watermark as it was, while it knew of too few in sync."""
-
-    terms: tuple[int, int, int]
-    high_watermark: int
 
 
 class IsrRules(Group):
@@ -40,7 +32,6 @@ class IsrRules(Group):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._few: dict[Place, _Seen] = {}
         self._begun: dict[int, tuple[Place, int]] = {}
 
     def after_changes(self) -> Mapping[type, Handler]:
@@ -143,17 +134,11 @@ class IsrRules(Group):
         self._held_back(place, leader, life)
 
     def _held_back(self, place: Place, leader: Any, life: Life) -> None:
-        """With too few in sync it rests; with enough it is where all who count are known to be."""
+        """With enough in sync it is where all who count are known to be; that it rests with too few is `eligible_replicas.Commitment`."""
         log, at = leader.log, leader.log.high_watermark
         if len(leader.isr) < leader.effective_min_isr:
-            terms = (self.scene.cluster.nodes[leader.broker_id].run, leader.leader_epoch, leader.partition_epoch)  # type: ignore[union-attr]
-            seen = self._few.get(place)
-            if seen is not None and seen.terms == terms and seen.high_watermark < at:
-                raise self.broken("P6", f"{place} commits up to {at} with {leader.isr} in sync", life)
-            self._few[place] = _Seen(terms, at)
             self.hit("isr below its minimum")
             return
-        self._few.pop(place, None)
         known = [log.acknowledged_end_offset]
         known += [
             leader.followers[member].log_end_offset for member in maximal_isr(leader) if member in leader.followers

@@ -67,18 +67,6 @@ def test_a_high_watermark_is_where_all_in_sync_are_known_to_be(copies: Copies[Is
         copies.group.now_and_then(copies.cluster)
 
 
-def test_a_high_watermark_rests_while_too_few_are_in_sync(copies: Copies[IsrRules]) -> None:
-    """inv:P6: it may be anywhere, and does not rise."""
-    leader = leader_of(copies)
-    end = leader.log.high_watermark
-    leader.isr, leader.min_insync_replicas = leader.isr[:1], 2
-    leader.log.set_high_watermark(end - 1)
-    copies.group.now_and_then(copies.cluster)
-    leader.log.advance_high_watermark(end)
-    with breaks("P6"):
-        copies.group.now_and_then(copies.cluster)
-
-
 def test_what_is_told_of_producers_lies_in_the_log(copies: Copies[IsrRules]) -> None:
     """inv:E4, defect:K35: the last batch of a producer ends where the log does, at the latest."""
     log = leader_of(copies).log
