@@ -264,7 +264,7 @@ class FetchCall:
         told: list[PartitionRead] = []
         for reads in _some(list(self._reads.values())):
             yield None
-            self._count_throttled(reads)
+            self._count_sent(reads)
             told += self._told(reads)
         return (
             yield from fetch_reply_in_steps(
@@ -276,8 +276,7 @@ class FetchCall:
         """The reads as a reply; in an incremental session only what is new."""
         session = self._session
         reads = self._reads
-        if self._terms.is_follower:
-            self._count_throttled(reads.values())
+        self._count_sent(reads.values())
         if len(reads) == 1:
             (read,) = reads.values()
             if read.size and read.aborted is None and self._context.api_version >= FIRST_WITH_PREFERRED_REPLICA:
@@ -290,15 +289,22 @@ class FetchCall:
             is_follower=self._terms.is_follower,
         )
 
-    def _count_throttled(self, reads: Iterable[PartitionRead]) -> None:
-        """What throttled replicas are sent counts, whether they are behind or not (KIP-73)."""
+    def _count_sent(self, reads: Iterable[PartitionRead]) -> None:
+        """What is sent, to clients by topic, to followers together; what throttled replicas are sent counts, whether they are behind or not (KIP-73)."""
         if not self._terms.is_follower:
+            for read in reads:
+                if read.size and read.hosted is not None:
+                    read.hosted.traffic.bytes_out += read.size
             return
-        sizes = (
-            read.size for read in reads if read.size and read.hosted is not None and read.hosted.is_throttled_leader
-        )
-        if size := sum(sizes):
-            self._broker.leader_quota.record(size, self._broker.now_ms())
+        sent = throttled = 0
+        for read in reads:
+            if read.size and read.hosted is not None:
+                sent += read.size
+                if read.hosted.is_throttled_leader:
+                    throttled += read.size
+        self._broker.partitions.replication_bytes_out += sent
+        if throttled:
+            self._broker.leader_quota.record(throttled, self._broker.now_ms())
 
     def _told(self, reads: Iterable[PartitionRead]) -> list[PartitionRead]:
         """Those of which the answer speaks."""

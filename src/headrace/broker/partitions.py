@@ -10,6 +10,7 @@ from headrace.core.ids import Uuid
 from headrace.log.ports import PartitionLogPort
 from headrace.metadata.image import MetadataImage
 from headrace.replication.leader import PartitionLeader
+from headrace.replication.traffic import TopicTraffic
 from headrace.replication.waiting import PartitionWaiters
 
 
@@ -32,6 +33,7 @@ class HostedPartition:
         "partition",
         "topic",
         "topic_id",
+        "traffic",
         "waiters",
     )
 
@@ -56,6 +58,7 @@ class HostedPartition:
         self.is_throttled_leader = False
         self.is_throttled_follower = False
         self.waiters = PartitionWaiters()
+        self.traffic = TopicTraffic()
 
     def copy_to_read(self, node_id: int) -> PartitionLogPort | None:
         """The log of a replica that follows, for consumers (KIP-392); None where it is not here, is just being cut, or is about to be led by this broker, `node_id`."""
@@ -78,6 +81,12 @@ class PartitionTable:
     def __init__(self) -> None:
         self.by_name: dict[tuple[str, int], HostedPartition] = {}
         self.by_id: dict[tuple[bytes, int], HostedPartition] = {}
+        self.traffic: dict[str, TopicTraffic] = {}
+        """Of each topic of which a partition is here."""
+        self.former_traffic = TopicTraffic()
+        """Of those that are here no more."""
+        self.replication_bytes_out = 0
+        """What followers were sent, of all topics."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -93,6 +102,8 @@ class PartitionTable:
         """Host one more, in place of one with the same name."""
         self.remove(hosted.topic, hosted.partition)
         self.by_name[hosted.topic, hosted.partition] = hosted
+        traffic = hosted.traffic = self.traffic.setdefault(hosted.topic, hosted.traffic)
+        traffic.partitions += 1
         self.by_id[hosted.topic_id, hosted.partition] = hosted
 
     def remove(self, topic: str, partition: int) -> HostedPartition | None:
@@ -100,6 +111,9 @@ class PartitionTable:
         hosted = self.by_name.pop((topic, partition), None)
         if hosted is not None:
             self.by_id.pop((hosted.topic_id, partition), None)
+            hosted.traffic.partitions -= 1
+            if not hosted.traffic.partitions:
+                self.former_traffic.add(self.traffic.pop(topic))
         return hosted
 
     def leading(

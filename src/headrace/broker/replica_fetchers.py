@@ -140,6 +140,7 @@ class ReplicaFetchers:
         self._new: dict[FetcherId, dict[TopicIdPartition, FollowedPartition]] = {}
         self._left: dict[FetcherId, dict[TopicIdPartition, None]] = {}
         self._rates: dict[FetcherId, tuple[int, int, float]] = {}
+        self._former_bytes_in = 0
         self._is_over = False
         self._count = config().num_replica_fetchers
         self.quota = replication_quota(config())
@@ -152,6 +153,11 @@ class ReplicaFetchers:
     def max_lag(self) -> int:
         """MaxLag of `ReplicaFetcherManager`: records."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
+
+    @property
+    def bytes_in(self) -> int:
+        """ReplicationBytesInPerSec, as a count: what all fetchers appended, those that are no more too."""
+        return self._former_bytes_in + sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     @property
     def min_fetch_rate(self) -> float:
@@ -376,6 +382,7 @@ class ReplicaFetchers:
     def _retire(self, source: FetcherId, fetcher: ReplicaFetcher) -> None:
         """Who follows nothing is no fetcher any more: it would count as one that asks least often."""
         if fetcher.is_idle and self._fetchers.get(source) is fetcher:
+            self._former_bytes_in += fetcher.bytes_in
             del self._fetchers[source], self._rates[source]
             self.gone_leaders.discard(source.leader_id)
 

@@ -68,6 +68,7 @@ class NodeConfig:
     headrace_network_busy_poll: str = "auto"
     headrace_shared_listeners: str = ""
     headrace_metrics_listener: str = ""
+    headrace_metrics_topics_max: int = 200
     headrace_metrics_partitions_max: int = 10_000
 
     # Logs: what follows from several keys

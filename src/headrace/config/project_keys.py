@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.config.checks import ListenAddress, OneOf, at_least
+from headrace.config.checks import Between, ListenAddress, OneOf, at_least
 from headrace.config.key import ConfigKey, Type
 
 OFF, ON = False, True
@@ -54,6 +54,8 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.shared.listeners", Type.STRING, ""),
     # Where `GET /metrics` is answered, as host:port; port 0 lets the system choose; empty: nowhere.
     ConfigKey("headrace.metrics.listener", Type.STRING, "", ListenAddress()),
+    # Of so many topics each has lines of its own there; 0: of none.
+    ConfigKey("headrace.metrics.topics.max", Type.INT, 200, Between(0, 2_000)),
     # Of so many hosted partitions each has lines of its own there; 0: of none.
     ConfigKey("headrace.metrics.partitions.max", Type.INT, 10_000, NATURAL),
 )

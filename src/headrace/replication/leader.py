@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import Appended, AppendRefused, CheckedBatch, Opening, Origin, PartitionLogPort
 from headrace.replication.isr import Fetcher, FollowerProgress, effective_min_isr, may_join
+from headrace.replication.traffic import TopicTraffic
 from headrace.replication.waiting import PartitionWaiters
 
 
@@ -55,6 +56,7 @@ class PartitionLeader:
         self.broker_id = broker_id
         self.log = log
         self.waiters = PartitionWaiters()
+        self.traffic = TopicTraffic()
         self.want_sync: Callable[[PartitionLogPort], None] | None = None
         """Told a log whose records wait for a sync before they may be acknowledged (`flush.messages`)."""
         self.leader_epoch = terms.leader_epoch
@@ -131,6 +133,9 @@ class PartitionLeader:
             self._before_append()
         done = self.log.append_client(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, commits=is_alone)
         if type(done) is Appended:
+            traffic = self.traffic
+            traffic.messages_in += done[1] - done[0] + 1
+            traffic.bytes_in += done[4]
             waiters = self.waiters
             if done[6] or not is_alone or waiters.committed or waiters.readers or waiters.followers:
                 self._appended(done, is_alone=is_alone)
@@ -142,6 +147,7 @@ class PartitionLeader:
         self._before_append()
         done = self.log.append_checked(checked, leader_epoch=self.leader_epoch, now_ms=now_ms, commits=is_alone)
         if isinstance(done, Appended):
+            self._count(done)
             self._appended(done, is_alone=is_alone)
         return done
 
@@ -153,8 +159,13 @@ class PartitionLeader:
             batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR, commits=is_alone
         )
         if isinstance(done, Appended):
+            self._count(done)
             self._appended(done, is_alone=is_alone)
         return done
+
+    def _count(self, done: Appended) -> None:
+        self.traffic.messages_in += done.last_offset - done.first_offset + 1
+        self.traffic.bytes_in += done.size
 
     def _before_append(self) -> None:
         end = self.log.log_end_offset

@@ -21,6 +21,7 @@ TYPES = (
     "kafka.log:type=Log",
     "kafka.log:type=LogFlushStats",
     "kafka.server:type=BrokerMetadataListener",
+    "kafka.server:type=BrokerTopicMetrics",
     "kafka.server:type=DelayedOperationPurgatory",
     "kafka.server:type=KafkaServer",
     "kafka.server:type=MetadataLoader",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from confluent_kafka import Consumer, TopicPartition
+
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
 from tests.support.copies import BROKER, DELETE, SET, alter, create, fill
@@ -14,6 +16,7 @@ PROPERTIES = {
     "replica.fetch.max.bytes": "100000",
 }
 FIRST, SECOND, THIRD = 101, 102, 103
+TRAFFIC = "kafka_server_brokertopicmetrics_"
 MANAGER = "kafka_server_replicamanager_"
 FETCHERS = "kafka_server_replicafetchermanager_"
 GAUGES = ("underreplicated", "insyncreplicascount", "replicascount", "underminisr", "atminisr")
@@ -45,8 +48,32 @@ def end(member: Member) -> float | None:
     return member.metrics().get('kafka_log_log_logendoffset{topic="t",partition="0"}')
 
 
+def _traffic(cluster: Cluster) -> None:
+    """25 records of 50 kB were written to the first broker, two copied them, and now a consumer reads them."""
+    first, second, _ = cluster.brokers
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0, "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition("t", 0, 0)])
+    read: list[object] = []
+
+    def is_all_read() -> bool:
+        read.extend(each for each in consumer.consume(25, 1.0) if not each.error())
+        return len(read) == 25
+
+    until(is_all_read)
+    consumer.close()
+    leads, follows = first.metrics(), second.metrics()
+    assert leads[f'{TRAFFIC}messagesin_total{{topic="t"}}'] == leads[f"{TRAFFIC}messagesin_total"] == 25
+    for name in ("bytesin", "bytesout"):
+        assert leads[f'{TRAFFIC}{name}_total{{topic="t"}}'] == leads[f"{TRAFFIC}{name}_total"] > 1_250_000
+        assert follows[f"{TRAFFIC}{name}_total"] == 0, "it leads another topic, of which nobody wants anything"
+    assert follows[f"{TRAFFIC}replicationbytesin_total"] > 1_250_000
+    assert leads[f"{TRAFFIC}replicationbytesout_total"] >= 2 * follows[f"{TRAFFIC}replicationbytesin_total"]
+
+
 def test_copies_that_fall_behind_and_catch_up_show() -> None:
-    """B-M06, B-M07, S2-22: each gauge of ReplicaManager, Partition, Log and the fetchers moves when that happens of which it tells, and back; who follows has 0, as in Kafka."""
+    """B-M06, B-M07, S2-22: each metric of ReplicaManager, Partition, Log, the fetchers and of what topics are written and read moves when that happens of which it tells, and back; who follows has 0, as in Kafka."""
     with Cluster(controllers=1, brokers=3, properties=PROPERTIES).with_metrics() as cluster:
         first, second, third = cluster[FIRST], cluster[SECOND], cluster[THIRD]
         create(
@@ -88,3 +115,4 @@ def test_copies_that_fall_behind_and_catch_up_show() -> None:
         assert shown[f"{MANAGER}isrexpands_total"] == 2
         until(lambda: (end(third), lag(third, FIRST)) == (25, 0))
         assert third.metrics()[f'{FETCHERS}maxlag{{clientId="Replica"}}'] == 0
+        _traffic(cluster)

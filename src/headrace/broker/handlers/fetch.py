@@ -158,6 +158,7 @@ def _read_one(request: ParsedFetch, version: int, broker: Broker) -> Pieces | No
         return None
     if type(data) is not FileSlice or not data[2] or (data[2] < request[3] and not data[5]):
         return None
+    hosted.traffic.bytes_out += data[2]
     offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
     return encode_one_slice(version, topic, partition, offsets, data)
 
@@ -197,6 +198,7 @@ def _read_changed(
     asked.told_high_watermark = high_watermark
     asked.told_log_start_offset = log_start
     session.served(asked)
+    hosted.traffic.bytes_out += data[2]
     offsets = (high_watermark, log.last_stable_offset, log_start)
     return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
 

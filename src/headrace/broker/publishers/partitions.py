@@ -161,6 +161,7 @@ class PartitionPublisher:
                 min_insync_replicas=broker.topic_config(change.topic).min_insync_replicas,
             )
             hosted.leader.waiters = hosted.waiters
+            hosted.leader.traffic = hosted.traffic
             hosted.leader.want_sync = broker.log_syncs.want
             hosted.log.watch_start(hosted.waiters.log_start_moved)
         except StorageFault as fault:

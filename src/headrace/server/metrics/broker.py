@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.node.partition_counts import AT_MIN_ISR, REASSIGNING, UNDER_MIN_ISR, UNDER_REPLICATED
-from headrace.server.metrics.families import Family, exported_name, gauge, labelled, meter, summary
+from headrace.replication.traffic import TopicTraffic
+from headrace.server.metrics.families import (
+    NOTHING,
+    Family,
+    Sample,
+    exported_name,
+    gauge,
+    labelled,
+    meter,
+    summary,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
 
 REPLICAS: Final = "kafka.server:ReplicaManager"
 LOGS: Final = "kafka.log:LogManager"
+TRAFFIC: Final = "kafka.server:BrokerTopicMetrics"
 FOLLOWERS: Final = "kafka.server:ReplicaFetcherManager"
 
 
@@ -73,6 +84,33 @@ def directory_families(broker: Broker) -> Iterator[Family]:
     about = "Records that the furthest future replica is behind."
     bean = "kafka.server:ReplicaAlterLogDirsManager"
     yield labelled(bean, "MaxLag", "clientId", [("ReplicaAlterLogDirs", float(max(lag, 0)))], about=about)
+
+
+def traffic_families(broker: Broker, most: int) -> Iterator[Family]:
+    """`kafka.server:type=BrokerTopicMetrics`: of all topics together, and of at most `most` one by one, once there was something. Cost: the hosted topics; three lines for each that is shown."""
+    partitions = broker.partitions
+    total = TopicTraffic()
+    for each in (partitions.former_traffic, *partitions.traffic.values()):
+        total.add(each)
+    used = [each for each in partitions.traffic.items() if each[1].messages_in or each[1].bytes_out]
+    shown = used[:most]
+    for name, count, by_topic, about in (
+        ("MessagesInPerSec", total.messages_in, [each.messages_in for _, each in shown], "Records that were appended."),
+        ("BytesInPerSec", total.bytes_in, [each.bytes_in for _, each in shown], "Bytes that were appended."),
+        ("BytesOutPerSec", total.bytes_out, [each.bytes_out for _, each in shown], "Bytes that consumers were sent."),
+    ):
+        samples = [Sample("_total", NOTHING, count)]
+        samples += [
+            Sample("_total", {"topic": topic}, value) for (topic, _), value in zip(shown, by_topic, strict=True)
+        ]
+        yield meter(TRAFFIC, name, count, about)._replace(samples=samples)
+    about = "Bytes that were copied from leaders."
+    yield meter(TRAFFIC, "ReplicationBytesInPerSec", broker.replica_fetchers.bytes_in, about)
+    yield meter(
+        TRAFFIC, "ReplicationBytesOutPerSec", partitions.replication_bytes_out, "Bytes that followers were sent."
+    )
+    about = "Topics with records beyond headrace.metrics.topics.max, which are in the sums only."
+    yield gauge("headrace:TopicMetrics", "LeftOut", len(used) - len(shown), about)
 
 
 def throttle_families(broker: Broker) -> Iterator[Family]:

@@ -184,6 +184,7 @@ class MetricsService:
             yield from of_quorum.metadata_families(machine, statistics, window, ignored_voters=ignored)
             yield from of_broker.replica_families(machine, machine.broker, self._broker)
             yield from of_broker.follower_families(machine.broker)
+            yield from of_broker.traffic_families(machine.broker, self._config.headrace_metrics_topics_max)
             yield from of_broker.throttle_families(machine.broker)
             yield from of_broker.directory_families(machine.broker)
             yield from of_broker.life_families(machine, machine.broker)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.partitions import HostedPartition
 from headrace.core.errors import StorageFault
+from headrace.core.ids import Uuid
 from headrace.server.metrics.partitions import WORK_A_TURN, PartitionPage
 from headrace.server.metrics.service import MetricsService
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -15,6 +17,7 @@ from tests.support.memory_node import DATA, MemoryNode
 from tests.support.metrics import shown, shown_of_partitions, watched
 
 LEFT_OUT = "headrace_partitionmetrics_leftout"
+MESSAGES = "kafka_server_brokertopicmetrics_messagesin_total"
 OF_LOGS = "kafka_log_log_"
 
 
@@ -107,3 +110,31 @@ def test_a_page_is_made_before_an_answer(most: int) -> None:
     assert (line in before, is_old, line in after) == (most > 0, most > 0, False)
     openmetrics = service.render("application/openmetrics-text")[0]
     assert (openmetrics.count(b"# EOF\n"), openmetrics[-6:]) == (1, b"# EOF\n")
+
+
+def test_traffic_is_counted_by_topic_and_kept_in_the_sums() -> None:
+    """B-M06: of no more topics than the setting says; those that are deleted stay in what is counted of all, so that no counter falls."""
+    node, service = hosting(2, headrace_metrics_topics_max=1)
+    broker = node.machine.broker
+    assert broker is not None
+    table = broker.partitions
+    assert not [name for name in shown(service) if name.startswith(f"{MESSAGES}{{")], "nothing was written yet"
+    for topic, count in (("a", 3), ("b", 4)):
+        for partition in range(2):
+            table.add(HostedPartition(topic=topic, topic_id=Uuid(bytes([count]) * 16), partition=partition, log=None))
+        assert table.by_name[topic, 0].traffic is table.by_name[topic, 1].traffic
+        table.by_name[topic, 1].traffic.messages_in += count
+    found = shown(service)
+    assert {name: found[name] for name in found if name.startswith(MESSAGES)} == {
+        MESSAGES: 7,
+        f'{MESSAGES}{{topic="a"}}': 3,
+    }
+    assert found["headrace_topicmetrics_leftout"] == 1
+    table.remove("a", 0)
+    assert shown(service)[f'{MESSAGES}{{topic="a"}}'] == 3
+    table.remove("a", 1)
+    found = shown(service)
+    assert {name: found[name] for name in found if name.startswith(MESSAGES)} == {
+        MESSAGES: 7,
+        f'{MESSAGES}{{topic="b"}}': 4,
+    }
