@@ -22,6 +22,7 @@ from headrace.replication.follower_events import (
     Fetched,
     FetchFailed,
     FollowedPartition,
+    FollowerEffect,
     FollowerEvent,
     FollowerState,
     LogFailed,
@@ -125,8 +126,7 @@ class ReplicaFetchers:
         self.cut_logs: Callable[[Sequence[LogCut], Callable[[], None]], None] = partial(_cut_in_place, logs)
         """Cuts logs, which are out of use at once, and calls back when they are cut; set by the node."""
         self.gone_leaders: set[int] = set()
-        """Leaders that closed or refused the connection of a fetch and have answered none since: such a process has ended, as a rule, and the metadata
-        will say so in a moment. Silence is no such sign."""
+        """Closed or refused a fetch's connection, answered none since: the process has ended, as a rule, and metadata will say so. Silence is no sign."""
         self.failed_requests = 0
         self.cuts = 0
         """Logs that were cut because their history and the leader's part."""
@@ -141,6 +141,9 @@ class ReplicaFetchers:
         self._left: dict[FetcherId, dict[TopicIdPartition, None]] = {}
         self._rates: dict[FetcherId, tuple[int, int, float]] = {}
         self._former_bytes_in = 0
+        self._inside: set[FetcherId] = set()
+        self._postponed: list[tuple[FetcherId, ReplicaFetcher, FollowerEvent]] = []
+        """What came while the fetcher was in the middle of a step: a log that fails is told at once, and takes its directory's partitions from whoever fetches them."""
         self._is_over = False
         self._count = config().num_replica_fetchers
         self.quota = replication_quota(config())
@@ -301,7 +304,19 @@ class ReplicaFetchers:
     def _step(self, source: FetcherId, fetcher: ReplicaFetcher, event: FollowerEvent) -> None:
         if self._is_over:
             return
-        for effect in fetcher.step(event):
+        if source in self._inside:
+            self._postponed.append((source, fetcher, event))
+            return
+        self._inside.add(source)
+        effects = fetcher.step(event)
+        self._inside.discard(source)
+        self._do(source, fetcher, effects)
+        postponed, self._postponed = self._postponed, []
+        for each in postponed:
+            self._step(*each)
+
+    def _do(self, source: FetcherId, fetcher: ReplicaFetcher, effects: Sequence[FollowerEffect]) -> None:
+        for effect in effects:
             match effect:
                 case SendFetch():
                     self._send(source, fetcher, effect.plan)

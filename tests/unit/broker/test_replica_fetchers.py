@@ -462,14 +462,39 @@ def test_a_disk_that_refuses_a_followers_append_takes_its_directory_offline() ->
     assert faults == [fault]
 
 
-class _Refusing:
-    """A log whose disk refuses."""
+def test_a_disk_that_fails_in_the_middle_of_an_append_takes_the_partition_from_its_fetcher_afterwards() -> None:
+    """B-K08: the broker hears of it from the log itself, before the append has come back to the fetcher."""
+    follower = Follower()
+    faults: list[StorageFault] = []
+    follower.bench.broker.on_storage_fault = faults.append
+    topic = follower.follow()
+    fault = StorageFault("no", directory="/data")
+    fetcher = dict(follower.fetchers)[FetcherId(2, 0)]
+    (partition,) = fetcher.partitions.values()
+    hosted = follower.bench.broker.partitions.get("t", 0)
+    assert hosted is not None
 
-    def __init__(self, fault: StorageFault) -> None:
+    def told_at_once() -> None:
+        follower.bench.broker.lost_log(hosted)
+        follower.fetchers.begin()
+
+    partition.log = _Refusing(fault, told_at_once)  # type: ignore[assignment] # the port's one method
+    data = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=records(b"x"))
+    follower.answer(follower.sent(), data, topic=topic)
+    assert faults == [fault]
+    assert dict(fetcher.partitions) == {}
+
+
+class _Refusing:
+    """A log whose disk refuses, and which says so to somebody first."""
+
+    def __init__(self, fault: StorageFault, tell: Callable[[], None] = lambda: None) -> None:
         self._fault = fault
+        self._tell = tell
 
     def append_as_follower(self, *_: object, **__: object) -> None:
         """As the port's."""
+        self._tell()
         raise self._fault
 
 
