@@ -311,9 +311,8 @@ class ReplicaFetchers:
         effects = fetcher.step(event)
         self._inside.discard(source)
         self._do(source, fetcher, effects)
-        postponed, self._postponed = self._postponed, []
-        for each in postponed:
-            self._step(*each)
+        while self._postponed:
+            self._step(*self._postponed.pop(0))
 
     def _do(self, source: FetcherId, fetcher: ReplicaFetcher, effects: Sequence[FollowerEffect]) -> None:
         for effect in effects:
