@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "delete-records": "delete records below given offsets",
     "reassign-partitions": "move replicas of partitions to other brokers or directories",
     "leader-election": "elect preferred or unclean leaders of partitions",
+    "replica-verification": "compare the replicas of partitions, batch by batch",
     "plan": "foretell what a broker's end or a reassignment would do, and apply a plan",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",

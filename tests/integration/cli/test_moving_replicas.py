@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,3 +280,25 @@ def test_s3_73_a_dead_broker_is_not_waited_for(cluster: Cluster) -> None:
     finally:
         cluster.start(102)
     until(lambda: not (cluster[102].data / "half-0").exists() or None)
+
+
+def test_b_t14_kafkas_tool_compares_our_replicas(cluster: Cluster) -> None:
+    """B-T14: kafka-replica-verification reads followers as a debugging consumer, and finds nothing; it runs until it is stopped."""
+    create(cluster, "read.twice", "101:102", "--wait-ms", "30000")
+    fill(cluster, 101, "read.twice", 3)
+    options = ["--topics-include", "read.twice", "--time", "-2", "--report-interval-ms", "200", "--max-wait-ms", "100"]
+    command = kafka.java_command(
+        "org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", cluster.bootstrap_servers, *options
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
+        try:
+            assert tool.stdout is not None
+            lines = [next(tool.stdout) for _ in range(2)]
+            while "max lag is 0" not in lines[-1]:
+                lines.append(next(tool.stdout))
+                assert len(lines) < 300
+        finally:
+            tool.kill()
+    assert "verification process is started" in lines[0]
+    assert all("max lag is" in line for line in lines[1:])
+    assert "for partition read.twice-0 at offset 3 among 1 partitions" in lines[-1]

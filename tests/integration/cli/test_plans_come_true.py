@@ -1,18 +1,22 @@
-"""Does a cluster of real nodes do what `headrace plan` foretold?"""
+"""Does a cluster of real nodes do what `headrace plan` foretold, and are its replicas compared?"""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.client.blocking import BlockingClient
+from headrace.records.crc import crc32c
 from headrace.testing.cluster import Cluster
 from tests.support.commands import Done, headrace
 from tests.support.copies import partitions
+from tests.support.peer import batch
 from tests.support.roles import until
 
 BROKERS = (101, 102, 103, 104)
@@ -68,8 +72,8 @@ def write_moves(path: Path, rng: random.Random) -> dict[int, list[int]]:
     return targets
 
 
-def in_sync(cluster: Cluster) -> bool:
-    return all(sorted(each.isr_nodes) == sorted(each.replica_nodes) for each in partitions(cluster[101], TOPIC))
+def in_sync(cluster: Cluster, topic: str = TOPIC) -> bool:
+    return all(sorted(each.isr_nodes) == sorted(each.replica_nodes) for each in partitions(cluster[101], topic))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -115,6 +119,48 @@ def test_a_broker_that_goes_does_what_was_foretold(cluster: Cluster, end: str) -
         assert leaders(cluster) == expected(before, foretold)
     finally:
         cluster.start(broker_id)
+
+
+def test_replicas_that_differ_are_found(cluster: Cluster) -> None:
+    """B-T12: kafka-replica-verification's lines; the same bytes are nothing to tell, a batch with another checksum and a replica that is away are."""
+    assignment = ["--replica-assignment", "101:102,102:101"]
+    assert run(cluster, "topics", "--create", "--topic", "compared", *assignment, "--wait-ms", "60000").code == 0
+    with BlockingClient(cluster.bootstrap_servers) as client:
+        for number in (0, 1, 0):
+            client.produce_raw("compared", number, bytes(batch(b"as it was")))
+    arguments = ["--topics-include", "compared", "--once", "--max-wait-ms", "100"]
+    verification = run(cluster, "replica-verification", *arguments)
+    assert (verification.code, verification.err) == (0, "")
+    started, lag = verification.out.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}: verification process is started", started)
+    assert re.search(r": max lag is 0 for partition compared-\d at offset \d among 2 partitions$", lag)
+    cluster.stop(102)
+    away = run(cluster, "replica-verification", *arguments)
+    assert away.code == 1
+    assert "partition compared-0: replica 102 cannot be read: the broker does not run" in away.out
+    (segment,) = (cluster[102].data / "compared-0").glob("*.log")
+    data = bytearray(segment.read_bytes().replace(b"as it was", b"as it is!"))
+    at = 0
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12])
+        data[at + 17 : at + 21] = crc32c(data[at + 21 : at + size]).to_bytes(4)
+        at += size
+    segment.write_bytes(data)
+    cluster.start(102)
+    until(lambda: in_sync(cluster, "compared") or None)
+    wrong = run(cluster, "replica-verification", *arguments)
+    assert wrong.code == 1
+    assert (
+        len(
+            re.findall(
+                r"partition compared-0 has unmatched checksum at offset [01]; replica 101's checksum \d+; replica 102's",
+                wrong.out,
+            )
+        )
+        == 2
+    )
+    assert "compared-1 has" not in wrong.out
+    assert run(cluster, "topics", "--delete", "--topic", "compared", "--wait-ms", "60000").code == 0
 
 
 def test_a_forecast_is_told_to_a_person_too(cluster: Cluster) -> None:
