@@ -55,7 +55,7 @@ def _is_led_within(member: Member, topic: str, isr: list[int]) -> bool:
 
 
 def test_nodes_are_cut_off_and_healed() -> None:
-    """B-R16, B-C05: the controller and leader that nobody hears is replaced on both planes, though clients reach it; heals as one cluster. One way is enough."""
+    """B-R16: the controller and leader that nobody hears is replaced on both planes, though clients reach it; heals as one cluster. One way is enough."""
     with Cluster(nodes=3, properties=QUICK) as cluster:
         everyone = sorted(cluster.members)
         assert create(cluster[1], "orders") == [0]

@@ -116,7 +116,7 @@ def described(port: int) -> Any:
 
 
 def test_brokers_of_one_file_are_one_machine(tmp_path: Path) -> None:
-    """B-P03: replicas are never two in one rack; any broker answers the file's port and tells the brokers' own; one that died comes back alone; all stop in the controlled way."""
+    """S1-49, S3-65: replicas are never two in one rack; any broker answers the file's port and tells the brokers' own; one that died comes back alone; all stop in the controlled way."""
     with Cluster(controllers=1, brokers=1, properties={"broker.rack": "elsewhere"}) as cluster:
         port, metrics = lasting_ports(2)
         file = write(tmp_path, lines_of(tmp_path, cluster.quorum_settings()["controller.quorum.voters"], port, metrics))
