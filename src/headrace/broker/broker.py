@@ -61,6 +61,8 @@ class Broker:
 
     state_changes: StateChanges | None = None
     """Observes, where somebody wants to follow the changes of replicas; set before the node starts."""
+    is_shut: Callable[[], bool] | None = None
+    """Whether no client is served at present; None where that cannot be (`headrace.self.fencing`)."""
 
     def __init__(
         self,

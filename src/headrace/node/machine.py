@@ -195,6 +195,8 @@ class NodeMachine:
         broker.deadline_changed = broker.replica_fetchers.on_waiting = self.alarm.changed
         broker.replica_fetchers.channel = BrokerLinks(self._outbound)
         broker.replica_fetchers.cut_logs = lambda cuts, then: order_cuts(broker.logs, cuts, do=self.do, then=then)
+        if self._config.headrace_self_fencing == "always":
+            broker.is_shut = lambda: fencing.is_closed
         parts.lifecycle.on_heard = fencing.heartbeat_answered
         parts.lifecycle.on_registered_again = self._tell_broker_epoch
         parts.lifecycle.on_unregistered = self._unregistered

@@ -241,3 +241,18 @@ def test_the_controller_fences_first() -> None:
         assert not broker.is_alone
         broker.tick(fenced_ms)
         assert broker.is_alone
+
+
+def test_a_consumer_is_turned_away_where_no_client_is_served() -> None:
+    """S0-01, S0-16: its fetch closes the connection, whatever it asks for; that of another broker is answered."""
+    setting = Setting()
+    is_shut = [True]
+    setting.bench.broker.is_shut = lambda: is_shut[0]
+    consumer = Client(setting.bench)
+    consumer.send(fetch_request("alone"), 12)
+    assert consumer.answers() == []
+    told = "this broker has no contact with the controller (headrace.self.fencing=always)"
+    assert consumer.outbox.closed_because == told
+    assert setting.replica_fetches() == 0
+    is_shut[0] = False
+    assert setting.fetch("alone") == 0

@@ -24,7 +24,7 @@ from headrace.replication.fetch_session import (
 )
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
-from headrace.rpc.reply import HandlerResult, HotResult, InSteps, Pieces
+from headrace.rpc.reply import CloseConnection, HandlerResult, HotResult, InSteps, Pieces
 from headrace.wire.codec import LongMessage
 from headrace.wire.fetch import (
     FIRST_WITH_PREFERRED_REPLICA,
@@ -38,6 +38,9 @@ _FIRST_BY_ID = 13
 _AT_ONCE = 256
 """Partitions that one step puts into a session."""
 
+_SHUT = CloseConnection("this broker has no contact with the controller (headrace.self.fencing=always)")
+"""To consumers: the connection cannot tell them from other brokers, which are answered (S0-16)."""
+
 Asked = list[tuple[Hashable, SessionPartition]]
 
 
@@ -48,6 +51,8 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
         request = parse_fetch(body, 0, version)
     except LongMessage:
         return InSteps(_in_steps(bytes(body), context, broker), size=len(body))
+    if broker.is_shut is not None and request.replica_id < 0 and broker.is_shut():
+        return _SHUT
     epoch = request.session_epoch
     if epoch == FINAL_EPOCH and len(request.asks) == 1:
         found = _read_one(request, version, broker)
@@ -72,6 +77,8 @@ def _in_steps(body: bytes, context: RequestContext, broker: Broker) -> Steps[Han
     """A request that names very many partitions: read, looked up and answered while others have their turns."""
     request = yield from parse_fetch_in_steps(body, context.api_version)
     del body
+    if broker.is_shut is not None and request.replica_id < 0 and broker.is_shut():
+        return _SHUT
     session = yield from _opened_in_steps(request, context, broker)
     if isinstance(session, ErrorCode):
         return top_level_error(context.api_version, session)
