@@ -188,6 +188,21 @@ def test_a_move_is_cancelled_or_sent_elsewhere_while_the_controller_dies(
     cluster.cluster.judge_safety()
 
 
+def test_nothing_is_committed_that_a_silent_member_lacks_while_nobody_can_drop_it() -> None:
+    """S3-81, S3-82: the follower is dead and no controller can be reached: the high watermark stays, also past `replica.lag.time.max.ms`; then the ISR shrinks and it moves."""
+    cluster = made(7)
+    cluster.kill(*(other for other in BEFORE if other != now(cluster).leader))
+    cluster.kill(1, 2, 3)
+    assert write(cluster) != 0
+    assert end_offset(cluster) == 1
+    assert set(now(cluster).isr) == set(BEFORE)
+    cluster.start_nodes(1, 2, 3)
+    until(cluster, lambda part: len(part.isr) == 1)
+    cluster.run_for(2)
+    assert end_offset(cluster) == 2
+    cluster.cluster.judge_safety()
+
+
 def test_a_creation_is_there_whole_or_not_at_all_whenever_the_controller_dies() -> None:
     """S3-62, S3-70: killed at each millisecond after the request; asked again, it is made, or it is there already, and every broker has all of it."""
     for after_ms in range(1, 14, 2):

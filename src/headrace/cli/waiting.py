@@ -82,18 +82,18 @@ def _bar(what: str) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[missing]}"),
+        TextColumn("{task.fields[missing]}", markup=False),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, missing="")
 
         def show(progress: Progress) -> None:
             missing: Any = progress.left[0] if progress.left else ""
-            bar.update(task, completed=progress.done, total=progress.total, missing=missing)
+            bar.update(task, completed=progress.done, total=progress.total, missing=missing, refresh=True)
 
         yield show
 

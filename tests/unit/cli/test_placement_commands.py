@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -189,6 +190,26 @@ def test_s3_68_a_wait_ends_when_nothing_is_left_and_at_its_time() -> None:
     assert looks[0] <= 60_000
     late = refusal(waiting.wait_for, lambda _left_ms: Progress(0, 1, ["broker 2 does not answer"]), 0, "it")
     assert late == "it: not done after 0 ms: broker 2 does not answer"
+
+
+class Terminal(io.StringIO):
+    """A standard error that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_s3_68_a_person_sees_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3-68: how much is done of how much, and who is missing; a text of a broker is no markup."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    looks = iter([Progress(1, 3, ["broker 2 [/]has not t-0 yet"]), Progress(3, 3, [])])
+    waiting.wait_for(lambda _left_ms: next(looks), 60_000, "replicas of t")
+    shown = terminal.getvalue()
+    assert "replicas of t" in shown
+    assert "1/3" in shown
+    assert "broker 2 [/]has not t-0 yet" in shown
 
 
 def test_s3_68_what_a_broker_lacks_is_said_in_a_line() -> None:
