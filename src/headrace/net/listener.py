@@ -74,6 +74,11 @@ class Listener:
             return 0
         return int(self._server.sockets[0].getsockname()[1])
 
+    @property
+    def accepted(self) -> int:
+        """How many connections were taken since the start, those that were refused left out."""
+        return self._next_id
+
     async def bind(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> None:
         """Take the address without accepting yet, so that a taken port is known before anything else is done. Raises OSError."""
         self._loop = asyncio.get_running_loop()

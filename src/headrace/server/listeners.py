@@ -175,6 +175,10 @@ class NodeListeners:
                 "max.connections.per.ip.overrides: nobody knows %s: no limits of their own", ", ".join(unknown)
             )
 
+    def connections(self) -> list[tuple[str, int, int]]:
+        """Of each listener its name, how many connections it has now, and how many it took since the start."""
+        return [(name, len(each.connections), each.accepted) for name, each in self._listeners.items()]
+
     def names(self) -> tuple[str, ...]:
         """Those that are bound."""
         return tuple(self._listeners)

@@ -192,6 +192,7 @@ class NodeServer:
             from headrace.server.metrics.service import MetricsService  # only who wants them pays for them
 
             self._metrics = MetricsService(self.config)
+            self._metrics.connections = self._listeners.connections
             self._metrics_at = await self._metrics.open()
 
     def _begin_journal(self) -> Rng | None:

@@ -198,6 +198,21 @@ def test_many_connections_keep_nobody_out(node: Node) -> None:
             each.close()
 
 
+def test_connections_are_counted_by_listener(node: Node) -> None:
+    """B-M08: those that are open, and all that were taken; other listeners have their own."""
+    count, total = ("kafka_server_socket_server_metrics_connection_" + name for name in ("count", "creation_total"))
+    of_clients, of_quorum = (f'{{listener="{name}",networkProcessor="0"}}' for name in ("PLAINTEXT", "CONTROLLER"))
+    before = node.metrics()
+    held = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(3)]
+    until(lambda: node.metrics()[count + of_clients] == before[count + of_clients] + 3)
+    for each in held:
+        each.close()
+    until(lambda: node.metrics()[count + of_clients] == before[count + of_clients])
+    after = node.metrics()
+    assert after[total + of_clients] >= before[total + of_clients] + 3
+    assert after[total + of_quorum] - before[total + of_quorum] < 3
+
+
 def test_ten_scrapes_a_second_under_load(node: Node) -> None:
     """B-M09: a node that takes records and makes topics answers scrapes meanwhile, and everything else as ever; no lock, no event of the controller."""
     producer = Producer({"bootstrap.servers": node.bootstrap_servers, "linger.ms": 5})

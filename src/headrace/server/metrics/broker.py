@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from headrace.node.partition_counts import AT_MIN_ISR, REASSIGNING, UNDER_MIN_ISR, UNDER_REPLICATED
 from headrace.replication.traffic import TopicTraffic
 from headrace.server.metrics.families import (
+    GAUGE,
     NOTHING,
     Family,
     Sample,
@@ -140,6 +141,23 @@ def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
     bean = "kafka.server:DelayedOperationPurgatory"
     for name in ("NumDelayedOperations", "PurgatorySize"):
         yield labelled(bean, name, "delayedOperation", waiting, about=about)
+
+
+def connection_families(listeners: Sequence[tuple[str, int, int]]) -> Iterator[Family]:
+    """`kafka.server:type=socket-server-metrics` of each listener; a node has one network processor."""
+    if not listeners:
+        return
+    labels = [{"listener": name, "networkProcessor": "0"} for name, _, _ in listeners]
+    for name, values, about in (
+        ("connection-count", [now for _, now, _ in listeners], "Connections of the listener."),
+        (
+            "connection-creation-total",
+            [taken for _, _, taken in listeners],
+            "Connections that it took since the start.",
+        ),
+    ):
+        samples = [Sample("", of, value) for of, value in zip(labels, values, strict=True)]
+        yield Family(exported_name("kafka.server:socket-server-metrics", name), GAUGE, about, samples)
 
 
 def flush_family(flushes: Histogram, window: Window) -> Family:

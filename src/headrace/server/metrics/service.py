@@ -59,6 +59,8 @@ class MetricsService:
         self._lag_timer: asyncio.TimerHandle | None = None
         self._exposition: Exposition | None = None
         self._page: PartitionPage | None = None
+        self.connections: Callable[[], list[tuple[str, int, int]]] = list
+        """Of each listener its name, its connections now, and how many it took."""
         self._page_at_s = 0.0
         self._texts: dict[bool, tuple[float, tuple[bytes, str]]] = {}
         self._http = HttpServer(Responder(PATH, self.render), self._prepare, is_ready=self._is_prepared)
@@ -191,6 +193,7 @@ class MetricsService:
             yield of_controller.latency_family("kafka.server", self._forwarded, window)
         if machine.state_changes is not None:
             yield from of_changes.state_change_families(machine.state_changes, window)
+        yield from of_broker.connection_families(self.connections())
         yield of_broker.flush_family(self._flushes, window)
         yield of_broker.lag_family(self._lags, window)
 
