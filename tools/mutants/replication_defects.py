@@ -6,13 +6,15 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker import fetch_reading
 from headrace.broker.coordinators.hosted import HostedCoordinator
+from headrace.broker.produce_call import ProduceCall
 from headrace.coordinator.groups import committing
-from headrace.coordinator.runtime.events import LoadFinished
+from headrace.coordinator.groups.group import ClassicGroup
 from headrace.coordinator.runtime.shard import Shard, Status
 from headrace.core.error_code import ErrorCode
 from headrace.log.producers import ProducerStates
-from headrace.replication import follower, leader
+from headrace.replication import leader
 from headrace.replication.fetch_plan import FetchPlan
 from headrace.replication.follower import ReplicaFetcher
 from headrace.replication.leader import PartitionLeader
@@ -143,35 +145,35 @@ def joins_at_once(planting: Planting) -> None:
     planting.replace(leader, "may_join", lambda progress, **asked: progress.log_end_offset >= 0)
 
 
-def cut_where_the_leader_says(planting: Planting) -> None:
-    """W4: a log is cut at the offset that the leader names, wherever its own epochs end."""
+def shrink_counts_when_proposed(planting: Planting) -> None:
+    """W4: who is to leave the ISR counts no more as soon as the leader has proposed it."""
 
-    def common_end(log: Any, diverging: Any) -> Any:
-        return min(max(diverging.offset, 0), log.log_end_offset)
+    def maximal_isr(self: Any) -> tuple[int, ...]:
+        return self.isr if self.proposal is None else tuple(member for member, _ in self.proposal.isr)
 
-    planting.replace(follower, "common_end", common_end)
-
-
-def committed_by_election(planting: Planting) -> None:
-    """W5: a new leader calls all that it has committed."""
-    honest = vars(PartitionLeader)["__init__"]
-
-    def init(self: Any, *given: Any, **named: Any) -> None:
-        honest(self, *given, **named)
-        self.log.advance_high_watermark(self.log.log_end_offset)
-
-    planting.replace(PartitionLeader, "__init__", init)
+    planting.replace(PartitionLeader, "_maximal_isr", maximal_isr)
 
 
-def epoch_not_begun(planting: Planting) -> None:
-    """W6: a follower that becomes leader takes its epoch's start for where its log began."""
-    honest = vars(PartitionLeader)["__init__"]
+def generation_not_raised(planting: Planting) -> None:
+    """W5: a group that rebalances stays in its generation."""
+    honest = vars(ClassicGroup)["begin_generation"]
 
-    def init(self: Any, *given: Any, **named: Any) -> None:
-        honest(self, *given, **named)
-        self.epoch_start = self.log.log_start_offset
+    def begin_generation(self: Any, *, wall_ms: int) -> None:
+        before = self.generation_id
+        honest(self, wall_ms=wall_ms)
+        self.generation_id = before or self.generation_id
 
-    planting.replace(PartitionLeader, "__init__", init)
+    planting.replace(ClassicGroup, "begin_generation", begin_generation)
+
+
+def read_to_the_end(planting: Planting) -> None:
+    """W6: consumers are shown all that the log holds."""
+    honest = vars(fetch_reading)["_read_log"]
+
+    def read_log(read: Any, log: Any, terms: Any, *, limit: int, upper: int, min_one_batch: bool) -> None:
+        honest(read, log, terms, limit=limit, upper=log.log_end_offset, min_one_batch=min_one_batch)
+
+    planting.replace(fetch_reading, "_read_log", read_log)
 
 
 def answered_before_stored(planting: Planting) -> None:
@@ -191,22 +193,18 @@ def generation_not_looked_at(planting: Planting) -> None:
     planting.replace(committing, "commit_error", lambda group, request, api_version: ErrorCode.NONE)
 
 
-def loaded_to_high_watermark(planting: Planting) -> None:
-    """W9: a new coordinator reads its log up to the high watermark that it knows, and serves."""
-    honest = vars(HostedCoordinator)["_begin"]
+def former_leader_acknowledges(planting: Planting) -> None:
+    """W9: who waits for copies at a leader that lost its place is told that they have it."""
 
-    def begin(self: Any) -> None:
-        honest(self)
-        bounds = self._services.log_bounds(self._topic, self._partition)
-        if self._reader is not None and bounds is not None:
-            self._reader.until = min(self._reader.until, max(bounds[0], bounds[1]))
+    def settle(self: Any, write: Any) -> bool:
+        hosted = write.hosted
+        leader = None if hosted is None else hosted.leader
+        if hosted is not None and (leader is None or leader.leader_epoch != write.leader_epoch):
+            write.hosted = None
+            return True
+        return bool(honest(self, write))
 
-    def wait_for_commit(self: Any, reader: Any) -> None:
-        self._is_committed = True
-        self.run(LoadFinished(next_offset=reader.until, now_ms=self._services.now_ms()))
-
-    planting.replace(HostedCoordinator, "_begin", begin)
-    planting.replace(HostedCoordinator, "_wait_for_commit", wait_for_commit)
+    honest = planting.replace(ProduceCall, "_settle", settle)
 
 
 def session_forgets_changes(planting: Planting) -> None:
@@ -239,11 +237,11 @@ DEFECTS = (
     _defect("W1", "committed below the minimum", committed_below_the_minimum),
     _defect("W2", "acknowledged when appended", acknowledged_when_appended),
     _defect("W3", "joins at once", joins_at_once),
-    _defect("W4", "cut where the leader says", cut_where_the_leader_says),
-    _defect("W5", "committed by election", committed_by_election),
-    _defect("W6", "the epoch's start is not the leader's", epoch_not_begun),
+    _defect("W4", "a shrink counts when it is proposed", shrink_counts_when_proposed),
+    _defect("W5", "a rebalance raises no generation", generation_not_raised, copies=0, members=2),
+    _defect("W6", "consumers are shown all that is there", read_to_the_end),
     _defect("W7", "a position is answered before it is stored", answered_before_stored, copies=0, members=1),
     _defect("W8", "no commit's generation is looked at", generation_not_looked_at, copies=0, members=1),
-    _defect("W9", "a coordinator loads to the high watermark", loaded_to_high_watermark, members=1),
+    _defect("W9", "a former leader acknowledges", former_leader_acknowledges),
     _defect("W10", "a fetch session forgets what changed", session_forgets_changes, heals=True),
 )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.records.batch import checked_batches
-from headrace.records.record import read_records
 from headrace.sim.anomalies.history import (
     NEVER,
     NOWHERE,
@@ -30,7 +29,7 @@ from headrace.sim.checkers.copied_records import records_of
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.groups import group_of, place_of_group
 from headrace.sim.checkers.promises import Place, Promise, registered_at
-from headrace.sim.checkers.records import asked_partition
+from headrace.sim.checkers.records import asked_partition, records_in, values_of
 from headrace.sim.group_clients import code_of, positions_of
 from headrace.sim.observation import CallEnded, CallStarted
 from headrace.sim.record_clients import is_copied
@@ -129,10 +128,11 @@ class ClientHistory(Group):
         """Its records, unless they are sent again. One without a producer id keeps no order, so each of its batches has a client of its own."""
         request = event.request
         assert isinstance(request, ProduceRequest), "a produce is written down"
-        for position, header in checked_batches(request.topic_data[0].partition_data[0].records or b""):
+        data = request.topic_data[0].partition_data[0].records or b""
+        for (_, header), records in zip(checked_batches(data), records_in(data), strict=True):
             is_ordered = header.producer_id != _NO_PRODUCER
             client = f"{event.client_id} {header.producer_id} {'' if is_ordered else self._sent}"
-            for record in read_records(request.topic_data[0].partition_data[0].records or b"", position):
+            for record in records:
                 value = (record.value or b"").decode()
                 if value not in told.sends:
                     self._sent += 1
@@ -160,10 +160,7 @@ class ClientHistory(Group):
         answer = response.responses[0].partition_responses[0]
         if answer.error_code != ErrorCode.NONE or request.acks != _ALL:
             return
-        data = request.topic_data[0].partition_data[0].records or b""
-        values = [
-            record.value or b"" for position, _ in checked_batches(data) for record in read_records(data, position)
-        ]
+        values = values_of(request.topic_data[0].partition_data[0].records)
         for offset, value in enumerate(values, answer.base_offset):
             send = told.sends[value.decode()]
             told.sends[send.value] = replace(
@@ -181,8 +178,8 @@ class ClientHistory(Group):
             told.sights.append(Assigned(client=str(client), at=self.scene.step.number, positions={Part(*place): asked}))
         seen = [
             SeenRecord(Part(*place), record.offset, (record.value or b"").decode(), _digest(record))
-            for position, _ in checked_batches(answer.records)
-            for record in read_records(answer.records, position)
+            for records in records_in(answer.records)
+            for record in records
             if record.offset >= asked
         ]
         told.sights.append(Poll(client=str(client), at=self.scene.step.number, records=tuple(seen)))

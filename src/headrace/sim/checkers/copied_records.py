@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import FileSlice
-from headrace.records.batch import checked_batches
-from headrace.records.record import read_records
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.promises import Place, Promise, Wound, registered_at
-from headrace.sim.checkers.records import asked_partition, batches_of, values_of
+from headrace.sim.checkers.records import asked_partition, batches_of, records_in, values_of
 from headrace.sim.group_clients import OFFSETS_TOPIC
 from headrace.sim.observation import CallEnded, CallStarted, Crash, ImagePublished, StepKind
 from headrace.sim.record_clients import is_copied
@@ -353,9 +351,8 @@ def records_of(cluster: ClusterView, place: Place, node_id: int) -> Iterator[tup
             while at < log.log_end_offset:
                 data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
                 assert isinstance(data, FileSlice), "what lies between a log's ends can be read"
-                read = data.read()
-                for position, header in checked_batches(read):
-                    at = header.next_offset
-                    yield from ((log, record) for record in read_records(read, position))
+                for records in records_in(data.read()):
+                    at = records[-1].offset + 1
+                    yield from ((log, record) for record in records)
         finally:
             node.disk.fail_reads = kept

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import FileSlice
-from headrace.records.batch import checked_batches
-from headrace.records.record import read_records
+from headrace.records.batch import BatchHeader, checked_batches
+from headrace.records.record import Record, read_records
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.observation import CallEnded, CallStarted, Crash, StepKind
 from headrace.sim.record_clients import is_copied, is_synced
@@ -262,10 +262,34 @@ def asked_partition(request: ProduceRequest | FetchRequest, ghost: Ghost) -> tup
 def batches_of(data: bytes | memoryview) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:
     """First offset, next offset, and the records of each whole batch."""
     for position, header in checked_batches(data):
-        records = [(record.offset, record.value or b"") for record in read_records(data, position)]
-        yield header.base_offset, header.next_offset, records
+        yield header.base_offset, header.next_offset, _decoded(data, position, header)[1]
+
+
+def records_in(data: bytes | memoryview) -> Iterator[list[Record]]:
+    """The records of each whole batch with all that they say."""
+    for position, header in checked_batches(data):
+        yield _decoded(data, position, header)[0]
 
 
 def values_of(data: bytes | memoryview | None) -> list[bytes]:
     """The values of a batch that is sent."""
     return [value for _, _, records in batches_of(data or b"") for _, value in records]
+
+
+_MOST_KNOWN: Final = 4_096
+_known: dict[tuple[int, ...], tuple[list[Record], list[tuple[int, bytes]]]] = {}
+"""Batches that were decoded lately: each is looked at when it is sent, acknowledged, shown, copied and compared."""
+
+
+def _decoded(
+    data: bytes | memoryview, position: int, header: BatchHeader
+) -> tuple[list[Record], list[tuple[int, bytes]]]:
+    """The records of a batch, and their offsets and values. Its checksum was found right, so it names them."""
+    key = (header.crc, header.base_offset, header.size, header.producer_id, header.base_sequence)
+    found = _known.get(key)
+    if found is None:
+        records = read_records(data, position)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = records, [(record.offset, record.value or b"") for record in records]
+    return found
