@@ -40,7 +40,6 @@ PLAIN_FEATURES = (
     "transaction.version",
     "share.version",
     "streams.version",
-    "eligible.leader.replicas.version",
 )
 
 TOOLS = {

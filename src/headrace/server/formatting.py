@@ -18,12 +18,14 @@ from headrace.core.ids import Uuid, random_uuid
 from headrace.core.ports import Files, Rng
 from headrace.metadata.bootstrap import bootstrap_records
 from headrace.metadata.image import METADATA_VERSION, ScramCredential
-from headrace.metadata.releases import FEATURES, HIGHEST_LEVEL
+from headrace.metadata.releases import FEATURES, HIGHEST_LEVEL, default_level
 from headrace.metadata.versions import (
+    ELR_FEATURE,
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
     METADATA_VERSION_NAMES,
     SUPPORTED_FEATURES,
+    has_elr,
     metadata_version_name,
 )
 from headrace.node.directories import all_directories
@@ -145,7 +147,7 @@ def _sort_directories(config: NodeConfig, order: FormatOrder, files: Files) -> t
 
 
 def finalised_levels(config: NodeConfig, order: FormatOrder) -> dict[str, int]:
-    """The level of every feature: as told, else the highest that is built. Raises OperatorError: not one that can be."""
+    """The level of every feature: as told, else Kafka's default at that metadata.version where it is built. Raises OperatorError: not one that can be."""
     if METADATA_VERSION in order.features and order.features[METADATA_VERSION] != order.metadata_version:
         raise OperatorError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
     for name, level in order.features.items():
@@ -154,9 +156,10 @@ def finalised_levels(config: NodeConfig, order: FormatOrder) -> dict[str, int]:
     levels = {METADATA_VERSION: order.metadata_version}
     for name in FEATURES:
         if name != KRAFT_VERSION:
-            levels[name] = order.features.get(name, 0)
+            highest = min(default_level(name, order.metadata_version), SUPPORTED_FEATURES[name].max_supported_version)
+            levels[name] = order.features.get(name, highest)
     levels[KRAFT_VERSION] = order.features.get(KRAFT_VERSION, 0 if config.has_static_voters else 1)
-    if levels["eligible.leader.replicas.version"] and levels[METADATA_VERSION] < 23:
+    if levels[ELR_FEATURE] and not has_elr(levels[METADATA_VERSION]):
         raise OperatorError("eligible.leader.replicas.version=1 requires metadata.version=23 (4.0-IV1)")
     return levels
 

@@ -47,7 +47,7 @@ def test_b_t11_a_topic_lives_its_life(node: Node) -> None:
     assert run(node, "topics", "--alter", "--topic", "life", "--partitions", "3") == Done(0, "", "")
     (described,) = as_json(node, "topics", "--describe", "--topic", "life")
     assert (described["partitionCount"], described["replicationFactor"]) == (3, 1)
-    assert described["configs"] == {"retention.ms": "9000000"}
+    assert described["configs"] == {"retention.ms": "9000000", "min.insync.replicas": "1"}
     assert [part["leader"] for part in described["partitions"]] == [1, 1, 1]
     with BlockingClient(node.bootstrap_servers) as client:
         client.produce_raw("life", 2, bytes(batch(b"in the new one")))
@@ -93,7 +93,10 @@ def test_b_t12_settings_of_topics_and_brokers_change(node: Node) -> None:
     assert run(node, "configs", "--alter", "--broker-defaults", "--add-config", "log.retention.ms=8000000").code == 0
     own, defaults = as_json(node, "configs", "--describe", "--entity-type", "brokers")
     assert [entry["value"] for entry in own["configs"]] == ["2"]
-    assert [entry["value"] for entry in defaults["configs"]] == ["8000000"]
+    assert [entry["value"] for entry in defaults["configs"]] == [
+        "8000000",
+        "1",
+    ]  # and min.insync.replicas, with which a cluster begins
     assert run(node, "configs", "--alter", "--broker", "1", "--add-config", "log.dirs=/tmp").code == 1
     assert run(node, "configs", "--describe", "--user", "u").code == 1
 

@@ -135,7 +135,7 @@ class ElrStory(Story):
 
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[ElrStory]:
-    """Both controllers with brokers 2 to 6, the feature off."""
+    """Both controllers with brokers 2 to 6."""
     with two_controllers(tmp_path, **{MIN_ISR: "2", "broker.session.timeout.ms": str(int(SESSION_S * 1_000))}) as ports:
         found = ElrStory(*ports)
         for broker_id in range(2, 7):
@@ -161,7 +161,10 @@ def test_a_story_of_eligible_leaders_is_kafkas(story: ElrStory) -> None:
 
 
 def tell_of_the_feature(story: ElrStory) -> None:
-    """It is switched on, and every broker gets the controller's own `min.insync.replicas`."""
+    """It is on in a new cluster. It is switched off and on again, and every broker gets the controller's own `min.insync.replicas`."""
+    assert story.sides[1].image().features.level(ELR) == 1
+    story.feature(0, 2)
+    story.configure((BROKER, ""), None)
     story.configure((BROKER, "3"), "1")
     story.configure((BROKER, "3"), "5000", name="log.flush.interval.ms")
     story.make("before", (2, 3))

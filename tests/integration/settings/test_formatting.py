@@ -52,7 +52,7 @@ def do_format(config: NodeConfig, order: FormatOrder | None = None) -> list[str]
 
 
 def test_every_directory_gets_the_identity_and_the_first_records(tmp_path: Path) -> None:
-    """S1-01, B-T03, B-S10: meta.properties and bootstrap.checkpoint in each; metadata.version 30 and nothing above it."""
+    """S1-01, B-T03, B-S10: meta.properties and bootstrap.checkpoint in each; metadata.version 30 and the features that are built, at Kafka's defaults."""
     config = node(tmp_path, "a", "b")
     assert are_unformatted(config, FILES)
     lines = do_format(config)
@@ -73,9 +73,10 @@ def test_every_directory_gets_the_identity_and_the_first_records(tmp_path: Path)
         assert text[3].startswith("directory.id=")
         assert text[4:] == ["version=1", f"cluster.id={CLUSTER}"]
         snapshot = read_snapshot((tmp_path / name / "bootstrap.checkpoint").read_bytes(), name="b")
-        (record,) = read_bootstrap_records(snapshot.records)
-        assert isinstance(record.record, FeatureLevelRecord)
-        assert (record.record.name, record.record.feature_level) == ("metadata.version", 30)
+        assert [each.record for each in read_bootstrap_records(snapshot.records)] == [
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        ]
 
 
 def test_formatted_directories_are_refused_unless_told_to_ignore_them(tmp_path: Path) -> None:

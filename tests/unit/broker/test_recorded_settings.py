@@ -18,6 +18,7 @@ from headrace.config.dynamic import effective_config
 from headrace.config.node_settings import parse_node_config
 from headrace.config.project_keys import PROJECT_KEYS
 from headrace.config.rules import Operation, ResourceType, apply_operation, check_resource_configs
+from headrace.controller.elr import check_min_isr_changes
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.config_view import ConfigView
@@ -63,7 +64,10 @@ class Settings:
 
     def __init__(self) -> None:
         self.node = parse_node_config(RECORDED_WITH)
-        self.stored: dict[tuple[int, str], dict[str, str]] = {(2, "t"): {"retention.ms": "1000"}}
+        self.stored: dict[tuple[int, str], dict[str, str]] = {
+            (2, "t"): {"retention.ms": "1000"},
+            (4, ""): {"min.insync.replicas": "1"},  # a new cluster has it, because it keeps ELRs
+        }
         self.levels = Levels()
 
     def configs(self) -> ConfigsImage:
@@ -97,6 +101,7 @@ class Settings:
             after[change.name] = apply_operation(
                 kind, change.name, before.get(change.name), operation=change.operation, value=change.value
             )
+        check_min_isr_changes(ConfigResource(kind, name), after.items())
         kept = {key: text for key, text in after.items() if text is not None}
         check_resource_configs(kind, name, kept, node=view.current)
         if kind == ResourceType.TOPIC and name != "t":

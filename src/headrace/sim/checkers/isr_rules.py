@@ -171,8 +171,18 @@ class IsrRules(Group):
             return
         place = (name, written.partition_data[0].index)
         partition = registered_at(image, place)
-        if partition is not None and len(partition.isr) < needed_in_sync(image, name, partition):
+        if partition is None or len(partition.isr) >= needed_in_sync(image, name, partition):
+            return
+        if self.scene.cluster is not None and self._knows(self.scene.cluster, place, partition):
             self._begun[event.call_id] = (place, partition.partition_epoch)
+
+    def _knows(self, cluster: ClusterView, place: Place, partition: PartitionRegistration) -> bool:
+        """The leader has heard of the ISR; while it has not, it counts with who was in it, and those do acknowledge."""
+        machine = None if partition.leader < 0 else cluster.nodes[partition.leader].machine
+        broker: Any = None if machine is None else machine.broker
+        hosted = None if broker is None else broker.partitions.get(*place)
+        leader = None if hosted is None else hosted.leader
+        return leader is not None and leader.partition_epoch >= partition.partition_epoch
 
 
 def maximal_isr(leader: Any) -> tuple[int, ...]:

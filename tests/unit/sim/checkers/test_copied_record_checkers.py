@@ -35,10 +35,10 @@ def test_who_is_in_sync_has_all_that_is_promised(whose: str) -> None:
 
 
 def spoil(copies: Copies[CopiedRecords]) -> None:
-    """A follower has another last record."""
+    """A follower has another record in the place of the last that is promised."""
     log = copies.log(copies.follower())
     end = log.log_end_offset
-    log.truncate_to(end - 1)
+    log.truncate_to(copies.promise.end - 1)
     at = log.log_end_offset
     values = [NewRecord(None, b"another %d" % number) for number in range(end - at)]
     placement = Placement(base_offset=at, leader_epoch=log.latest_epoch or 0)
