@@ -72,7 +72,7 @@ def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> Non
     ],
 )
 def test_registrations_that_are_refused(changes: dict[str, Any], error: ErrorCode) -> None:
-    """S0-32, S1-28, S1-47, S1-48, S1-50, B-U03: with epoch -1, and nothing written (S1-51)."""
+    """S0-32, S1-28, S1-44, S1-47, S1-48, S1-50, B-U03: with epoch -1, and nothing written (S1-51)."""
     bench = active()
     bench.broker(7)
     before = len(bench.log)

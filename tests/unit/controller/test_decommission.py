@@ -103,6 +103,8 @@ def test_a_decommissioned_broker_is_in_no_list_of_any_partition() -> None:
     assert (led.replicas, led.isr, led.leader) == ((1, 2), (1, 2), 1)
     assert part(bench, "other").partition_epoch == 0
     assert part(bench, "from").adding_replicas == (4,)
+    assert bench.machine.heartbeats is not None
+    assert sorted(bench.machine.heartbeats.silences_ms(bench.now_ms)) == [1, 2, 4]  # its session is over, too
     assert bench.machine.statistics.unclean_elections == 0
 
 
@@ -135,12 +137,15 @@ def test_the_last_replica_of_a_partition_is_not_decommissioned() -> None:
 
 def test_the_last_replica_in_sync_is_not_decommissioned_either() -> None:
     """S1-70: a replica that lags would lose what was acknowledged."""
-    bench = cluster(1, 3)
+    bench = cluster(1, 2, 3)
+    topic(bench, "safe", *[(3, 2)] * 3)
     topic(bench, "t", (3, 1))
     bench.ask(UnregisterBrokerRequest(broker_id=1))  # 1 is out of the ISR
     bench.broker(1)
     assert part(bench, "t").isr == (3,)
+    before = len(bench.log)
     assert bench.ask(decommission(3)).error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS
+    assert len(bench.log) == before
     answer = bench.ask(decommission(3, force=True))
     assert answer == UnregisterBrokerResponse(
         error_message="", emptied_topics=(EmptiedTopic(name="t", partitions=(0,)),)

@@ -152,7 +152,7 @@ def test_wishes_are_granted_to_the_right_process() -> None:
 
 
 def test_what_a_registration_says_is_what_its_record_says() -> None:
-    """S0-47, S0-49, S1-43, S1-45, S1-47, S1-49: incarnation, end points up to port 65,535, supported levels, rack or none."""
+    """S0-47, S0-49, S1-43, S1-45, S1-47, S1-49, B-C01: incarnation, end points up to port 65,535, supported levels, rack or none."""
     bench = active()
     asked = registration(
         1,
