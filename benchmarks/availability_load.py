@@ -46,7 +46,8 @@ class Load:
         self._producer = Producer({**settings, "error_cb": lambda _: None})
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.acknowledged: list[tuple[float, int, int, bytes]] = []
+        self.acknowledged: list[tuple[float, int | None, bytes]] = []
+        """When, at which offset, and the value. Without an offset where the client concludes from a later acknowledgement that it was stored."""
         self.errors: list[str] = []
 
     def _run(self) -> None:
@@ -66,7 +67,7 @@ class Load:
         if error is not None:
             self.errors.append(str(error))
         else:
-            self.acknowledged.append((time.monotonic(), message.partition(), message.offset(), message.value()))
+            self.acknowledged.append((time.monotonic(), message.offset(), message.value()))
 
     def wait_for_acknowledgements(self, *, since: float, leader_changed: Callable[[], bool]) -> None:
         """Until another leads, and something was acknowledged after that was seen."""
@@ -99,9 +100,13 @@ class Load:
                         found[each.offset()] = each.value()
         finally:
             consumer.close()
-        lost = sum(found.get(offset) != value for _, _, offset, value in self.acknowledged)
         ours = [value for value in found.values() if value.startswith(b"load-")]
-        return lost, len(ours) - len(set(ours))
+        there = set(ours)
+        lost = sum(
+            value not in there if offset is None else found.get(offset) != value
+            for _, offset, value in self.acknowledged
+        )
+        return lost, len(ours) - len(there)
 
     def __enter__(self) -> Self:
         """Begin."""

@@ -59,7 +59,9 @@ class Load:
         self._last_at = now
         if error is not None:
             self.failed.append(str(error))
-        else:
+        elif (
+            message.offset() is not None
+        ):  # librdkafka may conclude from a later acknowledgement that it was stored, somewhere
             self.acknowledged[message.partition(), message.offset()] = int(message.value())
 
 

@@ -99,13 +99,19 @@ def _send(job: Job, producer: Producer) -> None:
 
     def told(error: KafkaError | None, message: Any) -> None:
         if error is None:
-            job.recorder.end(number, Outcome.OK, offset=message.offset())
+            job.recorder.end(number, Outcome.OK, offset=offset_told(message))
             return
         job.recorder.end(number, Outcome.UNKNOWN)
         if error.fatal() or error.code() != KafkaError._MSG_TIMED_OUT:  # noqa: SLF001 (its public name)
             job.recorder.see("fatal", rule="PR4", error=str(error))
 
     producer.produce(TOPIC, data, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=told)
+
+
+def offset_told(message: Any) -> int:
+    """Where an acknowledged record lies; `NOWHERE` where librdkafka concludes from the acknowledgement of a later batch that it was stored."""
+    offset: int | None = message.offset()
+    return NOWHERE if offset is None else offset
 
 
 def seen(message: Any) -> list[Any]:

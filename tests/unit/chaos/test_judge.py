@@ -98,6 +98,14 @@ def test_an_acknowledged_record_below_what_was_polled_that_nobody_saw() -> None:
     assert codes(History(sends=[send(0, 0), send(1, outcome=Outcome.UNKNOWN), send(2, 2)], polls=polls)) == []
 
 
+def test_an_acknowledged_record_of_which_nobody_told_where_it_lies() -> None:
+    """inv:H2 inv:H9: a client may know from a later acknowledgement that it was stored."""
+    sends = [send(0, 0), send(1, NOWHERE), send(2, 2)]
+    assert codes(History(sends=sends, polls=[poll(5, (0, "p-0"), (1, "p-1"), (2, "p-2"))])) == []
+    assert codes(History(sends=sends, polls=[poll(5, (0, "p-0"), (2, "p-2"))])) == ["H2"]
+    assert codes(History(sends=sends, polls=[poll(5, (0, "p-0"), (2, "p-2"), (3, "p-1"))])) == ["H9"]
+
+
 def test_an_acknowledged_record_that_the_last_reading_did_not_show() -> None:
     """inv:H3: without a reading to the end nothing is said of what lies above."""
     history = History(sends=[send(0, 0), send(1, 1)], polls=[poll(5, (0, "p-0"))])
