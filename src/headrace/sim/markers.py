@@ -65,6 +65,8 @@ REQUIRED: Final[dict[str, int]] = {
     "unclean election on request": 5,
     "unclean leader election": 50,
     "partition recovered after an unclean election": 50,
+    "eligible leader replica elected": 20,
+    "last known leader elected": 20,
     "read of a broker": 100,
     "read of a controller": 200,
     "read after an acknowledged change": 200,

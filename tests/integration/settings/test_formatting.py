@@ -16,7 +16,13 @@ from headrace.metadata.bootstrap import bootstrap_records, read_bootstrap_record
 from headrace.node.directories import are_unformatted, check_directories
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot, read_snapshot
 from headrace.raft.voters import VoterEndPoint
-from headrace.server.formatting import FormatOrder, format_directories, parse_initial_controllers, random_cluster_id
+from headrace.server.formatting import (
+    FormatOrder,
+    finalised_levels,
+    format_directories,
+    parse_initial_controllers,
+    random_cluster_id,
+)
 from headrace.storage.os_files import OsFiles
 from headrace.storage.snapshot_files import SnapshotFiles, write_bootstrap_checkpoint
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
@@ -77,6 +83,24 @@ def test_every_directory_gets_the_identity_and_the_first_records(tmp_path: Path)
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         ]
+
+
+@pytest.mark.parametrize(
+    ("order", "level"),
+    [
+        (FormatOrder(cluster_id=CLUSTER), 1),
+        (FormatOrder(cluster_id=CLUSTER, features={"eligible.leader.replicas.version": 0}), 0),
+        (FormatOrder(cluster_id=CLUSTER, metadata_version=25), 0),
+        (FormatOrder(cluster_id=CLUSTER, metadata_version=25, features={"eligible.leader.replicas.version": 1}), 1),
+        (FormatOrder(cluster_id=CLUSTER, metadata_version=26), 1),
+    ],
+)
+def test_eligible_leader_replicas_are_on_unless_told_or_too_new(tmp_path: Path, order: FormatOrder, level: int) -> None:
+    """B-T03, B-C31: as in Kafka 4.3.1, by default from 4.1-IV0 on, and possible from 4.0-IV1 on."""
+    assert finalised_levels(node(tmp_path), order)["eligible.leader.replicas.version"] == level
+    too_old = FormatOrder(cluster_id=CLUSTER, metadata_version=22, features={"eligible.leader.replicas.version": 1})
+    with pytest.raises(OperatorError, match=r"requires metadata\.version=23"):
+        finalised_levels(node(tmp_path), too_old)
 
 
 def test_formatted_directories_are_refused_unless_told_to_ignore_them(tmp_path: Path) -> None:
