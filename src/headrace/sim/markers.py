@@ -84,13 +84,15 @@ REQUIRED: Final[dict[str, int]] = {
     "acknowledged records outlive the loss of a copy": 20,
     "wounded copy came into sync": 20,
     "copies compared with each other": 500,
+    "replica joined an isr": 100,
+    "history judged": 200,
     # Groups
     "group assignment handed out": 200,
     "group position acknowledged": 2_000,
     "group position read": 1_000,
-    "group coordinator moved": 50,
-    "group commit refused": 20,
-    "static member fenced": 5,
+    "group coordinator moved": 20,
+    "group commit refused": 10,
+    "static member fenced": 2,
     "group at rest": 100,
 }
 """Marker -> how often a CI run (`make sim`) must reach it."""

@@ -270,6 +270,8 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
     if plan.producers and plan.copies > plan.brokers:
         plan = replace(plan, brokers=plan.copies)
+    if plan.copies > 1 or plan.members:  # the quorum is never silent for as long as its followers wait
+        plan = plan.with_limits(replace(plan.limits, metadata_max_idle_interval_ms=100))
     if "seconds" in options:
         plan = replace(plan, faults_until_ms=1_000 * int(str(options["seconds"])))
     if "faults" in options or "seconds" in options or "every_ms" in options:
