@@ -76,6 +76,8 @@ class Commitment(Group):
     def _superset(self, name: str, leader: Any, partition: PartitionRegistration, life: Life) -> None:
         if leader.leader_epoch != partition.leader_epoch or partition.leader != life.node_id:
             return
+        if leader.partition_epoch > partition.partition_epoch:  # it has read on, past this ISR
+            return
         proposed = () if leader.proposal is None else tuple(member for member, _ in leader.proposal.isr)
         if not set(partition.isr) <= {*leader.isr, *proposed}:
             raise self.broken("P5", f"{name} counts {leader.isr} and {proposed}, the isr is {partition.isr}", life)

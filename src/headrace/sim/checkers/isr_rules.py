@@ -76,7 +76,8 @@ class IsrRules(Group):
 
     def _superset(self, place: Place, partition: PartitionRegistration, leader: Any) -> None:
         counted = maximal_isr(leader)
-        if not set(partition.isr) <= set(counted):
+        is_ahead = leader.partition_epoch > partition.partition_epoch  # it has read on, past this ISR
+        if not is_ahead and not set(partition.isr) <= set(counted):
             raise self.broken(
                 "P5",
                 f"{place} has {partition.isr} in sync, its leader counts {counted}",
