@@ -500,3 +500,43 @@ def test_every_kind_has_its_test() -> None:
     """A kind that is drawn and does nothing would make runs look harder than they are."""
     tests = Path(__file__).read_text()
     assert [kind for kind in FaultKind if f"FaultKind.{kind.name}" not in tests] == []
+
+
+def with_directories() -> Staged:
+    """One broker with two log directories, to which somebody writes."""
+    return Staged(controllers=1, voters=1, brokers=1, producers=2, admins=0, directories=2, is_dynamic=False)
+
+
+def logs_of(staged: Staged, node_id: int) -> dict[Any, Any]:
+    """The logs of a broker that are online."""
+    machine = staged.nodes[node_id].machine
+    assert machine is not None
+    assert machine.broker is not None
+    return dict(machine.broker.logs.logs())
+
+
+def test_a_replica_goes_to_the_other_directory() -> None:
+    """inv:P20: while it is written, and whoever writes notices nothing."""
+    staged = with_directories()
+    node_id = list(staged.nodes)[-1]
+    before = {name: log.directory for name, log in logs_of(staged, node_id).items()}
+    staged.happen(FaultKind.MOVE_LOG, node_id, amount=1 << 16)
+    staged.run(4_000)
+    after = {name: log.directory for name, log in logs_of(staged, node_id).items()}
+    assert len([name for name in before if after[name] != before[name]]) == 1
+    assert staged.cluster.markers.counts["log moved to another directory while it was in use"] == 1
+    assert staged.seen.deaths == []
+
+
+def test_one_of_two_directories_fails_and_works_again_after_a_restart() -> None:
+    """fault:S66: its broker goes on with the other, and starts anew when it works again."""
+    staged = with_directories()
+    node_id = list(staged.nodes)[-1]
+    all_logs = set(logs_of(staged, node_id))
+    staged.happen(FaultKind.FAIL_DIRECTORY, node_id, for_ms=3_000)
+    staged.run(2_500)
+    assert staged.seen.deaths == []
+    assert set(logs_of(staged, node_id)) < all_logs
+    staged.run(6_000)
+    assert staged.seen.deaths == [(node_id, False)]
+    assert set(logs_of(staged, node_id)) == all_logs

@@ -68,6 +68,18 @@ class FailingFiles(LossyFiles):
     def __init__(self) -> None:
         super().__init__()
         self.broken: str | None = None
+        self.unreadable: str | None = None
+        """Nothing can be read where the path begins with this."""
+
+    def read_file(self, path: str, /) -> bytes | None:
+        """As the port's, while this part of the disk works."""
+        self.reading(path)
+        return super().read_file(path)
+
+    def reading(self, path: str) -> None:
+        """As the port's, while this part of the disk works."""
+        if self.unreadable is not None and path.startswith(self.unreadable):
+            raise StorageFault(f"cannot read {path}: Input/output error", directory=self.log_directory_of(path))
 
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
         """As the port's; the file fails with the disk."""

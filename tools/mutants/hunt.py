@@ -13,6 +13,7 @@ from headrace.sim.observation import InvariantBroken
 from headrace.sim.plan import Plan, draw_plan
 from tools.mutants import (
     controller_defects,
+    directory_defects,
     disk_defects,
     eligible_defects,
     metadata_defects,
@@ -32,6 +33,7 @@ DEFECTS: tuple[Defect, ...] = (
     *metadata_defects.DEFECTS,
     *record_defects.DEFECTS,
     *replica_defects.DEFECTS,
+    *directory_defects.DEFECTS,
     *eligible_defects.DEFECTS,
     *replication_defects.DEFECTS,
 )

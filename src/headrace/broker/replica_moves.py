@@ -145,6 +145,8 @@ class ReplicaMoves:
         self.quota = quota
         """What is copied: `replica.alter.log.dirs.io.max.bytes.per.second`."""
         self.begin: Callable[[CopyPiece], None] = _in_place
+        self.take_place: Callable[[LogMovePort, int], None] = _take_place
+        """Has a future log take its place; the simulation looks at both sides of it."""
         self._broker = broker
         self._moves: dict[TopicPartition, _Move] = {}
         self._is_over = False
@@ -317,13 +319,9 @@ class ReplicaMoves:
                 self._end(move, now_ms)
 
     def _tell(self, move: _Move) -> None:
-        """It has caught up: the controller is told, unless it knows."""
-        to = move.log.directory_id
+        """It has caught up: the controller is told, also of what the metadata here say already: a word of a move that was given up may be on its way."""
         move.state = MoveState.TOLD
-        if _known_place(self._broker.image, move.place, self._broker.node_id) == to:
-            self._known(move)
-        else:
-            self.assignments.assign(move.place, to, accepted=lambda: self._known(move))
+        self.assignments.assign(move.place, move.log.directory_id, accepted=lambda: self._known(move))
 
     def _known(self, move: _Move) -> None:
         if self._moves.get(move.log.partition) is move and move.state is MoveState.TOLD:
@@ -396,7 +394,7 @@ class ReplicaMoves:
         broker, log = self._broker, move.log
         del self._moves[log.partition]
         try:
-            log.take_place(broker.wall_ms())
+            self.take_place(log, broker.wall_ms())
         except StorageFault as fault:
             broker.on_storage_fault(fault)
         broker.log_syncs.release(log.source)
@@ -429,6 +427,10 @@ def _leap(_nothing_left: FileSlice, end: int) -> MoveStep:
 def _known_place(image: MetadataImage, place: TopicIdPartition, node_id: int) -> Uuid | None:
     partition = image.topics.partition_by_id(place.topic_id, place.partition)
     return None if partition is None else partition.directory_of(node_id)
+
+
+def _take_place(log: LogMovePort, now_ms: int) -> None:
+    log.take_place(now_ms)
 
 
 def _nothing() -> None:

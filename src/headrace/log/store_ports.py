@@ -122,6 +122,9 @@ class LogStorePort(Protocol):
     def give_up_move(self, partition: TopicPartition) -> None:
         """The future log goes, if there is one. Raises StorageFault."""
 
+    def is_unsure(self, partition: TopicPartition) -> bool:
+        """A copy is here, and its log may be in a directory that cannot be read: neither is used by this process."""
+
     def cordon(self, paths: Sequence[str]) -> None:
         """These directories get no new replicas, as long as there are others (KIP-1066)."""
 

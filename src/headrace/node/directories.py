@@ -22,10 +22,11 @@ from headrace.wire.metadata_records.feature_level_record import FeatureLevelReco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDirectories:
-    """The identity that all directories of a node share, and the id of each."""
+    """The identity that all directories of a node share, and the id of each; `offline` are those that cannot be read (KIP-112)."""
 
     cluster_id: str
     directory_ids: dict[str, Uuid]
+    offline: tuple[str, ...] = ()
 
 
 def all_directories(config: NodeConfig) -> list[str]:
@@ -56,8 +57,19 @@ def _reason(error: BaseException) -> str:
 
 
 def check_directories(config: NodeConfig, files: Files) -> NodeDirectories:
-    """Whose the directories are. Raises OperatorError when one is not this node's, in one line that says what to change."""
-    found = {directory: _properties_of(config, files, directory) for directory in all_directories(config)}
+    """Whose the directories are. Raises OperatorError when one is not this node's, in one line that says what to change.
+
+    A broker goes on without those that a fault keeps it from reading, but not without that of the metadata log. Raises StorageFault.
+    """
+    found: dict[str, MetaProperties] = {}
+    offline: list[str] = []
+    for directory in all_directories(config):
+        try:
+            found[directory] = _properties_of(config, files, directory)
+        except StorageFault:
+            if directory == config.metadata_log_dir:
+                raise
+            offline.append(directory)
     cluster_ids = {str(one.cluster_id) for one in found.values()}
     if len(cluster_ids) > 1:
         shown = ", ".join(f"{directory} of {one.cluster_id}" for directory, one in found.items())
@@ -69,6 +81,7 @@ def check_directories(config: NodeConfig, files: Files) -> NodeDirectories:
     return NodeDirectories(
         cluster_id=cluster_ids.pop(),
         directory_ids={directory: one.directory_id or ZERO_UUID for directory, one in found.items()},
+        offline=tuple(offline),
     )
 
 

@@ -68,11 +68,13 @@ class NodeDisk:
         self._directories = check_directories(self._config, self._files)
         self._store = LogStore(
             self._files,
-            {path: self._directories.directory_ids[path] for path in self._config.log_dirs},
+            {path: self._directories.directory_ids.get(path, ZERO_UUID) for path in self._config.log_dirs},
             retention_check_interval_ms=self._config.log_retention_check_interval_ms,
             producer_expiration_check_interval_ms=self._config.producer_id_expiration_check_interval_ms,
             pace=self.pace,
         )
+        for path in self._directories.offline:
+            self._store.fail_directory(path)
         if not self._config.headrace_keep_strays:
             self._store.remove_strays_after(self._config.log_segment_delete_delay_ms)
         self.previous_broker_epoch = self._store.previous_broker_epoch
@@ -136,7 +138,8 @@ class NodeDisk:
         """What is not this node's goes, of a move that a crash ended only what is right stays, and a move under way is noted (KIP-113, KIP-858).
 
         A future log takes its place at once where the log itself is gone and the metadata know the replica there: a crash, or the loss of the other directory,
-        came after the controller had been told.
+        came after the controller had been told. Kafka 4.3.1 does so too where the other directory only cannot be read; what is there may be more, so here the
+        replica is not used then, and the controller is told that it is lost.
         """
         store = self.logs
         for found in store.found():
@@ -150,16 +153,19 @@ class NodeDisk:
         store.settle_doubles(place_of)
         there = {(found.partition, found.topic_id) for found in store.found()}
         online = {info.path: info.directory_id for info in store.directories() if info.is_online}
-        kept, promoted = [], []
+        kept, promoted, left = [], [], []
+        is_whole = len(online) == len(store.directories())
         for future in store.found_futures():
             if self._registered(image, future) is None:
                 continue
             if (future.partition, future.topic_id) in there:
                 kept.append(future)
+            elif not is_whole:
+                left.append(future)
             elif place_of(future) in (online.get(future.directory), MIGRATING_DIRECTORY):
                 promoted.append(future)
                 there.add((future.partition, future.topic_id))
-        store.keep_futures(kept, promoted)
+        store.keep_futures(kept, promoted, left)
 
     def _registered(self, image: MetadataImage, found: Found) -> PartitionRegistration | None:
         """What the metadata say of the partition, None if this node has no replica of it."""

@@ -195,7 +195,8 @@ class BrokerLifecycle:
     def directory_failed(self, directory: Uuid, now_ms: int) -> None:
         """The next heartbeat, which is due at once, tells of it; when none that does is answered in time, the broker stops: nobody else would lead what was there (B-K08)."""
         self._now_ms = max(now_ms, self._now_ms)
-        if directory in self.offline_directories or self.state is BrokerState.SHUTTING_DOWN:
+        is_known = directory in self.offline_directories or directory not in self._identity.directory_ids
+        if is_known or self.state is BrokerState.SHUTTING_DOWN:
             return
         self.offline_directories = (*self.offline_directories, directory)
         self._untold[directory] = self._now_ms + self._config.log_dir_failure_timeout_ms

@@ -248,14 +248,16 @@ class NodeMachine:
 
     def recovered(self) -> None:
         """The logs are loaded: publish all metadata to the broker, then ask to be unfenced."""
-        assert self.broker is not None, "only a broker recovers"
-        assert self.lifecycle is not None, "only a broker recovers"
+        assert self.broker is not None and self.lifecycle is not None, "only a broker recovers"  # noqa: PT018
         self._is_publishing = True
         if self.self_fencing is not None:
             self.self_fencing.begin(self._clock.now_ms())
         self._tell_broker_epoch()
         self.broker.replica_moves.resume()
         self._publish_to_broker(compare_images(EMPTY_IMAGE, self.image), at_once=True)
+        for info in (each for each in self.broker.logs.directories() if not each.is_online):
+            self.lifecycle.directory_failed(info.directory_id, self._clock.now_ms())  # as if it failed now (KIP-112)
+            self.do(DirectoryFailed(directory=info.path, reason="it could not be read at the start"))
         self.lifecycle.recovered(self._clock.now_ms())
         if self.upkeep is not None:
             self.upkeep.begin()
@@ -264,9 +266,8 @@ class NodeMachine:
 
     def _tell_broker_epoch(self) -> None:
         """Everything that speaks for this broker says under which registration."""
-        assert self.broker is not None, "only a broker registers"
-        assert self.lifecycle is not None, "only a broker registers"
         broker = self.broker
+        assert broker is not None and self.lifecycle is not None, "only a broker registers"  # noqa: PT018
         for part in (broker, broker.producer_ids, broker.isr_changes, broker.replica_fetchers, broker.assignments):
             part.broker_epoch = self.lifecycle.broker_epoch
 
@@ -484,8 +485,7 @@ class NodeMachine:
         """A log directory failed: its partitions go offline here, their coordinators resign, the controller hears it with the next heartbeat (B-K08)."""
         broker = self.broker
         assert broker is not None, "only a broker's logs report here"
-        directories = {info.path: info.directory_id for info in broker.logs.directories()}
-        failed = fault.directory
+        directories, failed = broker.replica_moves.directory_ids, fault.directory
         for name in broker.logs.fail_directory(failed):
             self.offline_replicas.add(name)
             hosted = broker.partitions.get(*name)
@@ -497,3 +497,4 @@ class NodeMachine:
         if failed in directories and self.lifecycle is not None:
             self.lifecycle.directory_failed(directories[failed], self._clock.now_ms())
         self.do(DirectoryFailed(directory=failed, reason=str(fault)))
+        self.alarm.changed()

@@ -23,7 +23,7 @@ from headrace.sim.administrators import Admin, Operator
 from headrace.sim.clients import LONGEST_CALL_MS, Client
 from headrace.sim.fault_injector import FaultInjector
 from headrace.sim.faults import FaultKind
-from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk
+from headrace.sim.formatting import FirstDisk, dynamic_voters, format_disk, format_more
 from headrace.sim.group_clients import GroupMember
 from headrace.sim.hostile_peer import HostilePeer
 from headrace.sim.node import SimNode
@@ -178,6 +178,8 @@ class SimCluster:
             has_all_records=self.plan.has_all_records,
         )
         format_disk(node.disk, DATA, first)
+        for number, path in enumerate(node.config.log_dirs[1:], start=1):
+            format_more(node.disk, path, first, number)
 
     def replace_disk(self, node: SimNode) -> None:
         """An empty disk, formatted without voters, with a new directory id."""
@@ -204,7 +206,7 @@ class SimCluster:
             node_id=node_id,
             process_roles=roles,
             listeners=listeners,
-            log_dirs=(DATA,),
+            log_dirs=(DATA, *(f"/more-{number}" for number in range(1, plan.directories if "broker" in roles else 1))),
             metadata_log_dir=DATA,
             broker_rack=self.rack_of(node_id),
             **settings,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.raft.roles import Leader
 from headrace.sim.faults import LEADER, Fault, FaultKind
+from headrace.sim.log_directories import ask_for_move, has_lost_directory
 from headrace.sim.node_observer import METADATA_DIRECTORY
 from headrace.sim.observation import Crash
 from headrace.storage.snapshot_files import QUORUM_STATE_FILE_NAME
@@ -70,6 +71,8 @@ class FaultInjector:
             node.clock.set_rate(1_000_000)
             if node.is_paused:
                 node.resume()
+            if node.is_up and has_lost_directory(node):
+                node.die(Crash(is_lossy=False, reason="its log directories work again"))
             if not node.is_up:
                 self._cluster.start_later(node, 10)
 
@@ -437,6 +440,33 @@ class FaultInjector:
         self._cluster.move_host(node)
         self._cluster.start_later(node, fault.for_ms)
         self._cluster.markers.hit("voter moved to another address")
+
+    def _move_log(self, fault: Fault, nodes: list[SimNode]) -> None:
+        """One of the replicas of a broker; now and then where it is, which gives a move up."""
+        node = self._with_directories(fault.amount)
+        if node is None:
+            return
+
+        node.soon(lambda: ask_for_move(node, fault.amount))
+
+    def _with_directories(self, number: int) -> SimNode | None:
+        """A broker with several log directories."""
+        brokers = [node for node in self._cluster.nodes.values() if len(node.config.log_dirs) > 1]
+        return brokers[number % len(brokers)] if brokers else None
+
+    def _fail_directory(self, fault: Fault, nodes: list[SimNode]) -> None:
+        node = self._with_directories(fault.amount)
+        if node is None:
+            return
+        node.disk.broken = node.config.log_dirs[-1]
+
+        def works_again() -> None:
+            if not self._is_over:
+                node.disk.broken = ""
+                if has_lost_directory(node):
+                    self._down(node, Crash(is_lossy=False, reason="its log directory works again"), 20)
+
+        self._later(fault.for_ms, works_again)
 
     def _replace(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]

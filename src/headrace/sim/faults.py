@@ -88,6 +88,10 @@ class FaultKind(Enum):
     """The file quorum-state of a stopped node cannot be read any more (S61). Only where a plan asks for it."""
     CRASH_MOVES = "crash-moves"
     """The active controller dies soon after it began what takes it several steps: a broker comes or goes (S7). Only where a plan asks for it."""
+    MOVE_LOG = "move-log"
+    """A broker is to have a replica in another of its log directories (KIP-113). Only where a plan asks for it."""
+    FAIL_DIRECTORY = "fail-directory"
+    """One of a broker's several log directories fails; when it works again the broker starts anew (S66). Only where a plan asks for it."""
     LATE_ANSWERS = "late-answers"
     """What a node answers comes only when the asker follows a later epoch (S29). Only where a plan asks for it."""
 
@@ -147,6 +151,8 @@ _PLANNED: Final = (
     FaultKind.READDRESS,
     FaultKind.FAIL_READ,
     FaultKind.ROT_STATE,
+    FaultKind.MOVE_LOG,
+    FaultKind.FAIL_DIRECTORY,
 )
 DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in _PLANNED)
 """Those that a profile may hold by chance."""

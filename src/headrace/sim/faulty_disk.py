@@ -7,7 +7,8 @@ something goes through `note`, which may also end the process there (`PowerCut`)
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import DiskFull, DiskSpace
@@ -37,6 +38,8 @@ class SimDisk(LossyFiles):
         self.fail_reads = 0
         """So many reads of a process fail from now on (EIO)."""
         self.is_full = False
+        self.broken = ""
+        """The log directory that fails: nothing in it can be read, written or synced."""
         self.refusals = 0
         """How many calls failed so far because a fault said so."""
         self.on_name: Callable[[str, str, str], None] = lambda kind, name, target: None
@@ -49,6 +52,7 @@ class SimDisk(LossyFiles):
             self.die_at_call = None
             raise ProcessDied
         kind = op.kind
+        self._refuse_broken(path)
         if kind == "write":
             if self.fail_writes > 0:
                 self.fail_writes -= 1
@@ -67,8 +71,29 @@ class SimDisk(LossyFiles):
         if kind in ("rename", "unlink"):
             self.on_name(kind, op.name, op.target)
 
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """An onlooker reads: a read that is to fail fails for the node."""
+        kept = self.fail_reads, self.broken
+        self.fail_reads, self.broken = 0, ""
+        try:
+            yield
+        finally:
+            self.fail_reads, self.broken = kept
+
+    def _refuse_broken(self, path: str) -> None:
+        if self.broken and (path == self.broken or path.startswith(f"{self.broken}/")):
+            self.refusals += 1
+            raise StorageFault(f"cannot use {path}: Input/output error", directory=self.log_directory_of(path))
+
+    def read_file(self, path: str, /) -> bytes | None:
+        """The whole file, or None."""
+        self._refuse_broken(path)
+        return super().read_file(path)
+
     def reading(self, path: str) -> None:
         """A process reads. Raises StorageFault when a fault says so."""
+        self._refuse_broken(path)
         if self.fail_reads > 0:
             self.fail_reads -= 1
             self.refusals += 1
@@ -94,6 +119,7 @@ class SimDisk(LossyFiles):
         """It works again."""
         self.fail_writes = self.fail_syncs = self.fail_reads = 0
         self.is_full = False
+        self.broken = ""
         self.die_at_call = None
 
     def _begin_anew(self, found: Node) -> None:

@@ -54,6 +54,15 @@ def dynamic_voters(directory_ids: Mapping[int, Uuid], port: int) -> VoterSet:
     )
 
 
+def format_more(files: Files, directory: str, first: FirstDisk, number: int) -> None:
+    """Format a log directory beside the one of the metadata log."""
+    files.mkdir(directory)
+    files.fsync_dir("/")
+    own_id = Uuid(bytes((first.directory_id[0] ^ number,)) + first.directory_id[1:])
+    properties = MetaProperties(cluster_id=CLUSTER_ID, node_id=first.node_id, directory_id=own_id)
+    write_meta_properties(files, directory, properties, date="formatted")
+
+
 def format_disk(files: Files, directory: str, first: FirstDisk) -> None:
     """Format a log directory durably."""
     files.mkdir(directory)

@@ -86,6 +86,8 @@ REQUIRED: Final[dict[str, int]] = {
     "copies compared with each other": 500,
     "replica joined an isr": 100,
     "history judged": 200,
+    "log moved to another directory while it was in use": 50,
+    "log directory failed, and its broker went on": 3,
     # Groups
     "group assignment handed out": 200,
     "group position acknowledged": 2_000,

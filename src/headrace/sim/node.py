@@ -26,6 +26,7 @@ from headrace.sim.clock import NodeClock
 from headrace.sim.connections import ClientConnections, broker_service
 from headrace.sim.disk_lanes import DiskLanes
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
+from headrace.sim.log_directories import or_offline, refuse_last, watch_moves
 from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
 from headrace.sim.node_observer import SnapshotNames, note_found, observe_node
 from headrace.sim.observation import (
@@ -123,7 +124,8 @@ class SimNode:
         self.effects = []
         fate: tuple[str, bool] | None = None
         try:
-            do()
+            with or_offline(self):
+                do()
         except ProcessDied:
             fate = "at a point that a fault had set", self.dies_lossy
             if self.effects:
@@ -197,8 +199,9 @@ class SimNode:
             world.markers.hit("torn batch cut")
         self.quorum_state = note_found(world.step, self.disk, self.log)
         if self.config.is_broker:
-            service = broker_service(composed.machine, self.clock.now_ms, self._soon)
+            service = broker_service(composed.machine, self.clock.now_ms, self.soon)
             self._connections = ClientConnections(service, world.network, self._note_response)
+        watch_moves(world.step, composed.machine, self.disk)
         observe_node(world.step, composed.machine, composed.plane, on_leadership_lost=self._note_cut_short)
         composed.machine.start()
 
@@ -321,9 +324,7 @@ class SimNode:
             case StartFailed() | MetadataFailed():
                 raise StorageFault(effect.reason, directory="")
             case DirectoryFailed():
-                raise StorageFault(
-                    f"log directory {effect.directory} failed: {effect.reason}", directory=effect.directory
-                )
+                refuse_last(self, effect)
             case _:
                 assert self.composed is not None, "only a composed node has effects"
                 end = -1 if self.log is None else self.log.log_end_offset
@@ -454,7 +455,7 @@ class SimNode:
         self._die_if_due()
         self.effects.append("response")
 
-    def _soon(self, do: Callable[[], None]) -> None:
+    def soon(self, do: Callable[[], None]) -> None:
         """In a step of its own, as soon as others had their turn."""
         self.world.schedule.after(1, lambda run, _: self._later(self._turn, run, do), self.run)
 

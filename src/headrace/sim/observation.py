@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from headrace.core.ids import Uuid
+from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 
 if TYPE_CHECKING:
@@ -195,6 +195,17 @@ class LeadershipGone(NamedTuple):
     epoch: int
 
 
+class LogMoved(NamedTuple):
+    """A partition's log goes on in the directory of this id; it was in `home`. Whether it has the same records, and as many of them durable."""
+
+    partition: TopicPartition
+    topic_id: Uuid
+    home: str
+    directory_id: Uuid
+    is_same: bool
+    is_as_durable: bool
+
+
 class MachineStep(NamedTuple):
     """One pure machine inside the node took one event: `machine` is `raft` or `controller`. Comes before what its effects changed."""
 
@@ -231,6 +242,7 @@ Change = (
     | DeltaPublished
     | LeadershipTaken
     | LeadershipGone
+    | LogMoved
 )
 
 

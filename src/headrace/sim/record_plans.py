@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from headrace.sim.faults import Fault, FaultKind
+from headrace.sim.faults import Fault, FaultKind, Profile, draw_faults
 from headrace.sim.limits import draw_groups, draw_replication
 
 if TYPE_CHECKING:
@@ -22,6 +22,21 @@ def with_copies(plan: Plan) -> Plan:
     copied = replace(plan, copies=copies, brokers=brokers, limits=limits)
     turns = {1: copied, 2: _with_lost_leaders(copied, chance), 3: _with_tails(copied, chance)}
     return turns[plan.seed % 4]
+
+
+def with_directories(plan: Plan) -> Plan:
+    """In a fifth of the runs with copies, and without groups, brokers have two log directories each: replicas move between them all the time, and now and then one fails."""
+    chance = random.Random(f"directories {plan.seed}")
+    if not plan.producers or plan.copies < 2 or plan.members or chance.random() >= 0.2:
+        return plan
+    more = Profile(every_ms={FaultKind.MOVE_LOG: chance.choice((100, 400)), FaultKind.FAIL_DIRECTORY: 2_500})
+    faults = (*plan.faults, *draw_faults(chance, more, until_ms=plan.faults_until_ms))
+    return replace(
+        plan,
+        directories=2,
+        profile=Profile(every_ms={**plan.profile.every_ms, **more.every_ms}),
+        faults=tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value))),
+    )
 
 
 _LOSSES: Final = (

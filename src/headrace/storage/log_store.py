@@ -59,6 +59,7 @@ class LogStore:
         self.previous_broker_epoch = self._previous_epoch()
         self._found: list[Found] | None = None
         self._futures: list[Found] = []
+        self._unsure: set[TopicPartition] = set()
         self._moves: dict[TopicPartition, LogMove] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self._refused_for_space = ""
@@ -147,19 +148,24 @@ class LogStore:
         self.found()
         return tuple(self._futures)
 
-    def keep_futures(self, kept: Iterable[Found], promoted: Iterable[Found]) -> None:
-        """The first are copied on, the second take their places, all others go."""
-        kept, promoted = set(kept), set(promoted)
+    def keep_futures(self, kept: Iterable[Found], promoted: Iterable[Found], left: Iterable[Found] = ()) -> None:
+        """The first are copied on, the second take their places, the third stay as they are: their logs may have more. All others go."""
+        kept, promoted, left = set(kept), set(promoted), set(left)
+        self._unsure = {one.partition for one in left}
         for directory in self._online():
             for one in [each for each in self._futures if each.directory == directory.path]:
                 try:
                     if one in promoted:
                         self._found = [*self.found(), directory.promote(one)]
-                    elif one not in kept:
+                    elif one not in kept and one not in left:
                         directory.refuse_future(one)
                 except StorageFault as fault:
                     self._fault(directory, fault)
         self._futures = [each for each in self._futures if each in kept]
+
+    def is_unsure(self, partition: TopicPartition) -> bool:
+        """A copy is here, and its log may be in a directory that cannot be read: neither is used by this process."""
+        return partition in self._unsure
 
     def settle_doubles(self, place_of: Callable[[Found], Uuid]) -> None:
         """Of a replica that is in two directories, because its move ended in a crash, the one stays that the metadata know; else the one that reaches further.

@@ -122,3 +122,25 @@ def test_the_group_coordinator_of_a_failed_directory_resigns() -> None:
     node.files.broken = "/data/__consumer_offsets-0"
     assert commit(client, 42) != 0
     assert fetched(client) == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_broker_starts_without_a_directory_that_it_cannot_read() -> None:
+    """KIP-112, KIP-858: it registers without it, and what lay there is not made anew elsewhere: it may be there."""
+    three = (DATA, OTHER, "/mnt/third")
+    node = MemoryNode(log_dirs=three)
+    node.start()
+    create(node, "t", 3)
+    node.settle()
+    (in_other,) = (one.partition for one, log in node.logs.logs().items() if log.directory == OTHER)
+    node.disk.unlock()
+    node.files.unreadable = OTHER
+    again = MemoryNode(log_dirs=three, after=node)
+    again.start()
+    broker = again.machine.image.cluster.brokers[1]
+    assert len(broker.log_dirs) == 2
+    assert [info.is_online for info in again.logs.directories()] == [True, False, True]
+    assert in_other not in [one.partition for one in again.logs.logs()]
+    assert [each.directory for each in again.done if isinstance(each, DirectoryFailed)] == [OTHER]
+    partitions = again.machine.image.topics.by_name["t"].partitions
+    assert {each.leader for number, each in partitions.items() if number != in_other} == {1}
+    assert partitions[in_other].leader == -1

@@ -226,6 +226,21 @@ def test_to_ask_for_the_present_directory_gives_the_move_up() -> None:
     assert bench.names(target) == ["delete"]
 
 
+def test_a_move_that_is_given_up_and_wanted_again_at_once_ends_where_the_metadata_say() -> None:
+    """inv:P20, KIP-858: the metadata here still say the new directory while the controller is being told the old one."""
+    bench = Bench()
+    bench.produce()
+    home, target = bench.log.directory, bench.elsewhere()
+    bench.alter(target)
+    bench.settle()
+    bench.copy()
+    bench.node.settle()
+    assert (bench.log.directory, bench.known) == (home, bench.id_of(target))
+    assert (bench.alter(home), bench.alter(target)) == (0, 0)
+    bench.copy_all()
+    assert (bench.log.directory, bench.known) == (target, bench.id_of(target))
+
+
 @pytest.mark.parametrize("copies", range(4))
 def test_a_move_goes_on_after_a_restart_wherever_it_was(copies: int) -> None:
     """KIP-113: after the directory was made, in mid-copy, when all was copied; after a crash in the middle of it too."""
@@ -355,3 +370,31 @@ def test_records_that_wait_for_a_sync_wait_through_the_end_of_a_move() -> None:
     log = bench.log
     assert log.directory == target
     assert log.durable_end_offset == log.acknowledged_end_offset == log.log_end_offset == 4
+
+
+def test_a_copy_does_not_take_the_place_of_a_log_that_cannot_be_read() -> None:
+    """inv:P20, KIP-858: the controller was told of the copy, and what the log got since is in the other directory only; Kafka 4.3.1 would go on with the copy."""
+    bench = Bench()
+    bench.produce()
+    home, target = bench.log.directory, bench.elsewhere()
+    if home == DATA:  # that of the metadata log must be readable
+        bench.alter(target)
+        bench.copy_all()
+        home, target = target, home
+    bench.alter(target)
+    bench.settle()
+    bench.copy()
+    bench.node.settle()
+    assert bench.known == bench.id_of(target)
+    bench.produce(b"only there")
+    bench.node.disk.unlock()
+    bench.node.files.unreadable = home
+    second = Bench(after=bench.node)
+    second.settle()
+    assert (second.log, second.known) == (None, LOST_DIRECTORY)
+    assert "future" in second.names(target)
+    second.node.disk.unlock()
+    second.node.files.unreadable = None
+    third = Bench(after=second.node)
+    third.copy_all()
+    assert (third.log.directory, third.log.log_end_offset, third.known) == (target, 2, third.id_of(target))

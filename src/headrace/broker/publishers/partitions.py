@@ -12,7 +12,14 @@ from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
 from headrace.config.topic_config import TopicConfig
 from headrace.core.errors import StorageFault
-from headrace.core.ids import UNASSIGNED_DIRECTORY, TopicIdPartition, TopicPartition, Uuid, is_reserved_uuid
+from headrace.core.ids import (
+    LOST_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    TopicIdPartition,
+    TopicPartition,
+    Uuid,
+    is_reserved_uuid,
+)
 from headrace.core.ports import DiskFull
 from headrace.log.ports import PartitionLogPort
 from headrace.metadata.delta import LocalPartition, MetadataDelta
@@ -275,7 +282,9 @@ class PartitionPublisher:
             return
         settings = log_config(broker.topic_config(change.topic), broker.config)
         directory = change.delta.after.directory_of(broker.node_id)
-        if not self._may_make(directory):
+        if broker.logs.is_unsure(name):
+            broker.assignments.assign(TopicIdPartition(change.topic_id, change.partition), LOST_DIRECTORY)
+        if broker.logs.is_unsure(name) or not self._may_make(directory):
             broker.on_warning(f"{name} may be in a log directory that is offline: it is not made anew")
             return
         try:

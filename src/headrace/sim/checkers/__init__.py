@@ -21,6 +21,7 @@ from headrace.sim.checkers.hosted_partitions import HostedPartitions
 from headrace.sim.checkers.images import Images
 from headrace.sim.checkers.isr_rules import IsrRules
 from headrace.sim.checkers.liveness import Liveness
+from headrace.sim.checkers.log_directories import LogDirectories
 from headrace.sim.checkers.metadata_changes import MetadataChanges
 from headrace.sim.checkers.misaddressed_requests import MisaddressedRequests
 from headrace.sim.checkers.partitions import CommittedState
@@ -74,6 +75,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     ClientRecords,
     CopiedRecords,
     IsrRules,
+    LogDirectories,
     Groups,
     Commitment,
     ClientHistory,

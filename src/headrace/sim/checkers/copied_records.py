@@ -322,12 +322,8 @@ def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Ite
 def _read(cluster: ClusterView, node_id: int, log: Any, start: int = 0) -> list[tuple[int, tuple[int, bytes]]]:
     """The records of a copy; a read that is to fail fails for the node, not for who looks on."""
     node: Any = cluster.nodes[node_id]
-    disk = node.disk
-    kept, disk.fail_reads = disk.fail_reads, 0
-    try:
+    with node.disk.looked_at():
         return list(_records(log, start))
-    finally:
-        disk.fail_reads = kept
 
 
 def _records(log: Any, start: int = 0) -> Iterator[tuple[int, tuple[int, bytes]]]:
