@@ -26,6 +26,8 @@ AT_ONCE: Final = 500
 _ROUNDS: Final = 5
 """How often new partitions may have come to the broker while it was drained."""
 _LOOK_SECONDS: Final = 0.25
+_LOOKS: Final = 40
+"""How often a broker is asked that may not have heard yet of what was committed."""
 
 Lost = Mapping[str, tuple[int, ...]]
 Report = Callable[[int], None]
@@ -121,11 +123,15 @@ def refusal(broker_id: int, error: PeerError) -> OperatorError:
 def _check_gone(cluster: Cluster, broker_id: int) -> None:
     """Kafka's controllers skip our fields and unregister only."""
     left = cluster.holders(broker_id)
-    if left:
-        raise OperatorError(
-            f"Broker {broker_id} is no longer registered, but it is still a replica of {len(left)} partition(s), as this cluster's "
-            f"controllers cannot decommission: reassign {names(left)}"
-        )
+    for _ in range(_LOOKS):
+        if not left:
+            return
+        sleep(_LOOK_SECONDS)
+        left = cluster.holders(broker_id)
+    raise OperatorError(
+        f"Broker {broker_id} is no longer registered, but it is still a replica of {len(left)} partition(s), as this cluster's "
+        f"controllers cannot decommission: reassign {names(left)}"
+    )
 
 
 def _drain(cluster: Cluster, broker_id: int) -> int:

@@ -50,6 +50,8 @@ def _hand_parsed(name: str) -> click.Command:
             click.Option(["--log-level"], shell_complete=offered(*LOG_LEVELS), help="How much is logged."),
             click.Option(["--data"], type=click.Path(file_okay=False), help="Keep the data there."),
             click.Option(["--metrics"], metavar="HOST:PORT", help="Answer Prometheus there, on /metrics."),
+            click.Option(["--processes"], metavar="N", shell_complete=offered("auto"), help="Run that many brokers."),
+            click.Option(["--pin"], is_flag=True, help="Keep each of them on one core."),
             click.Option(["--version"], is_flag=True, help="Print the version."),
         ]
     return click.Command(name, params=parameters, help=COMMANDS[name])

@@ -75,7 +75,7 @@ class _Told:
             for value, send in self.sends.items()
         }
         self.sights.clear()
-        self.commits.clear()
+        self.commits = [replace(commit, outcome=Outcome.UNKNOWN, ended=NEVER) for commit in self.commits]
         self.positions.clear()
 
 
@@ -99,9 +99,11 @@ class ClientHistory(Group):
                 self._begin(place, promise, event)
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
             begun = self._begun.pop(event.call_id)
-            promise = self.scene.promises[begun.place]
-            if not promise.is_void and promise.losses == begun.losses == self._told[begun.place].losses:
-                self._end(self._told[begun.place], begun, event)
+            promise, told = self.scene.promises[begun.place], self._told[begun.place]
+            if not promise.is_void and promise.losses == begun.losses == told.losses:
+                self._end(told, begun, event)
+            elif isinstance(event.request, OffsetCommitRequest):
+                self._committed(told, begun, event.request, None)  # it may be there
 
     def _place(self, request: object) -> Place | None:
         if isinstance(request, ProduceRequest | FetchRequest):

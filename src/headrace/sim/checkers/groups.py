@@ -79,8 +79,22 @@ class GroupLedger:
         """Each generation's first SyncGroup, rising."""
         self._owners: dict[tuple[int, int], str] = {}
         self._commits: dict[int, dict[str, Commit]] = {}
+        self._superseded: dict[int, dict[str, Commit]] = {}
+        """Commits that can show no more, unless too much is lost."""
         self._done: dict[int, Commit] = {}
         self._instances: dict[str, list[tuple[str, int]]] = {}
+
+    def after_a_loss(self) -> GroupLedger:
+        """The ledger that begins once nothing is promised of what was: each position that was ever set may still be there, or come back."""
+        ledger = GroupLedger()
+        ledger._commits = {
+            partition: {
+                token: Commit(one.offset, one.began)
+                for token, one in (*self._superseded.get(partition, {}).items(), *commits.items())
+            }
+            for partition, commits in self._commits.items()
+        }
+        return ledger
 
     def generation_before(self, at: int) -> int:
         """The newest generation that was handed out before."""
@@ -151,7 +165,7 @@ class GroupLedger:
             raise Broken(code, f"partition {partition} is at {offset}, {latest.offset} was acknowledged later")
         if len(done) > _MANY:
             for key in [key for key, one in commits.items() if latest is not None and one.ended < latest.began]:
-                del commits[key]
+                self._superseded.setdefault(partition, {})[key] = commits.pop(key)
 
 
 class Attendance:
@@ -214,7 +228,7 @@ class Groups(Group):
         if isinstance(event, CallStarted):
             group = group_of(event.request)
             promise = None if group is None else self._promise(group)
-            if group is not None and promise is not None and not promise.is_void:
+            if group is not None and promise is not None:
                 self._begin(group, promise, event)
         elif isinstance(event, CallEnded):
             self._attend(event)
@@ -239,9 +253,10 @@ class Groups(Group):
     def _begin(self, group: str, promise: Promise, event: CallStarted) -> None:
         kept = self._kept.setdefault(group, _Kept())
         if kept.losses != promise.losses:
-            kept.losses, kept.ledger = promise.losses, GroupLedger()
+            kept.losses, kept.ledger = promise.losses, kept.ledger.after_a_loss()
         at = self.scene.step.number
-        self._begun[event.call_id] = _Begun(group, promise.losses, at)
+        if not promise.is_void:
+            self._begun[event.call_id] = _Begun(group, promise.losses, at)
         if isinstance(event.request, OffsetCommitRequest):
             for each in event.request.topics[0].partitions:
                 kept.ledger.committing(

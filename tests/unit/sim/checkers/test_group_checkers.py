@@ -48,6 +48,21 @@ def test_generations_only_rise() -> None:
         ledger.joined(3, began=11)
 
 
+def test_after_too_much_was_lost_any_earlier_position_may_show_but_none_that_was_never_set() -> None:
+    """inv:G4 inv:PR6: nothing is promised of what was; what is acknowledged from then on counts."""
+    before = GroupLedger()
+    acknowledged(before, "a", 5, 1, MEMBER)
+    acknowledged(before, "b", 7, 3, MEMBER)
+    ledger = before.after_a_loss()
+    ledger.read(0, "", -1, began=5)
+    ledger.read(0, "b", 7, began=6)
+    ledger.read(0, "a", 5, began=7)
+    with breaks("G4"):
+        ledger.read(0, "c", 6, began=8)
+    acknowledged(ledger, "d", 9, 10, MEMBER)
+    ledger.read(0, "d", 9, began=12)
+
+
 def test_an_older_generation_commits_nothing() -> None:
     """inv:G3: unless the commit was under way when the newer one was handed out."""
     ledger = GroupLedger()
