@@ -86,6 +86,9 @@ class Life:
 
     def open(self) -> None:
         """Find what is on the disk, and compose the node. Raises StorageFault, MetadataFault."""
+        if not self.files.exists(ROOT):  # the crash came before the formatted directory was durable
+            self.files.mkdir(ROOT)
+            self.files.fsync_dir("/")
         if not self.files.exists(DIRECTORY):
             self.files.mkdir(DIRECTORY)
             self.files.fsync_dir(ROOT)

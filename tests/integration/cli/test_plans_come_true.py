@@ -15,7 +15,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.records.crc import crc32c
 from headrace.testing.cluster import Cluster
 from tests.support.commands import Done, headrace
-from tests.support.copies import partitions
+from tests.support.copies import partitions, same_bytes
 from tests.support.peer import batch
 from tests.support.roles import until
 
@@ -128,6 +128,7 @@ def test_replicas_that_differ_are_found(cluster: Cluster) -> None:
     with BlockingClient(cluster.bootstrap_servers) as client:
         for number in (0, 1, 0):
             client.produce_raw("compared", number, bytes(batch(b"as it was")))
+    same_bytes(cluster, "compared")
     arguments = ["--topics-include", "compared", "--once", "--max-wait-ms", "100"]
     verification = run(cluster, "replica-verification", *arguments)
     assert (verification.code, verification.err) == (0, "")

@@ -145,15 +145,17 @@ def test_a_deletion_closes_every_replica(cluster: Cluster) -> None:
 
 def test_the_command_tells_it_in_words_and_refuses_what_is_no_such_file(cluster: Cluster) -> None:
     """B-T13, B78."""
+    create(cluster, "words", [(A, B, C)])
+    phases(cluster, "words", "start-replica", B)
     files = [file_of(cluster, each) for each in cluster.members]
-    lines = headrace("state-changes", *files, "--topic", "foo", "--broker", str(B), "--epoch", "0").out.splitlines()
+    lines = headrace("state-changes", *files, "--topic", "words", "--broker", str(B), "--epoch", "0").out.splitlines()
     assert (
         sum(
-            "broker 102 starts a replica of foo-0: requested by node 1 (leader epoch 0, partition epoch 0" in each
+            "broker 102 starts a replica of words-0: requested by node 1 (leader epoch 0, partition epoch 0" in each
             for each in lines
         )
         == 1
     )
-    assert sum("broker 102 starts a replica of foo-0: completed" in each for each in lines) == 1
+    assert sum("broker 102 starts a replica of words-0: completed" in each for each in lines) == 1
     assert "this is no line" in refusal("state-changes", str(cluster[A].config))
     assert "No such file" in refusal("state-changes", files[0] + ".missing")

@@ -63,6 +63,9 @@ def _traffic(cluster: Cluster) -> None:
 
     until(is_all_read)
     consumer.close()
+    # A page is given again for a moment, and bytes that were just sent are counted when the kernel has taken them.
+    until(lambda: first.metrics()[f"{TRAFFIC}bytesout_total"] > 1_250_000)
+    until(lambda: first.metrics()[f"{TRAFFIC}replicationbytesout_total"] > 2_500_000)
     leads, follows = first.metrics(), second.metrics()
     assert leads[f'{TRAFFIC}messagesin_total{{topic="t"}}'] == leads[f"{TRAFFIC}messagesin_total"] == 25
     for name in ("bytesin", "bytesout"):
@@ -77,7 +80,11 @@ def test_copies_that_fall_behind_and_catch_up_show() -> None:
     with Cluster(controllers=1, brokers=3, properties=PROPERTIES).with_metrics() as cluster:
         first, second, third = cluster[FIRST], cluster[SECOND], cluster[THIRD]
         create(
-            cluster, "t", [(FIRST, SECOND, THIRD)], min_insync_replicas="2", follower_replication_throttled_replicas="*"
+            cluster,
+            "t",
+            [(FIRST, SECOND, THIRD)],
+            min_insync_replicas="2",
+            leader_replication_throttled_replicas=f"0:{THIRD}",
         )
         create(cluster, "other", [(SECOND, FIRST)])
         fill(first, "t", batches=3)
@@ -96,23 +103,26 @@ def test_copies_that_fall_behind_and_catch_up_show() -> None:
         until(lambda: of_partition(first) == (1, 2, 3, 0, 1))
         assert (led(first), led(second)) == ((1, 0, 1), (0, 0, 0))
         shown = first.metrics()
-        assert (shown[f"{MANAGER}isrshrinks_total"], shown[f"{MANAGER}isrexpands_total"]) == (1, 0)
+        shrinks, expands = shown[f"{MANAGER}isrshrinks_total"], shown[f"{MANAGER}isrexpands_total"]
+        assert shrinks == expands + 1  # more than once only where the machine is slow
         second.pause()
         fill(first, "t", batches=1)
         until(lambda: of_partition(first) == (1, 1, 3, 1, 0))
-        assert (led(first), first.metrics()[f"{MANAGER}isrshrinks_total"]) == ((1, 1, 0), 2)
+        shown = first.metrics()
+        assert led(first) == (1, 1, 0)
+        assert shown[f"{MANAGER}isrshrinks_total"] == shown[f"{MANAGER}isrexpands_total"] + 2
         second.resume()
         until(lambda: of_partition(first) == (1, 2, 3, 0, 1))
 
-        alter(first, BROKER, "", SET, follower_replication_throttled_rate="1000")
+        alter(first, BROKER, "", SET, leader_replication_throttled_rate="1000")
         fill(first, "t", batches=20)
         third.resume()
         until(lambda: (lag(third, FIRST) or 0) > 0)
         assert third.metrics()[f'{FETCHERS}maxlag{{clientId="Replica"}}'] > 0
-        alter(first, BROKER, "", DELETE, follower_replication_throttled_rate="")
+        alter(first, BROKER, "", DELETE, leader_replication_throttled_rate="")
         until(lambda: of_partition(first) == (0, 3, 3, 0, 0))
         shown = first.metrics()
-        assert shown[f"{MANAGER}isrexpands_total"] == 2
+        assert shown[f"{MANAGER}isrexpands_total"] == shown[f"{MANAGER}isrshrinks_total"] >= 2
         until(lambda: (end(third), lag(third, FIRST)) == (25, 0))
         assert third.metrics()[f'{FETCHERS}maxlag{{clientId="Replica"}}'] == 0
         _traffic(cluster)
