@@ -15,7 +15,6 @@ from headrace.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -131,7 +130,7 @@ def fill(leader: Member, topic: str, *, batches: int) -> None:
 
 
 def alter(broker: Member, kind: int, name: str, operation: int, **settings: str) -> None:
-    """Set, or delete, settings of a topic or a broker, and wait until this broker has heard of what was set."""
+    """Set, or delete, settings of a topic or a broker."""
     configs = tuple(
         AlterableConfig(name=key.replace("_", "."), config_operation=operation, value=value or None)
         for key, value in settings.items()
@@ -139,11 +138,3 @@ def alter(broker: Member, kind: int, name: str, operation: int, **settings: str)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     answer = ask(broker.place.host, broker.port, IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)]
-    asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-
-    def has_heard() -> bool:
-        found = ask(broker.place.host, broker.port, DescribeConfigsRequest(resources=(asked,)), 4).results[0]
-        told = {each.name: each.value for each in found.configs}
-        return all(told.get(each.name) == each.value for each in configs if each.value is not None)
-
-    until(has_heard)
