@@ -9,7 +9,9 @@ SESSIONS_THAT_DO_NOT_END = {
     "broker.session.timeout.ms": "600000",
     "broker.heartbeat.timeout.ms": "900000",
     "offsets.topic.replication.factor": "3",
+    "controlled.shutdown.enable": "false",
 }
+"""All nodes stop together in the end: who stops last has nobody to ask, and would wait for a session."""
 
 
 def test_a_leader_that_dies_with_the_active_controller_is_replaced_before_its_session_ends() -> None:
