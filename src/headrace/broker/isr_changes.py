@@ -130,8 +130,8 @@ class IsrChanges:
         if answer.error_code != ErrorCode.NONE:
             self.failed += 1
         else:
-            self.expands += len(proposal.isr) > len(leader.isr)
-            self.shrinks += len(proposal.isr) < len(leader.isr)
+            self.expands += proposal.growth > 0
+            self.shrinks += proposal.growth < 0
             terms = LeaderTerms(
                 leader_epoch=answer.leader_epoch,
                 partition_epoch=answer.partition_epoch,

@@ -11,7 +11,7 @@ from headrace.cli.cluster_names import topic_names
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.shell import compiled, connect, connection_options, exactly_one, json_option
 from headrace.cli.topic_view import PartitionFilter, TopicSheet, collect, show, without_elr
-from headrace.cli.waiting import wait_for_replicas, wait_option
+from headrace.cli.waiting import Progress, impatient, replicas_made, wait_for, wait_for_replicas, wait_option
 from headrace.client import admin_placement, admin_topics
 from headrace.client.admin_topics import NewTopic, TopicDescription
 from headrace.client.blocking import BlockingClient
@@ -211,6 +211,7 @@ def _create(client: BlockingClient, wanted: Wanted) -> int:
         if result.code is ErrorCode.TOPIC_ALREADY_EXISTS and wanted.options["if_not_exists"]:
             return 0
         raise result
+    _wait_for_replicas(client, wanted, [name], at_least=1 if count is None else count)
     if wanted.options["as_json"]:
         show_json({"topic": name, "topicId": str(result)})
     else:
@@ -269,24 +270,36 @@ def _alter(client: BlockingClient, wanted: Wanted) -> int:
     for error in results.values():
         if error is not None:
             raise error
-    _wait_for_replicas(client, wanted, names)
+    _wait_for_replicas(client, wanted, names, at_least=count)
     if wanted.options["as_json"]:
         show_json({"altered": names, "partitions": count})
     return 0
 
 
-def _wait_for_replicas(client: BlockingClient, wanted: Wanted, names: list[str]) -> None:
-    """With `--wait-ms` wait until the live brokers have made the replicas of these topics (S3-68). Raises OperatorError."""
-    if wanted.options["wait_ms"] is None:
+def _wait_for_replicas(client: BlockingClient, wanted: Wanted, names: list[str], *, at_least: int) -> None:
+    """With `--wait-ms` wait until the live brokers have made the replicas of these topics (S3-68). Raises OperatorError.
+
+    The broker that is asked may not have heard of the change yet: it must tell `at_least` so many partitions of each topic first.
+    """
+    wait_ms = wanted.options["wait_ms"]
+    if wait_ms is None:
         return
-    described = client.run(admin_topics.describe_topics, names)
-    present = {
-        TopicPartition(name, part.partition): part.replicas
-        for name, topic in described.items()
-        if isinstance(topic, TopicDescription)
-        for part in topic.partitions
-    }
-    wait_for_replicas(client, wanted.options["wait_ms"], f"replicas of {', '.join(names)}", present=present)
+
+    def look(left_ms: int) -> Progress:
+        described = client.run(admin_topics.describe_topics, names)
+        parts = {
+            name: topic.partitions if isinstance(topic, TopicDescription) else () for name, topic in described.items()
+        }
+        unheard = [f"{name} has {len(found)} partitions yet" for name, found in parts.items() if len(found) < at_least]
+        if unheard:
+            return Progress(len(names) - len(unheard), len(names), unheard)
+        present = {
+            TopicPartition(name, part.partition): part.replicas for name, found in parts.items() for part in found
+        }
+        return replicas_made(client, left_ms, present)
+
+    with impatient(client, wait_ms):
+        wait_for(look, wait_ms, f"replicas of {', '.join(names)}")
 
 
 def _delete(client: BlockingClient, wanted: Wanted) -> int:

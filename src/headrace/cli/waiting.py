@@ -44,7 +44,7 @@ def wait_option(function: F) -> F:
 def wait_for(look: Callable[[int], Progress], wait_ms: int, what: str) -> None:
     """Call `look` with the milliseconds that are left until it finds nothing left. Raises OperatorError at the end of `wait_ms`."""
     end = time.monotonic() + wait_ms / 1000
-    with _bar(what) as show:
+    with progress_bar(what) as show:
         while True:
             left_ms = round(max(0.0, end - time.monotonic()) * 1000)
             found = look(left_ms)
@@ -72,7 +72,7 @@ def impatient(client: BlockingClient, wait_ms: int) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(what: str) -> Iterator[Callable[[Progress], None]]:
     """A progress bar on standard error, if a person looks at it."""
     if not sys.stderr.isatty():
         yield lambda _progress: None
@@ -110,18 +110,24 @@ def wait_for_replicas(
 
     A broker that the cluster counts as dead is not waited for (S3-73). Raises OperatorError with the brokers that are missing (S3-68).
     """
+    with impatient(client, wait_ms):
+        wait_for(lambda left_ms: replicas_made(client, left_ms, present or {}, absent), wait_ms, what)
+
+
+def replicas_made(
+    client: BlockingClient,
+    left_ms: int,
+    present: Mapping[TopicPartition, Iterable[int]],
+    absent: Callable[[TopicPartition, int], bool] = lambda _where, _broker_id: False,
+) -> Progress:
+    """How many live brokers have what `wait_for_replicas` waits for now; each is asked, and has `left_ms` milliseconds at most."""
     wanted: dict[int, set[TopicPartition]] = {}
-    for where, replicas in (present or {}).items():
+    for where, replicas in present.items():
         for broker_id in replicas:
             wanted.setdefault(broker_id, set()).add(where)
-
-    def look(left_ms: int) -> Progress:
-        told = client.run(admin_placement.hosted, timeout_ms=max(1, min(_ANSWER_MS, left_ms)))
-        left = [text for each in sorted(told) for text in _missing(each, told[each], wanted.get(each, set()), absent)]
-        return Progress(len(told) - len(left), len(told), left)
-
-    with impatient(client, wait_ms):
-        wait_for(look, wait_ms, what)
+    told = client.run(admin_placement.hosted, timeout_ms=max(1, min(_ANSWER_MS, left_ms)))
+    left = [text for each in sorted(told) for text in _missing(each, told[each], wanted.get(each, set()), absent)]
+    return Progress(len(told) - len(left), len(told), left)
 
 
 def _missing(

@@ -109,8 +109,9 @@ def _elect_one(
         metadata_version=situation.metadata_version,
         min_isr=min_isr_for(situation, name),
     )
-    # NONE says that the preferred replica leads; Kafka says so of any other replica that it elected, too.
-    if record is None or (election is Election.PREFERRED and not _elects(record, partition.replicas[0])):
+    # NONE says that the preferred replica leads, or any where nobody led; Kafka says so wherever it elected another replica, too.
+    is_other = election is Election.PREFERRED and partition.leader != NO_LEADER
+    if record is None or (is_other and not _elects(record, partition.replicas[0])):
         return _NOT_AVAILABLE[election]
     records.append(record)
     return ErrorCode.NONE, None

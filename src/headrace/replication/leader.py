@@ -19,6 +19,8 @@ class ProposeIsr:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]
+    growth: int
+    """How many members it has more than the ISR when this was proposed; negative where some leave."""
     leader_recovery_state: int = 0
 
 
@@ -293,6 +295,7 @@ class PartitionLeader:
             partition_epoch=self.partition_epoch,
             isr=tuple((member, epochs.get(member, -1)) for member in members),
             leader_recovery_state=0,
+            growth=len(members) - len(self.isr),
         )
         self.is_alone = self._is_alone()
         return self.proposal

@@ -253,6 +253,19 @@ def test_a_caught_up_follower_is_proposed_to_the_controller_and_counts_when_that
     assert hosted is not None
     assert hosted.leader is not None
     assert hosted.leader.isr == (1, 2)
+    assert (bench.broker.isr_changes.expands, bench.broker.isr_changes.shrinks) == (1, 0)
+
+
+def test_an_isr_that_metadata_told_first_is_counted_as_a_change_too() -> None:
+    """IsrExpandsPerSec: the metadata log may be quicker than the response to AlterPartition."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    Client(bench).ask(follower_fetch(topic_id, 0), 15)
+    bench.topic("kept", replicas=(1, 2), isr=(1, 2), partition_epoch=1)
+    part = ResponsePartitionData(partition_index=0, leader_id=1, isr=(1, 2), partition_epoch=1)
+    topic = ResponseTopicData(topic_id=topic_id, partitions=(part,))
+    bench.controller.answer(AlterPartitionResponse(topics=(topic,)))
+    assert (bench.broker.isr_changes.expands, bench.broker.isr_changes.shrinks) == (1, 0)
 
 
 def test_an_older_incarnation_of_a_follower_is_not_proposed() -> None:

@@ -80,6 +80,24 @@ def test_a_preferred_election_that_would_elect_another_replica_is_refused() -> N
     assert (before.leader, partition(bench, 2)) == (2, before)
 
 
+def test_a_preferred_election_gives_a_partition_without_a_leader_any_that_is_in_sync() -> None:
+    """S2-07: as in Kafka, where the preferred replica is away and nobody leads; it waits for no slice of the broker that came back."""
+    bench, epochs = cluster()
+    topic(bench, *[(2, 1)] * 2)
+    for number in range(2):
+        join(bench, 2, epochs, (2, 1), number=number)
+    for broker_id in (2, 1):
+        fence(bench, broker_id, epochs[broker_id])
+    assert {partition(bench, number).leader for number in range(2)} == {NO_LEADER}
+    bench.machine.slice_size = 1
+    bench.send(
+        BrokerHeartbeatRequest(broker_id=1, broker_epoch=epochs[1], current_metadata_offset=bench.next_offset - 1)
+    )
+    assert [partition(bench, number).leader for number in range(2)] == [1, NO_LEADER]
+    assert elect(bench, PREFERRED, 1) == [0]
+    assert partition(bench, 1).leader == 1
+
+
 def test_an_unclean_election_is_marked_and_counted() -> None:
     """B-C26, inv:C11: the leader is alone in the ISR and RECOVERING; without a live replica there is none."""
     bench, epochs = cluster()

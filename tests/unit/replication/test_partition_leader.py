@@ -95,7 +95,7 @@ def test_a_caught_up_follower_is_proposed_once() -> None:
     assert machine.propose_join(2, is_eligible=lambda *_: True) is None
     fetched(machine, 2, 10)
     proposal = machine.propose_join(2, is_eligible=lambda *_: True)
-    assert proposal == ProposeIsr(leader_epoch=5, partition_epoch=0, isr=((1, -1), (2, 7)))
+    assert proposal == ProposeIsr(leader_epoch=5, partition_epoch=0, isr=((1, -1), (2, 7)), growth=1)
     fetched(machine, 3, 10)
     assert machine.propose_join(3, is_eligible=lambda *_: True) is None
 
