@@ -11,6 +11,9 @@ from headrace.raft.voters import VoterSet
 OBSERVER_SESSION_MS = 300_000
 """An observer that did not fetch for so long is forgotten (S4-48)."""
 
+MOST_OBSERVERS = 4_096
+"""Beyond it who has not fetched for longest is forgotten: anybody can fetch under any id and directory. A real observer, which fetches twice a second, is known again with its next fetch."""
+
 CAUGHT_UP_WITHIN_MS = 3_600_000
 """A replica may become voter when it was caught up once, and fetched within this time (KIP-853)."""
 
@@ -81,7 +84,15 @@ class Replicas:
 
     def _observe(self, former: ReplicaProgress) -> None:
         if former.last_fetch_ms >= 0:
-            self._observers[former.replica_id, former.directory_id] = former
+            self._keep(former)
+
+    def _keep(self, observer: ReplicaProgress) -> None:
+        """It is the last of all to be forgotten."""
+        key = observer.replica_id, observer.directory_id
+        self._observers.pop(key, None)
+        if len(self._observers) >= MOST_OBSERVERS:
+            del self._observers[next(iter(self._observers))]
+        self._observers[key] = observer
 
     def find(self, replica_id: int, directory_id: Uuid, voters: VoterSet) -> ReplicaProgress | None:
         """What is known of a replica, voter or not."""
@@ -90,10 +101,10 @@ class Replicas:
         return self._observers.get((replica_id, directory_id))
 
     def of(self, replica_id: int, directory_id: Uuid, voters: VoterSet) -> ReplicaProgress:
-        """The same, an unknown one is an observer from now on."""
-        known = self.find(replica_id, directory_id, voters)
-        if known is None:
-            known = self._observers[replica_id, directory_id] = ReplicaProgress(replica_id, directory_id)
+        """The same for one that fetches; an unknown one is an observer from now on."""
+        known = self.find(replica_id, directory_id, voters) or ReplicaProgress(replica_id, directory_id)
+        if known is not self.voters.get(replica_id):
+            self._keep(known)
         return known
 
     def count_observers(self, now_ms: int) -> int:

@@ -12,6 +12,7 @@ from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.epoch_limits import MAX_EPOCHS_AHEAD
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RecordsOffered, ShutdownBegan, TimeAdvanced
+from headrace.raft.replicas import MOST_OBSERVERS
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
 from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from tests.support.raft import CLUSTER_ID, OTHER_DIRECTORY_ID, RaftBench
@@ -331,6 +332,17 @@ def test_an_observer_that_fell_silent_is_forgotten(bench: RaftBench) -> None:
     assert [each.replica_id for each in ask(bench, describe(), 2).topics[0].partitions[0].observers] == [7]
     bench.now_ms += 1
     assert ask(bench, describe(), 2).topics[0].partitions[0].observers == ()
+
+
+def test_observers_that_nobody_knows_are_kept_up_to_a_number(bench: RaftBench) -> None:
+    """promise:PR8: a peer that fetches under ever new ids and directories takes no memory, and hides no real observer for long."""
+    ask(bench, a_fetch(replica=8), 17)
+    for number in range(MOST_OBSERVERS):
+        ask(bench, a_fetch(replica=9, replica_directory_id=Uuid(number.to_bytes(16, "big"))), 17)
+        if number % 1_000 == 0:
+            ask(bench, a_fetch(replica=8), 17)
+    told = [each.replica_id for each in ask(bench, describe(), 2).topics[0].partitions[0].observers]
+    assert (len(told), told[0]) == (MOST_OBSERVERS, 8)
 
 
 def test_only_a_leader_describes_and_only_its_own_quorum(bench: RaftBench) -> None:
