@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from immutables import Map
 
@@ -41,7 +41,7 @@ from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest, Un
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from headrace.controller.decision import Situation
     from headrace.core.ids import Uuid
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 
 
 # Registration
+
+MOST_REGISTRATION_BYTES: Final = 8_192
+"""Of one record: twenty listeners, a hundred directories and a long rack take half of it. Every client is told hosts and racks with its metadata."""
+
+MOST_REGISTRATIONS: Final = 4_096
+"""Of brokers, and of controllers: several times what the largest known clusters have. A registration stays until somebody removes it."""
 
 
 def decide_registration(situation: Situation, request: BrokerRegistrationRequest, heartbeats: Heartbeats) -> Decision:
@@ -75,6 +81,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
     response = BrokerRegistrationResponse(broker_epoch=registration.broker_epoch)
     draft = register_broker_record(registration, situation.metadata_version)
     check_record(situation, draft)
+    _check_size(draft, situation.image.cluster.brokers, request.broker_id)
     heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
     if is_same or (existing is None and not _may_lead(situation, request.broker_id)):
         return Decision(records=(draft,), response=response)
@@ -199,6 +206,17 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
         raise PeerError(ErrorCode.INVALID_REQUEST, "A listener is registered without its host or port")
 
 
+def _check_size(record: VersionedRecord, registered: Mapping[int, object], node_id: int) -> None:
+    """What nodes say of themselves is bounded, which Kafka's controllers do not check. Raises PeerError(INVALID_REGISTRATION, POLICY_VIOLATION)."""
+    size = len(record.encode())
+    if size > MOST_REGISTRATION_BYTES:
+        message = f"The registration takes {size} bytes, more than {MOST_REGISTRATION_BYTES}: shorten its hosts, listener names or rack"
+        raise PeerError(ErrorCode.INVALID_REGISTRATION, message)
+    if node_id not in registered and len(registered) >= MOST_REGISTRATIONS:
+        message = f"{len(registered)} nodes of this kind are registered: unregister those that are gone"
+        raise PeerError(ErrorCode.POLICY_VIOLATION, message)
+
+
 def _checked_features(situation: Situation, request: BrokerRegistrationRequest) -> dict[str, FeatureRange]:
     """Every finalized level must lie in the broker's range; a feature it does not name it has at 0 only (S1-48)."""
     features = {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features}
@@ -232,9 +250,9 @@ def decide_controller_registration(situation: Situation, request: ControllerRegi
             {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features}
         ),
     )
-    return Decision(
-        records=(register_controller_record(controller),), response=ControllerRegistrationResponse(error_message=None)
-    )
+    record = register_controller_record(controller)
+    _check_size(record, situation.image.cluster.controllers, request.controller_id)
+    return Decision(records=(record,), response=ControllerRegistrationResponse(error_message=None))
 
 
 # Leaving for good

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from headrace.controller.brokers import MOST_REGISTRATIONS
 from headrace.controller.events import TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ONE_UUID, Uuid
@@ -13,7 +15,9 @@ from headrace.metadata.image import NO_LEADER
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from headrace.wire.messages.broker_registration import BrokerRegistrationResponse, Feature, Listener
 from headrace.wire.messages.controller_registration import ControllerRegistrationRequest
+from headrace.wire.messages.controller_registration import Listener as ControllerListener
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
@@ -65,6 +69,8 @@ def test_a_registration_is_a_record_and_its_epoch_is_the_records_offset() -> Non
         ({"listeners": (Listener(name="A", host="h", port=0),)}, ErrorCode.INVALID_REQUEST),
         ({"broker_id": -1}, ErrorCode.INVALID_REQUEST),
         ({"features": ()}, ErrorCode.INVALID_REGISTRATION),
+        ({"rack": "r" * 8_192}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (Listener(name="A", host="h" * 8_192, port=1),)}, ErrorCode.INVALID_REGISTRATION),
         (
             {"features": (Feature(name="metadata.version", min_supported_version=7, max_supported_version=29),)},
             ErrorCode.UNSUPPORTED_VERSION,
@@ -79,6 +85,36 @@ def test_registrations_that_are_refused(changes: dict[str, Any], error: ErrorCod
     answer = bench.ask(registration(1, **changes))
     assert answer == BrokerRegistrationResponse(error_code=error, broker_epoch=-1)
     assert len(bench.log) == before
+
+
+def test_nodes_that_nobody_knows_register_up_to_a_number() -> None:
+    """promise:PR8: those that are registered may come again; whoever is unregistered makes room."""
+
+    def asked(broker_id: int) -> int:
+        own = Uuid(broker_id.to_bytes(16, "little"))
+        answer = bench.ask(replace(registration(1), broker_id=broker_id, incarnation_id=own, log_dirs=(own,)))
+        return ErrorCode(answer.error_code)
+
+    bench = active()
+    first, after = 1_000, 1_000 + MOST_REGISTRATIONS
+    assert {asked(broker_id) for broker_id in range(first, after)} == {ErrorCode.NONE}
+    assert asked(after) == ErrorCode.POLICY_VIOLATION
+    assert asked(first) == ErrorCode.NONE
+    assert bench.ask(UnregisterBrokerRequest(broker_id=first)).error_code == 0
+    assert asked(after) == ErrorCode.NONE
+
+
+def test_controllers_that_nobody_knows_register_up_to_a_number() -> None:
+    """promise:PR8: and each says so much of itself and no more."""
+    bench = active()
+    free = MOST_REGISTRATIONS - len(bench.committed_image.cluster.controllers)
+    asked = [ControllerRegistrationRequest(controller_id=100 + number) for number in range(free + 1)]
+    assert [bench.ask(each).error_code for each in asked] == [0] * free + [ErrorCode.POLICY_VIOLATION]
+    assert bench.ask(asked[0]).error_code == 0
+    long = ControllerListener(name="C", host="h" * 8_192, port=1)
+    answer = bench.ask(ControllerRegistrationRequest(controller_id=100, listeners=(long,)))
+    assert answer.error_code == ErrorCode.INVALID_REGISTRATION
+    assert "more than 8192: shorten its hosts, listener names or rack" in answer.error_message
 
 
 def test_an_id_in_use_is_refused_while_its_session_lives() -> None:
