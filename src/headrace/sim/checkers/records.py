@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from headrace.sim.observation import ClusterView, NodeView
 
 _READ_BYTES: Final = 1 << 20
+_READS_COPIES: Final = 11
+"""The version of Fetch from which on a consumer may be served by a broker that does not lead (KIP-392)."""
 
 
 class Place(NamedTuple):
@@ -81,6 +83,9 @@ class _Begun(NamedTuple):
     wipes: int
     end: int
     shown_end: int
+    leader_epoch: int | None
+    """In which the node led then."""
+    version: int
 
 
 class ClientRecords(Group):
@@ -101,7 +106,10 @@ class ClientRecords(Group):
                 return  # `copied_records` judges those
             node = self.scene.step.node
             copy = self._copy(node, event.request)
-            self._begun[event.call_id] = _Begun(copy, copy.losses, copy.wipes, copy.end, copy.shown_end)
+            leader_epoch = self._leader_epoch(node, *self._asked(event.request))
+            self._begun[event.call_id] = _Begun(
+                copy, copy.losses, copy.wipes, copy.end, copy.shown_end, leader_epoch, event.api_version
+            )
             if isinstance(event.request, ProduceRequest):
                 self._sent.update(values_of(event.request.topic_data[0].partition_data[0].records))
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
@@ -161,7 +169,11 @@ class ClientRecords(Group):
             )
         if told.error_code != ErrorCode.NONE:
             return
-        if told.high_watermark < max(begun.end, begun.shown_end):
+        epoch = self._leader_epoch(node, *self._asked(request))
+        has_led = begun.leader_epoch is not None and begun.leader_epoch == epoch
+        if not has_led and begun.version >= _READS_COPIES:
+            self.hit("fetch that a copy may have answered")  # which may not know yet how much is committed
+        elif told.high_watermark < max(begun.end, begun.shown_end):
             raise self.broken(
                 "P7",
                 f"node {node.node_id} shows a high watermark of {told.high_watermark}, below {max(begun.end, begun.shown_end)}",
@@ -238,14 +250,23 @@ class ClientRecords(Group):
         """The copies that are led where they lie."""
         for place, copy in self._copies.items():
             node = cluster.nodes[place.node_id]
-            machine = node.machine
-            broker: Any = None if machine is None or node.directory_id != place.directory_id else machine.broker
-            hosted = None if broker is None else broker.partitions.get(place.topic, place.partition)
+            hosted = _hosted(node, place.topic, place.partition) if node.directory_id == place.directory_id else None
             if hosted is not None and hosted.leader is not None and hosted.log is not None:
                 yield place, copy, hosted.log
 
+    def _leader_epoch(self, node: NodeView, topic: str, partition: int) -> int | None:
+        """In which the node leads the partition now."""
+        hosted = _hosted(node, topic, partition)
+        return None if hosted is None or hosted.leader is None else int(hosted.leader_epoch)
+
     def _life(self, node: NodeView) -> Life:
         return self.ghost.lives[node.node_id]
+
+
+def _hosted(node: NodeView, topic: str, partition: int) -> Any:
+    """The partition on the node's broker; None when it runs none, or does not host it."""
+    broker: Any = None if node.machine is None else node.machine.broker
+    return None if broker is None else broker.partitions.get(topic, partition)
 
 
 def asked_partition(request: ProduceRequest | FetchRequest, ghost: Ghost) -> tuple[str, int]:

@@ -15,14 +15,15 @@ SYNCED, UNSYNCED = "records-0", "records-1"
 class Calls:
     """Calls to node 1, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, version: int = 12) -> None:
         self.story = Story(ClientRecords)
+        self._version = version
         self._call = 0
 
     def begin(self, request: object) -> int:
         """A call begins."""
         self._call += 1
-        self.story.called(CallStarted(call_id=self._call, client_id=1, request=request, api_version=12))
+        self.story.called(CallStarted(call_id=self._call, client_id=1, request=request, api_version=self._version))
         return self._call
 
     def end(self, call_id: int, request: object, response: object) -> None:
@@ -102,10 +103,19 @@ def test_what_was_acknowledged_stays() -> None:
 
 def test_a_high_watermark_does_not_fall() -> None:
     """inv:P7: below what was acknowledged, or what was shown."""
-    calls = Calls()
+    calls = Calls(version=10)
     calls.fetch(high_watermark=3)
     with breaks("P7"):
         calls.fetch(high_watermark=2)
+
+
+def test_a_broker_that_does_not_lead_may_know_less_of_what_is_committed() -> None:
+    """KIP-392: from version 11 of Fetch on a copy may answer; its records are those of the leader all the same."""
+    calls = Calls()
+    calls.produce(b"a", b"b", at=0)
+    calls.fetch(high_watermark=0)
+    with breaks("P16"):
+        calls.fetch(batch(b"b", b"a"), high_watermark=2)
 
 
 def test_nothing_is_shown_above_the_high_watermark() -> None:
