@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
 from headrace.broker.directory_assignments import DirectoryAssignments
+from headrace.broker.due_roles import DueRoles
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
 from headrace.broker.isr_changes import IsrChanges
 from headrace.broker.log_syncs import LogSyncs
@@ -88,7 +88,7 @@ class Broker:
         self.image: MetadataImage = EMPTY_IMAGE
         self.topic_defaults: TopicConfig = topic_defaults(config)
         self.partitions = PartitionTable()
-        self.due_roles: deque[tuple[Callable[[Any], HostedPartition | None], Any]] = deque()
+        self.due_roles = DueRoles()
         """What the metadata say of partitions and was not done yet; see `publishers.partitions`."""
         self.purgatory = Purgatory()
         self.walks = Walks()

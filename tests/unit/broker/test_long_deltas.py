@@ -50,6 +50,26 @@ def test_deltas_are_applied_in_their_order_however_long_the_first_takes() -> Non
     assert sorted(bench.logs.logs()) == [TopicPartition("second", 0), TopicPartition("second", 1)]
 
 
+def test_a_change_of_leader_waits_for_no_logs_that_are_made_or_removed() -> None:
+    """S3-07: it is served in the turn in which it was heard of; what comes for a partition whose log is still to be made stays behind that."""
+    bench = BrokerBench()
+    bench.topic("old", partitions=MANY)
+    bench.topic("kept", replicas=(1, 2), leader=2)
+    bench.publishes_in_turns = True
+    bench.topic("new", partitions=MANY, replicas=(1, 2))
+    bench.delete("old")
+    assert "kept" not in hosted(bench)
+    bench.topic("kept", replicas=(1, 2), leader=1, leader_epoch=1, partition_epoch=1)
+    bench.publisher.tick()
+    assert "kept" in hosted(bench)
+    assert bench.publisher.next_deadline_ms() == 0
+    bench.topic("new", partitions=MANY, replicas=(1, 2), leader=2, leader_epoch=1, partition_epoch=1)
+    while bench.publisher.next_deadline_ms() == 0:
+        bench.publisher.tick()
+    assert hosted(bench) == ["kept"]
+    assert sorted({each.topic for each in bench.logs.logs()}) == ["kept", "new"]
+
+
 def test_who_writes_to_a_topic_made_anew_never_writes_into_the_old_ones_log() -> None:
     """PR1: its name and its id are known at once, its log is made in a later turn; what was acknowledged by the old log would go with it."""
     for is_old_hosted in (True, False):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from headrace.broker.broker import Broker
+from headrace.broker.due_roles import DueRole
 from headrace.broker.internal_topics import OFFSETS_TOPIC
 from headrace.broker.log_settings import log_config
 from headrace.broker.partitions import HostedPartition
@@ -40,8 +41,8 @@ _COST_OF_ROLE: Final = 1
 class PartitionPublisher:
     """Gives the broker's replicas the roles that a delta says. Driven by `node.machine`: `publish` after `broker.image` was set, `tick` for the rest of long deltas.
 
-    Order: settings, removals, leaders, followers, groups, and so delta after delta; those who wait for a partition are tried again when it has its role. What
-    takes more than a turn is done in later ones (`broker.due_roles`): a client that comes too early looks for the leader again. A replica whose directory has no
+    Order: settings, then roles of partitions whose log is there, leaders before followers, then logs that go or come, groups, and so delta after delta; those
+    who wait for a partition are tried again when it has its role. What takes more than a turn is done in later ones (`broker.due_roles`): a client that comes too early looks for the leader again. A replica whose directory has no
     room for it has no log until there is some (D10); it is tried again by `LogStorePort.maintain`.
     """
 
@@ -64,11 +65,12 @@ class PartitionPublisher:
             broker.state_changes.received(changes, delta)
         for gone in changes.removed:
             self._withdraw(gone)
-            due.append((self._remove, gone))
-        due.extend((self._lead, led) for led in changes.leaders)
-        due.extend((self._follow, followed) for followed in changes.followers)
+            due.add(DueRole(self._remove, gone, _place(gone)), needs_log_work=True)
+        for take_role, changed in ((self._lead, changes.leaders), (self._follow, changes.followers)):
+            for each in changed:
+                due.add(DueRole(take_role, each, _place(each)), needs_log_work=not self._has_log(each))
         if delta.deleted_topics and broker.has_groups:
-            due.append((self._topics_deleted, delta))
+            due.add(DueRole(self._topics_deleted, delta), needs_log_work=True)
         if not was_behind:
             self.tick()
 
@@ -83,7 +85,7 @@ class PartitionPublisher:
         due = self._broker.due_roles
         left = _TURN_COST
         while due and left > 0:
-            take_role, change = due.popleft()
+            take_role, change, _ = due.next()
             left -= self._cost(take_role, change)
             if self._is_overtaken(take_role, change):
                 continue
@@ -109,6 +111,16 @@ class PartitionPublisher:
             return _COST_OF_REMOVAL
         known = self._broker.partitions.get(change.topic, change.partition)
         return _COST_OF_ROLE if known is not None and known.topic_id == change.topic_id else _COST_OF_LOG
+
+    def _has_log(self, change: LocalPartition) -> bool:
+        """Whether the partition's own log is there, so that its role costs little."""
+        known = self._broker.partitions.get(change.topic, change.partition)
+        return (
+            known is not None
+            and known.log is not None
+            and known.topic_id == change.topic_id
+            and known.first_leader_epoch == change.delta.after.first_leader_epoch
+        )
 
     def _is_gone(self, change: LocalPartition) -> bool:
         """Whether it was deleted, alone or with its topic, in this delta or a later one."""
@@ -350,6 +362,10 @@ class PartitionPublisher:
             if hosted.leader is not None and hosted.leader.set_min_insync_replicas(settings.min_insync_replicas):
                 moved.append(hosted)
         return moved
+
+
+def _place(change: LocalPartition) -> tuple[Uuid, int]:
+    return change.topic_id, change.partition
 
 
 def is_of_removed(log: PartitionLogPort, change: LocalPartition) -> bool:
