@@ -1,5 +1,6 @@
 """Record batches of a topic range as Arrow columns, and Arrow columns as record batches.
 
+A topic:  `read_table(servers, topic, start=..., end=..., columns=...) -> pyarrow.Table`, or `read_topic` batch by batch
 Reading:  `RangeDecoder(topic=..., partition=...).decode(records, start_offset=..., end_offset=...) -> DecodedRange`
 Writing:  `encode_batches(rows, BatchSettings(...)) -> Iterator[bytearray]`; `choose_partitions(keys, count)`
 

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "leader-election": "elect preferred or unclean leaders of partitions",
     "replica-verification": "compare the replicas of partitions, batch by batch",
     "plan": "foretell what a broker's end or a reassignment would do, and apply a plan",
+    "export": "write the records of a topic as Parquet, Arrow, CSV or JSON",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
     "cluster": "run a cluster for development; identify one, list its nodes, unregister a broker",
@@ -41,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "consumer-perf-test": "measure consuming",
     "sim": "run whole clusters on virtual time under faults",
     "debug": "replay the journal of a node, or a failure of the simulation",
+    "pipeline": "make, check and run declarative pipelines from topics into tables, on Spark",
     "demo": "stream real data through a node and Spark into tables and a plot",
     "completion": "print the shell completion script for bash, zsh or fish",
 }
