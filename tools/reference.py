@@ -74,8 +74,13 @@ API_PAGES: Mapping[str, tuple[str, str, tuple[Module, ...]]] = {
         "Record batches and Arrow",
         "What a topic holds as Arrow columns, and columns as what a topic takes. Needs the extra `spark`.",
         (
+            Module(path="headrace.arrow.read", names=("read_table", "read_topic")),
             Module(path="headrace.arrow.schema"),
             Module(path="headrace.arrow.decode", names=("RangeDecoder",)),
+            Module(
+                path="headrace.arrow.values", names=("ValueColumns", "decode_rows", "DecodedValues", "decode_values")
+            ),
+            Module(path="headrace.arrow.value_schema", names=("parse_value_schema",)),
             Module(path="headrace.arrow.encode"),
             Module(path="headrace.arrow.batch_settings"),
             Module(path="headrace.arrow.partitioner"),
@@ -100,6 +105,15 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "endingOffsetsByTimestamp": ("ending", "the same, a time for each partition, as JSON"),
     "failOnDataLoss": ("is_loss_fatal", "whether records that were deleted before they were read end the query"),
     "includeHeaders": ("include_headers", "a column `headers`"),
+    "valueFormat": (
+        "values",
+        '`json` or `csv`: `value` is a struct of the columns of `valueSchema` (`select("value.*")`), decoded by Arrow',
+    ),
+    "valueSchema": ("values", "those columns as in SQL, `id bigint, name string`; a CSV timestamp needs its zone"),
+    "rescuedColumn": (
+        "values",
+        "a binary column for values that do not fit the schema, as they came; without it such a value ends the query",
+    ),
     "minPartitions": ("min_partitions", "at least as many tasks: large partitions are split"),
     "maxRecordsPerPartition": ("max_records_per_partition", "no task reads more records than this"),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", "no micro-batch of a stream reads more offsets than this"),
@@ -108,11 +122,16 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "fetchOffset.numRetries": ("offset_retries", "how often offsets are asked for again"),
     "fetchOffset.retryIntervalMs": ("offset_retry_ms", "and how long is waited in between"),
     "kafkaConsumer.pollTimeoutMs": ("properties", "how long a task waits for records that must be there"),
-    "groupIdPrefix": ("properties", "accepted, without effect: no groups are used"),
+    "groupId": (
+        "group_id",
+        "a stream's progress is committed as the offsets of this group ([Progress as a consumer group](../spark.md#progress-as-a-consumer-group))",
+    ),
+    "groupIdPrefix": ("properties", "accepted, without effect: no group is made for reading"),
 }
 WRITING: Mapping[str, str] = {
     "topic": "the topic for all rows; without it each row names its own in the column `topic`",
     "includeHeaders": "accepted; a column `headers` is always written where there is one",
+    "writeOrigin": "`true` or `false` (default): a header `headrace.origin` that tells rows written again ([Writing](../spark.md#writing))",
 }
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from headrace.client import offsets
 from headrace.client.blocking import BlockingClient
+from headrace.core.ids import TopicPartition
 from tests.peers.kafka import Kafka
 from tests.spark.conftest import Topics, run_stream, values, with_options
 
@@ -33,12 +35,15 @@ def test_batch_and_stream_on_apache_kafka(spark: SparkSession, kafka_topics: Top
     rows = spark.sql("SELECT CAST(id AS STRING) AS key, concat('v', id) AS value FROM range(1000)")
     options = {"topic": source, "kafka_compression_type": "zstd"}
     with_options(rows.write, kafka_topics.servers, options).mode("append").save()
-    wanted = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "400"}
+    wanted = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "400", "groupId": source}
     stream = with_options(spark.readStream, kafka_topics.servers, wanted).load().selectExpr("key", "value")
     progress = run_stream(
         stream, lambda writer: with_options(writer, kafka_topics.servers, {"topic": target}).start(), tmp_path
     )
     assert len(progress) == 3
+    committed = kafka_topics.client.run(offsets.fetch_committed, source)
+    ends = kafka_topics.client.list_offsets({TopicPartition(source, each): offsets.LATEST for each in range(2)})
+    assert committed == {each: offsets.CommittedOffset(offset=end.offset) for each, end in ends.items()}
     found = with_options(spark.read, kafka_topics.servers, {"subscribe": target}).load()
     assert sorted(values(found)) == sorted(f"v{each}" for each in range(1000))
 

@@ -157,6 +157,41 @@ def test_a_topic_made_anew_is_a_loss(spark: SparkSession, topics: Topics, load: 
     assert values(load(subscribe=target)) == ["old", "older", "oldest", "kept"]
 
 
+def test_a_checkpoint_of_another_topic_is_refused(
+    spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
+) -> None:
+    """The remedy is named; with failOnDataLoss=false the new topic is read from its beginning, as any that was added."""
+    before, after, target = topics.make(), topics.make(), topics.make()
+    topics.fill(before, ["of the one"])
+    topics.fill(after, ["of the other"])
+
+    def run(source: str, **options: str) -> None:
+        rows = stream(spark, topics, subscribe=source, **options).selectExpr("value")
+        run_stream(rows, to_topic(topics, target), tmp_path)
+
+    run(before)
+    said = f"the checkpoint is that of {before}, and the query reads {after}: give it a checkpointLocation of its own"
+    with pytest.raises(Exception, match=said):
+        run(after)
+    run(after, failOnDataLoss="false")
+    assert values(load(subscribe=target)) == ["of the one", "of the other"]
+
+
+def test_a_checkpoint_that_holds_something_else_is_refused(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    """What it says and what belongs there; nothing is read."""
+    topic = topics.make()
+    topics.fill(topic, ["a"])
+    rows = stream(spark, topics, subscribe=topic)
+    run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
+    stored = tmp_path / "offsets" / "0"
+    *head, _ = stored.read_text().splitlines()
+    (stored.parent / ".0.crc").unlink()
+    stored.write_text("\n".join([*head, f'{{"{topic}":5}}']))
+    topics.fill(topic, ["b"])
+    with pytest.raises(Exception, match=r"belong: restore it, or begin anew with another checkpointLocation"):
+        run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
+
+
 def test_complete_results_are_appended(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
     """Output mode complete writes each result as new records, as Spark's kafka sink does; Spark itself refuses update for a source in Python."""
     source, target = topics.make(), topics.make()

@@ -26,14 +26,18 @@ READ_OPTIONS: Final = (
     "startingOffsetsByTimestampStrategy",
     "failOnDataLoss",
     "includeHeaders",
+    "valueFormat",
+    "valueSchema",
+    "rescuedColumn",
     "minPartitions",
     "maxRecordsPerPartition",
+    "groupId",
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-WRITE_OPTIONS: Final = ("topic", "includeHeaders")
+WRITE_OPTIONS: Final = ("topic", "includeHeaders", "writeOrigin")
 
 _SPARKS_OWN: Final = (
     "checkpointLocation",

@@ -92,6 +92,15 @@ def parse_partition_numbers(name: str, text: str) -> dict[TopicPartition, int]:
     return found
 
 
+def parse_partition_times(name: str, text: str) -> dict[TopicPartition, int]:
+    """The same with milliseconds since 1970; there is no time that means an end of the log."""
+    found = parse_partition_numbers(name, text)
+    for (topic, partition), time_ms in found.items():
+        if time_ms < 0:
+            raise OperatorError(f"{name}: {topic}-{partition} is {time_ms}; must be a time in milliseconds since 1970")
+    return found
+
+
 def _object(name: str, text: str, example: str) -> dict[str, object]:
     try:
         value = json.loads(text)

@@ -16,11 +16,13 @@ from headrace.spark.option_values import (
     duration_ms,
     lowered,
     parse_partition_numbers,
+    parse_partition_times,
     parse_partitions,
     positive_int,
     truth,
     whole_number,
 )
+from headrace.spark.value_options import ValueOptions, parse_value_options
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -90,11 +92,13 @@ class ReadOptions:
     ending: Position
     is_loss_fatal: bool = True
     include_headers: bool = False
+    values: ValueOptions | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
+    group_id: str | None = None
     offset_retries: int = 3
     offset_retry_ms: int = 1000
 
@@ -116,11 +120,13 @@ def parse_read_options(raw: Mapping[str, str], *, is_stream: bool) -> ReadOption
         ending=_position(options, "ending", LATEST),
         is_loss_fatal=truth(options, "failOnDataLoss", default=True),
         include_headers=truth(options, "includeHeaders", default=False),
+        values=parse_value_options(options),
         min_partitions=positive_int(options, "minPartitions"),
         max_records_per_partition=positive_int(options, "maxRecordsPerPartition"),
         max_offsets_per_trigger=positive_int(options, "maxOffsetsPerTrigger"),
         min_offsets_per_trigger=positive_int(options, "minOffsetsPerTrigger"),
         max_trigger_delay_ms=duration_ms(options, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
+        group_id=options.get("groupid", "").strip() or None,
         offset_retries=whole_number("fetchOffset.numRetries", options.get("fetchoffset.numretries", "3")),
         offset_retry_ms=whole_number("fetchOffset.retryIntervalMs", options.get("fetchoffset.retryintervalms", "1000")),
     )
@@ -174,7 +180,7 @@ def _position(options: Mapping[str, str], side: str, default: int) -> Position:
         moment = whole_number(f"{side}Timestamp", options[f"{side}timestamp"])
         return AtTime(timestamp_ms=moment, is_latest_if_none=strategy == "latest")
     if by_time.lower() in options:
-        moments = parse_partition_numbers(by_time, options[by_time.lower()])
+        moments = parse_partition_times(by_time, options[by_time.lower()])
         return AtTime(timestamps_ms=moments, is_latest_if_none=strategy == "latest")
     value = options.get(by_offset.lower(), "").strip()
     if not value:

@@ -27,6 +27,17 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
 
     Offsets that the log does not hold any more are an error, or with `failOnDataLoss=false` a warning and left out.
     """
+    if options.values is None:
+        yield from _rows(options, piece)
+        return
+    from headrace.arrow.values import decode_rows
+
+    columns = options.values.columns()
+    for rows in _rows(options, piece):
+        yield decode_rows(rows, columns)
+
+
+def _rows(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
     keep_freed_memory()
     decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, include_headers=options.include_headers)
     with open_client(_without_crc_check(options), is_cluster_known=True) as client:

@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 from headrace.arrow.encode import RowColumns, encode_batches
 from headrace.arrow.partitioner import choose_partitions
 from headrace.client.blocking import BlockingClient, BlockingProducer
+from headrace.client.producer import Delivery
 from headrace.client.routing import refresh
-from headrace.core.errors import OperatorError
+from headrace.core.errors import OperatorError, PeerError
+from headrace.core.ids import TopicPartition
 from headrace.spark.cluster import open_client
+from headrace.spark.origin import ORIGIN_HEADER, Origin, add_header
 from headrace.spark.worker_memory import keep_freed_memory
+from headrace.spark.write_faults import explained
 from headrace.spark.write_options import WriteOptions
 
 _SMALLEST_STICKY_ROWS: Final = 100
@@ -34,22 +38,31 @@ class Written:
 
 
 def write_rows(
-    options: WriteOptions, batches: Iterator[pa.RecordBatch], *, task: int, is_stream: bool = False
+    options: WriteOptions,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    task: int,
+    is_stream: bool = False,
+    origin: Origin | None = None,
 ) -> Written:
-    """Write all rows and wait until all are acknowledged. Raises PeerError or OperatorError; rows before the fault may have been written.
+    """Write all rows and wait until all are acknowledged. Raises OperatorError; rows before the fault may have been written.
 
     `task` is any number that differs from task to task and from batch to batch: with it they begin keyless rows at different partitions.
-    A stream (`is_stream`) waits for nodes that are away at the moment; a batch query whose address is wrong fails at once.
+    A stream (`is_stream`) waits for nodes that are away at the moment; a batch query whose address is wrong fails at once. With `origin`
+    every record has a header that tells it.
     """
     keep_freed_memory()
     with open_client(options.properties, is_cluster_known=is_stream) as client:
         producer = client.producer(
             acks=options.acks, is_idempotent=options.is_idempotent, max_in_flight=options.max_in_flight
         )
-        task_writer = _TaskWriter(options, client, producer, sticky=task)
-        for batch in batches:
-            task_writer.write(batch)
-        producer.flush()
+        task_writer = _TaskWriter(options, client, producer, sticky=task, origin=origin)
+        try:
+            for batch in batches:
+                task_writer.write(batch)
+            producer.flush()
+        except PeerError as error:
+            raise explained(error, task_writer.first_failed()) from error
         return task_writer.written
 
 
@@ -57,12 +70,21 @@ class _TaskWriter:
     """Holds what a task learns on its way: partition counts, and which partition keyless rows go to next."""
 
     def __init__(
-        self, options: WriteOptions, client: BlockingClient, producer: BlockingProducer, *, sticky: int
+        self,
+        options: WriteOptions,
+        client: BlockingClient,
+        producer: BlockingProducer,
+        *,
+        sticky: int,
+        origin: Origin | None,
     ) -> None:
         self._options = options
         self._client = client
         self._producer = producer
         self._sticky = sticky
+        self._origin = origin
+        self._rows_seen = 0
+        self._deliveries: list[Delivery] = []
         self._partition_counts: dict[str, int] = {}
         self.written = Written()
 
@@ -72,8 +94,9 @@ class _TaskWriter:
         rows = RowColumns(
             value=_as_bytes(batch.column("value")),
             key=_as_bytes(batch.column("key")) if "key" in batch.schema.names else None,
-            headers=batch.column("headers") if "headers" in batch.schema.names else None,
+            headers=self._headers(batch),
         )
+        self._rows_seen += batch.num_rows
         wanted = batch.column("partition") if "partition" in batch.schema.names else None
         if self._options.topic is not None:
             self._write_topic(self._options.topic, rows, wanted)
@@ -84,6 +107,21 @@ class _TaskWriter:
         for topic in pc.unique(topics).to_pylist():
             chosen = pc.indices_nonzero(pc.equal(topics, topic))
             self._write_topic(topic, rows.take(chosen), None if wanted is None else wanted.take(chosen))
+
+    def first_failed(self) -> TopicPartition | None:
+        """The partition of the first batch that was refused."""
+        return next((each.where for each in self._deliveries if each.error is not None), None)
+
+    def _headers(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """The headers to write: the frame's, and the row's origin if that was asked for."""
+        headers = batch.column("headers") if "headers" in batch.schema.names else None
+        if headers is not None and _has_nameless(headers):
+            raise OperatorError(
+                "a header has no key: every header needs one; filter the column headers before the write"
+            )
+        if self._origin is None:
+            return headers
+        return add_header(headers, ORIGIN_HEADER, self._origin.column(self._rows_seen, batch.num_rows))
 
     def _write_topic(self, topic: str, rows: RowColumns, wanted: pa.Array | None) -> None:
         count = self._partition_count(topic)
@@ -118,7 +156,8 @@ class _TaskWriter:
     def _send(self, topic: str, partition: int, rows: RowColumns) -> None:
         now_ms = time.time_ns() // 1_000_000
         for batch in encode_batches(rows, now_ms=now_ms, settings=self._options.batches):
-            self._producer.send(topic, partition, batch)
+            self._deliveries = [each for each in self._deliveries if not each.is_done or each.error is not None]
+            self._deliveries.append(self._producer.send(topic, partition, batch))
             self.written.batches += 1
 
     def _partition_count(self, topic: str) -> int:
@@ -136,6 +175,11 @@ def _count_partitions(client: BlockingClient, topic: str) -> int:
         client.run(refresh, [topic], is_auto_created=True)
         time.sleep(min(0.02 * (attempt + 1), 0.2))
     raise OperatorError(f"there is no topic {topic}, and the cluster does not make topics by itself")
+
+
+def _has_nameless(headers: pa.Array) -> bool:
+    entries = headers.flatten()
+    return bool(entries.null_count or entries.field(0).null_count)
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
@@ -17,10 +18,13 @@ from pyspark.sql.types import (
 )
 
 from headrace.core.errors import OperatorError
+from headrace.spark.option_values import lowered
 from headrace.spark.options import includes_headers, parse_read_options
+from headrace.spark.value_options import parse_value_options
 from headrace.spark.write_options import check_columns, parse_write_options
 
 if TYPE_CHECKING:
+    from headrace.arrow.values import ValueColumns
     from headrace.spark.batch_reader import HeadraceBatchReader
     from headrace.spark.stream_reader import HeadraceStreamReader
     from headrace.spark.writer import HeadraceStreamWriter, HeadraceWriter
@@ -38,6 +42,8 @@ _COLUMNS: Final = (
     StructField("timestampType", IntegerType()),
 )
 
+_VALUE_AT: Final = 1
+
 
 class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not followed by the type check
     """Topics as tables and streams, with the schema and the options of Spark's `kafka` source; for Headrace and for Apache Kafka."""
@@ -48,10 +54,15 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         return FORMAT
 
     def schema(self) -> StructType:
-        """The fixed columns, with `headers` where `includeHeaders` asks for them."""
+        """The fixed columns, with `headers` where `includeHeaders` asks for them, and `value` as a struct where `valueFormat` does."""
+        values = parse_value_options(lowered(self.options))
         columns = list(_COLUMNS)
+        if values is not None:
+            columns[_VALUE_AT] = StructField("value", _struct(values.columns()))
         if includes_headers(self.options):
             columns.append(StructField("headers", ArrayType(_HEADER)))
+        if values is not None and values.rescued_column is not None:
+            columns.append(StructField(values.rescued_column, BinaryType()))
         return StructType(columns)
 
     def reader(self, schema: StructType) -> HeadraceBatchReader:
@@ -76,7 +87,7 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
             raise OperatorError("a topic cannot be overwritten: say mode('append')")
         options = parse_write_options(self.options)
         check_columns(_column_types(schema), topic=options.topic)
-        return HeadraceWriter(options)
+        return HeadraceWriter(options, run=f"{SystemRandom().getrandbits(128):032x}")
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HeadraceStreamWriter:  # noqa: FBT001, N802
         """For a streaming write; `overwrite` (output mode complete) appends each result too, as Spark's `kafka` sink does."""
@@ -89,6 +100,12 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
     def _check_schema(self, schema: StructType) -> None:
         if schema.simpleString() != self.schema().simpleString():
             raise OperatorError("the source has a fixed schema; leave schema(...) out and select columns from it")
+
+
+def _struct(values: ValueColumns) -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return StructType([StructField(each.name, from_arrow_type(each.type)) for each in values.schema])
 
 
 def _column_types(schema: StructType) -> dict[str, str]:

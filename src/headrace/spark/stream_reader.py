@@ -8,6 +8,7 @@ no topic can have.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -21,10 +22,12 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.batch_reader import RangePartition
 from headrace.spark.cluster import TopicCluster
 from headrace.spark.data_loss import report_loss
+from headrace.spark.group_view import GroupView
 from headrace.spark.offset_ranges import (
     count_waiting,
     from_json,
@@ -48,6 +51,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster = TopicCluster(options)
+        self._group = None if options.group_id is None else GroupView(options.group_id, options.properties)
         self._initial: dict[TopicPartition, int] | None = None
         self._target: dict[TopicPartition, int] | None = None
         self._seen: dict[TopicPartition, int] | None = None
@@ -70,7 +74,10 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch from `start` on: `start` itself when there is nothing, or not yet enough, to read."""
         begin = _positions(start)
+        if self._group is not None:
+            self._group.show(begin)  # a batch is planned when all before it is done
         newest = self._newest(begin)
+        self._check_topics(begin, newest)
         self._seen = newest
         end = newest
         if not isinstance(limit, ReadAllAvailable):
@@ -83,6 +90,15 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end != begin:
             self._last_batch_at = time.monotonic()
         return self._with_start(begin, to_json(end))
+
+    def _check_topics(self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]) -> None:
+        """A checkpoint of other topics only is hardly meant. Raises OperatorError, unless `failOnDataLoss` is false."""
+        before, now = ({each.topic for each in offsets} for offsets in (begin, newest))
+        if self._options.is_loss_fatal and before and now and not before & now:
+            raise OperatorError(
+                f"the checkpoint is that of {', '.join(sorted(before))}, and the query reads {', '.join(sorted(now))}: "
+                "give it a checkpointLocation of its own, or say failOnDataLoss=false to go on without the former topics"
+            )
 
     def _limited(
         self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int], limit: int
@@ -150,13 +166,21 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_range(self._options, partition.piece)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: Spark's checkpoint holds the offsets, the cluster none."""
+        """Nothing to do: Spark calls this when the next batch has been planned, later than `latestOffset` knows that this one is done."""
 
     def stop(self) -> None:
-        """Close the connection that planned the batches."""
+        """Close the connections that planned the batches and showed progress."""
         self._cluster.close()
+        if self._group is not None:
+            self._group.close()
 
 
 def _positions(offsets: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """Offsets of topics only, without the start of the first batch."""
-    return from_json({topic: partitions for topic, partitions in offsets.items() if topic != START_KEY})
+    """Offsets of topics only, without the start of the first batch. Raises OperatorError where a checkpoint holds something else."""
+    try:
+        return from_json({topic: partitions for topic, partitions in offsets.items() if topic != START_KEY})
+    except (AttributeError, TypeError, ValueError):
+        raise OperatorError(
+            f'the checkpoint says {json.dumps(offsets)[:200]} where offsets such as {{"topic": {{"0": 23}}}} belong: '
+            "restore it, or begin anew with another checkpointLocation"
+        ) from None

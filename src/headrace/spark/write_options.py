@@ -34,7 +34,10 @@ _ROOM_FOR_HEADERS: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Everything a writer was told. `topic` is None where a column names it; `acks` is Kafka's number, -1 for all."""
+    """Everything a writer was told. `topic` is None where a column names it; `acks` is Kafka's number, -1 for all.
+
+    `has_origin` asks for a header that says which row of which batch each record is.
+    """
 
     properties: Mapping[str, str]
     topic: str | None
@@ -42,6 +45,7 @@ class WriteOptions:
     acks: int = -1
     is_idempotent: bool = True
     max_in_flight: int = 5
+    has_origin: bool = False
 
 
 def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
@@ -69,6 +73,7 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
         acks=_ACKS[acks],
         is_idempotent=is_idempotent,
         max_in_flight=max(in_flight, 1),
+        has_origin=truth(options, "writeOrigin", default=False),
     )
 
 

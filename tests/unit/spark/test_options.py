@@ -80,8 +80,9 @@ def test_numbers_and_times() -> None:
     """Counts and durations of admission control and of splitting."""
     found = read(
         is_stream=True, maxOffsetsPerTrigger="10", minOffsetsPerTrigger="5", maxTriggerDelay="2m", minPartitions="3",
-        maxRecordsPerPartition="4", failOnDataLoss="false", groupIdPrefix="x",
+        maxRecordsPerPartition="4", failOnDataLoss="false", groupIdPrefix="x", groupId=" g ",
     )  # fmt: skip
+    assert found.group_id == "g"
     assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger, found.max_trigger_delay_ms) == (
         10,
         5,
@@ -118,7 +119,13 @@ def test_every_kafka_setting_is_passed_through() -> None:
         ({"startingOffsets": '{"a":{"0":9}}', "endingOffsets": '{"a":{"0":3}}'}, "starts at 9, after its end 3"),
         ({"startingOffsets": '{"a":{"0":9}}', "endingOffsets": '{"b":{"0":9}}'}, "different partitions"),
         ({"startingOffsetsByTimestampStrategy": "x"}, "must be error or latest"),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":-2}}'}, "a-0 is -2; must be a time in milliseconds since 1970"),
+        ({"endingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "a-0 is -1; must be a time in milliseconds since 1970"),
         ({"kafka.isolation.level": "x"}, "must be read_uncommitted or read_committed"),
+        ({"valueFormat": "json"}, "needs valueSchema"),
+        ({"valueSchema": "a int"}, "valueSchema has no meaning without valueFormat"),
+        ({"rescuedColumn": "r"}, "rescuedColumn has no meaning without valueFormat"),
+        ({"valueFormat": "csv", "valueSchema": "a int", "rescuedColumn": "Offset"}, "there is a column of this name"),
         ({"maxTriggerDelay": "soon"}, "must be a time such as"),
     ],
 )
@@ -176,6 +183,7 @@ def test_writer_settings() -> None:
     [
         ({"subscribe": "t"}, "unknown option subscribe"),
         ({"topics": "t"}, "did you mean topic"),
+        ({"writeOrigin": "yes"}, "must be true or false"),
         ({"kafka.acks": "2"}, "must be all, -1, 1 or 0"),
         ({"kafka.acks": "1", "kafka.enable.idempotence": "true"}, "needs acks=all"),
         ({"kafka.compression.type": "brotli"}, "must be none, gzip"),
