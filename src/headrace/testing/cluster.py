@@ -331,8 +331,10 @@ class Cluster:
     ) -> None:
         """End every process; temporary data go too, unless the block failed."""
         if error is None:
-            self.stop()
-            self.end()
+            try:
+                self.stop()
+            finally:
+                self.end()
         else:
             self._end_after(error)
 

@@ -258,10 +258,11 @@ class Member:
 
     def stop(self) -> int:
         """Stop cleanly, also after `terminate`; the exit code (0 when it never ran)."""
-        if not self.is_running:
-            return 0 if self.process is None else self.process.returncode
-        self.resume()
-        self.terminate()
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGCONT)  # nothing to a process that has ended, which may be at any moment
+        self.process.send_signal(signal.SIGTERM)
+        self.is_paused = False
         try:
             return self.wait_until_ended()
         finally:
