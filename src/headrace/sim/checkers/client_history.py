@@ -26,6 +26,7 @@ from headrace.sim.anomalies.history import (
 )
 from headrace.sim.anomalies.judge import judge
 from headrace.sim.checkers.copied_records import records_of
+from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.groups import group_of, place_of_group
 from headrace.sim.checkers.promises import Place, Promise, registered_at
@@ -237,12 +238,14 @@ class ClientHistory(Group):
             raise self.broken(found[0].code, found[0].told)
 
     def _read(self, cluster: ClusterView, place: Place) -> Iterator[SeenRecord]:
-        """All that the leader shows, if it runs."""
-        partition = registered_at(self._image(), place)
+        """All that the leader shows, if it runs; and what it will show, where too few are in sync for its high watermark to move (KIP-966)."""
+        image = self._image()
+        partition = registered_at(image, place)
         if partition is None or partition.leader < 0 or not is_copied(place[0]):
             return
+        stands_still = len(partition.isr) < needed_in_sync(image, place[0], partition)
         for log, record in records_of(cluster, place, partition.leader):
-            if record.offset < log.high_watermark:
+            if stands_still or record.offset < log.high_watermark:
                 yield SeenRecord(Part(*place), record.offset, (record.value or b"").decode(), _digest(record))
 
 
