@@ -201,3 +201,23 @@ def test_a_flow_that_was_tried_again_and_completed_has_no_error() -> None:
     assert (outcome.states, outcome.errors) == ({"a.b.c": "COMPLETED"}, {})
     outcome.take("Failed to resolve flow: 'a.b.d'.\nError: [NO] No x. SQLSTATE: 42703; line 1 pos 42;\n'Project ['x]\n")
     assert outcome.errors == {"a.b.d": "[NO] No x.; line 1 pos 42"}
+
+
+def test_of_what_fails_in_python_the_error_is_told_and_not_the_way_to_it() -> None:
+    """The last line of the last traceback, without SQL states; of ours the words alone."""
+    traceback = """Traceback (most recent call last):
+  File "/usr/lib/python_streaming_source_runner.py", line 267, in main
+    partitions = self._cluster.check_selected()
+                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+  File "/usr/lib/headrace/spark/cluster.py", line 102, in check_selected
+"""
+    before = "Flow 'a.b.c' has FAILED.\nError: [STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON] Failed when "
+    outcome = Outcome()
+    outcome.take(
+        f"{before}{traceback}headrace.core.errors.OperatorError: there is no topic x\n SQLSTATE: 38000 SQLSTATE: XXKST"
+    )
+    assert outcome.errors == {"a.b.c": "there is no topic x"}
+    chained = f"{traceback}ValueError: first\n\nThe above exception was the direct cause:\n\n{traceback}"
+    outcome.take(f"{before}{chained}pyspark.errors.PySparkError: [X] second\n SQLSTATE: 38000\n\tat java.Thing(1)")
+    assert outcome.errors == {"a.b.c": "PySparkError: [X] second"}

@@ -113,15 +113,18 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.latest(self._cluster.partitions(), known=begin)
 
     def _is_too_early(self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]) -> bool:
-        """Whether `minOffsetsPerTrigger` is not reached and `maxTriggerDelay` not over; never with Trigger.AvailableNow, which must end."""
+        """Whether `minOffsetsPerTrigger` is not reached and `maxTriggerDelay` not over.
+
+        As with Spark's source, the first batch after each start of a query takes what there is; and with Trigger.AvailableNow, which must end, every batch.
+        """
         wanted = self._options.min_offsets_per_trigger
         if wanted is None or self._target is not None:
             return False
-        now = time.monotonic()
-        if self._last_batch_at is None:
+        now, last = time.monotonic(), self._last_batch_at
+        if last is None or (now - last) * 1000 >= self._options.max_trigger_delay_ms:
             self._last_batch_at = now
-        is_over = (now - self._last_batch_at) * 1000 >= self._options.max_trigger_delay_ms
-        return not is_over and count_waiting(begin, newest) < wanted
+            return False
+        return count_waiting(begin, newest) < wanted
 
     def _with_start(self, begin: Mapping[TopicPartition, int], end: dict[str, Any]) -> dict[str, Any]:
         """`end`, and with it `begin` as long as that is where the query began in this process."""

@@ -20,6 +20,9 @@ from headrace.spark.declarative.graph import Graph, noting_registry
 
 _STATE: Final = re.compile(r"Flow '?([\w.`$-]+)'? (?:is|has) ([A-Z]+)\b\.?(.*)", re.DOTALL)
 _UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '([^']+)'\.\s*(.*)", re.DOTALL)
+_TRACEBACK: Final = re.compile(
+    r".*Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n|\n)*(?:\w+\.)*(?:OperatorError: )?", re.DOTALL
+)
 _NOISE: Final = re.compile(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?.*|\n\s*(?:at |JVM stacktrace|== SQL).*", re.DOTALL)
 
 
@@ -130,8 +133,8 @@ def _in_one_line(spec_path: Path, outcome: Outcome) -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """What Spark says without stack traces, SQL states and line ends."""
-    return " ".join(_NOISE.sub(r"\1", text).split())
+    """What Spark says without stack traces, SQL states and line ends; where Python failed, the error alone, without where it came from."""
+    return " ".join(_NOISE.sub(r"\1", _TRACEBACK.sub("", text)).split())
 
 
 def _place(error: Exception, directory: Path) -> str:
