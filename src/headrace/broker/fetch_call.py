@@ -17,7 +17,7 @@ from headrace.core.ids import Uuid
 from headrace.replication.fetch_session import NO_SESSION, FetchSession, SessionPartition
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
-from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult, InSteps
+from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult, InSteps, Operation
 from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, encode_one_slice
 
 T = TypeVar("T")
@@ -75,7 +75,10 @@ class FetchCall:
             self._rest()
             return reply
         deferred = self._deferred = Deferred(
-            deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out, on_abandoned=self._abandoned
+            deadline_ms=self._broker.now_ms() + max_wait_ms,
+            on_timeout=self._timed_out,
+            on_abandoned=self._abandoned,
+            operation=Operation.FETCH,
         )
         session.on_change = self._changed
         for partition in [*session.changed]:
@@ -102,7 +105,10 @@ class FetchCall:
         if self._is_enough or max_wait_ms <= 0 or not session.partitions or not self._may_wait():
             return (yield from self._finish_in_steps())
         deferred = self._deferred = Deferred(
-            deadline_ms=self._broker.now_ms() + max_wait_ms, on_timeout=self._timed_out, on_abandoned=self._abandoned
+            deadline_ms=self._broker.now_ms() + max_wait_ms,
+            on_timeout=self._timed_out,
+            on_abandoned=self._abandoned,
+            operation=Operation.FETCH,
         )
         session.on_change = self._changed
         for partitions in _some([*session.changed]):

@@ -29,6 +29,7 @@ from headrace.rpc.reply import (
     HotResult,
     InSteps,
     NoReply,
+    Operation,
     Reply,
 )
 from headrace.wire.leader_hints import Endpoint
@@ -325,6 +326,7 @@ class ProduceCall:
         broker = self._broker
         if self._acks == -1:
             deferred.deadline_ms = broker.now_ms() + max(0, self._timeout_ms)
+        deferred.operation = Operation.PRODUCE
         deferred.on_timeout = self._timed_out
         deferred.on_abandoned = self._give_up
         self._deferred = deferred

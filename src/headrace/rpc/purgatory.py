@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from headrace.rpc.reply import Deferred
+from headrace.rpc.reply import Deferred, Operation
 
 _SPARE_DEADLINES = 1_024
 """So many deadlines of replies that were given may lie beside those that wait before they are thrown out."""
@@ -33,6 +33,8 @@ class Purgatory:
 
     def __init__(self) -> None:
         self._held: dict[int, Deferred] = {}
+        self.waiting: dict[Operation, int] = dict.fromkeys(Operation, 0)
+        """How many replies wait, by what they are of (S3-19)."""
         self._watches: dict[int, _Watch] = {}
         self._by_key: dict[Hashable, dict[int, _Watch]] = {}
         self._deadlines: list[tuple[int, int]] = []
@@ -47,6 +49,7 @@ class Purgatory:
         """Keep it until `release`, until its deadline (`Deferred.expire`), or until its asker has gone."""
         number = deferred.number = next(self._ids)
         self._held[number] = deferred
+        self.waiting[deferred.operation] += 1
         deadline_ms = deferred.deadline_ms
         if deadline_ms is not None:
             heappush(self._deadlines, (deadline_ms, number))
@@ -58,7 +61,8 @@ class Purgatory:
     def release(self, deferred: Deferred) -> None:
         """It waits no more."""
         number = deferred.number
-        self._held.pop(number, None)
+        if self._held.pop(number, None) is not None:
+            self.waiting[deferred.operation] -= 1
         deferred.holder = None
         watch = self._watches.pop(number, None)
         if watch is not None:

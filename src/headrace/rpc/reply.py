@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 
@@ -77,6 +78,17 @@ AnyReply = Reply | EncodedReply | NoReply | CloseConnection | InSteps
 NO_REPLY = NoReply()
 
 
+class Operation(Enum):
+    """What a reply that waits is of, as the label `delayedOperation` of Kafka's metrics has it."""
+
+    PRODUCE = "Produce"
+    FETCH = "Fetch"
+    DELETE_RECORDS = "DeleteRecords"
+    OTHER = "Other"
+
+    __hash__ = object.__hash__  # that of an Enum is a call of Python code, and each write that waits is counted
+
+
 class Holder(Protocol):
     """Keeps deferreds that wait; see `headrace.rpc.purgatory`."""
 
@@ -91,8 +103,8 @@ class Deferred:
     of them changes nothing, so whoever races for it need not ask.
 
     `deadline_ms` is on the clock of `Broker.now_ms`; with None it waits for ever. `on_timeout` makes the reply at the deadline; the purgatory
-    calls it. `number` and `holder` are those of the purgatory that holds it; whoever completes it need not tell the purgatory. With `holds_back` the
-    connection's next request is not begun before the reply, though it might be: it could overtake this one.
+    calls it. `number` and `holder` are those of the purgatory that holds it; whoever completes it need not tell the purgatory; `operation` is what it
+    counts as there. With `holds_back` the connection's next request is not begun before the reply, though it might be: it could overtake this one.
     """
 
     __slots__ = (
@@ -105,6 +117,7 @@ class Deferred:
         "number",
         "on_abandoned",
         "on_timeout",
+        "operation",
     )
 
     def __init__(
@@ -114,8 +127,10 @@ class Deferred:
         on_timeout: Callable[[], AnyReply] | None = None,
         on_abandoned: Callable[[], None] | None = None,
         holds_back: bool = False,
+        operation: Operation = Operation.OTHER,
     ) -> None:
         self.holds_back = holds_back
+        self.operation = operation
         self.deadline_ms = deadline_ms
         self.on_timeout = on_timeout
         self.on_abandoned = on_abandoned

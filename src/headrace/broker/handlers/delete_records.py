@@ -8,7 +8,7 @@ from headrace.broker.partitions import HostedPartition, LogStartOf
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Operation, Reply
 from headrace.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -76,7 +76,11 @@ def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broke
                 deletion.error = ErrorCode.REQUEST_TIMED_OUT
         return _reply(topics)
 
-    deferred = Deferred(deadline_ms=context.now_ms + max(0, request.timeout_ms), on_timeout=timed_out)
+    deferred = Deferred(
+        deadline_ms=context.now_ms + max(0, request.timeout_ms),
+        on_timeout=timed_out,
+        operation=Operation.DELETE_RECORDS,
+    )
     partitions = [deletion.hosted for deletion in everything if deletion.hosted is not None]
     keys = [*partitions, *(LogStartOf(hosted) for hosted in partitions)]
     broker.purgatory.watch(

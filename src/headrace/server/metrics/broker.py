@@ -136,7 +136,7 @@ def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
     if machine.self_fencing is not None:
         about = "1 while it hears no controller and serves no client or not all of its partitions."
         yield gauge(bean, "SelfFenced", int(machine.self_fencing.is_alone), about)
-    waiting = [("All", float(len(broker.purgatory)))]
+    waiting = [(operation.value, float(number)) for operation, number in broker.purgatory.waiting.items()]
     about = "Requests that wait for records, replicas or their deadline."
     bean = "kafka.server:DelayedOperationPurgatory"
     for name in ("NumDelayedOperations", "PurgatorySize"):

@@ -16,8 +16,10 @@ from headrace.raft.roles import Candidate, Follower, Leader, Prospective, Resign
 from headrace.server.metrics.quorum import state_name
 from headrace.server.metrics.service import MetricsService
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.broker_bench import Client
 from tests.support.memory_node import CONFIG, DATA, MemoryNode
 from tests.support.metrics import families, shown, watched
+from tests.support.peer import fetch_request
 
 EVENTS = "kafka_controller_controllereventmanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
@@ -85,6 +87,21 @@ def test_what_is_not_committed_is_not_shown() -> None:
     node.settle()
     found = shown(service)
     assert (found[f"{CONTROLLER}globaltopiccount"], found[f"{REPLICAS}leadercount"]) == (1, 2)
+
+
+def test_requests_that_wait_show_by_what_they_are_of() -> None:
+    """S3-19: Kafka's names and label; a dashboard tells writes that wait for replicas from consumers that wait for records."""
+    node, service = started()
+    node.forward(create_request("t"), 7)
+    node.settle()
+    Client(node).send(fetch_request("t", max_wait_ms=60_000), 11)
+    found = shown(service)
+    for name in ("numdelayedoperations", "purgatorysize"):
+        sizes = {
+            of: found[f'kafka_server_delayedoperationpurgatory_{name}{{delayedOperation="{of}"}}']
+            for of in ("Produce", "Fetch", "DeleteRecords", "Other")
+        }
+        assert sizes == {"Produce": 0, "Fetch": 1, "DeleteRecords": 0, "Other": 0}
 
 
 def test_a_node_that_starts_again_counts_what_it_finds() -> None:
