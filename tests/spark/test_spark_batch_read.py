@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from headrace.records.record import NewRecord, build_batch
 from tests.spark.conftest import Topics, values
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -161,3 +162,19 @@ def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_lo
     told = spark_log.read_text()[before:]
     assert told.count("Traceback (most recent call last)") <= 1, told
     assert "worker_daemon" not in told
+
+
+def test_workers_read_the_compiled_pyspark(spark: SparkSession) -> None:
+    """Not that of Spark's zip, which Python would compile anew for each kind of worker."""
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+        import pyspark
+
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+    import pyspark
+
+    found = spark.range(1).mapInArrow(told, "file STRING").collect()
+    assert {row["file"] for row in found} == {pyspark.__file__}

@@ -1,0 +1,63 @@
+"""Which SPARK_HOME does a local session get?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.spark import session
+from headrace.spark.spark_home import compiled_spark_home
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a package `pyspark` that looks like the installed one, on the path of this process and of its children."""
+    package = tmp_path / "site" / "pyspark"
+    for name in ("bin", "jars", "python/lib"):
+        (package / name).mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "python" / "lib" / "pyspark.zip").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    return package
+
+
+def test_spark_home_has_all_but_the_zip_that_python_must_compile_each_time(installed: Path, tmp_path: Path) -> None:
+    """The links lead to the installed package; made once, found again."""
+    home = compiled_spark_home(tmp_path / "cache")
+    assert home is not None
+    assert sorted(each.name for each in home.iterdir()) == ["bin", "jars"]
+    assert (home / "jars").resolve() == installed / "jars"
+    assert compiled_spark_home(tmp_path / "cache") == home
+    assert [each.name for each in (tmp_path / "cache").iterdir()] == [home.name]
+
+
+def test_spark_keeps_its_home_where_workers_would_not_find_pyspark(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that only this process has on its path reaches workers by the zip alone."""
+    monkeypatch.delenv("PYTHONPATH")
+    assert compiled_spark_home(tmp_path / "cache") is None
+    monkeypatch.setenv("PYTHONPATH", str(installed.parent))
+    (tmp_path / "file").touch()
+    assert compiled_spark_home(tmp_path / "file" / "below") is None
+
+
+def test_a_spark_home_that_was_chosen_is_kept(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets SPARK_HOME means another Spark, perhaps."""
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("JAVA_HOME", str(installed))
+    monkeypatch.setattr(session, "has_java", lambda: True)
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    session.prepare_environment()
+    assert os.environ["SPARK_HOME"] == "/opt/spark"
+    monkeypatch.delenv("SPARK_HOME")
+    session.prepare_environment()
+    assert Path(os.environ["SPARK_HOME"], "jars").resolve() == installed / "jars"
