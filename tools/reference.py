@@ -104,7 +104,11 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "endingTimestamp": ("ending", "end before the first record of this time or later"),
     "endingOffsetsByTimestamp": ("ending", "the same, a time for each partition, as JSON"),
     "failOnDataLoss": ("is_loss_fatal", "whether records that were deleted before they were read end the query"),
-    "includeHeaders": ("include_headers", "a column `headers`"),
+    "includeHeaders": ("properties", "`true`: a column `headers`"),
+    "columns": (
+        "properties",
+        "the columns that are read, `value,offset`, in this order; others cost nothing, neither here nor in Spark",
+    ),
     "valueFormat": (
         "values",
         '`json` or `csv`: `value` is a struct of the columns of `valueSchema` (`select("value.*")`), decoded by Arrow',

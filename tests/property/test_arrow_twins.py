@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.arrow.encode import RowColumns, encode_batches
 from headrace.arrow.frames import FrameLimits
-from headrace.arrow.schema import HEADERS_TYPE
+from headrace.arrow.schema import HEADERS_TYPE, ROWS_WITH_HEADERS_SCHEMA
 from headrace.core.errors import PeerError
 from headrace.records.record import NewRecord, Placement, build_batch
-from tests.support.arrow_rows import Row, arrow_rows, plain_rows
+from tests.support.arrow_rows import Row, arrow_batches, arrow_rows, plain_rows
 
 QUICK = settings(max_examples=120, deadline=None, derandomize=True)
 CODECS = st.sampled_from((0, 0, 1, 2, 3, 4))
@@ -57,6 +57,15 @@ def test_only_the_offsets_asked_for_are_read(batches: list[tuple[list[NewRecord]
     records = answer(batches)
     wanted = [row for row in plain_rows(records) if start <= row[0] < start + size]
     assert arrow_rows(records, start=start, end=start + size) == wanted
+
+
+@QUICK
+@given(BATCHES, st.lists(st.sampled_from(ROWS_WITH_HEADERS_SCHEMA.names), min_size=1, unique=True))
+def test_chosen_columns_are_those_of_the_whole(batches: list[tuple[list[NewRecord], int]], columns: list[str]) -> None:
+    """Whichever columns are wanted, in whatever order: the same values as when all are read."""
+    records = answer(batches)
+    whole = [each.select(columns) for each in arrow_batches(records)]
+    assert arrow_batches(records, columns=columns) == whole
 
 
 @QUICK

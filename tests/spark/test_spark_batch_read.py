@@ -50,6 +50,20 @@ def test_every_field_of_a_record_is_read(load: Load, topics: Topics) -> None:
     assert [(each["key"], each["value"]) for each in second["headers"]] == [("h", None), ("h", bytearray(b"\x00"))]
 
 
+def test_only_the_columns_asked_for_are_read(load: Load, topics: Topics) -> None:
+    """`columns`: they are the schema, in their order; a value that is decoded keeps its rescued column, and its place in an error."""
+    topic = topics.make()
+    topics.fill(topic, ['{"id":1}', "spoilt"])
+    rows = load(subscribe=topic, columns="offset,value")
+    assert rows.schema.simpleString() == "struct<offset:bigint,value:binary>"
+    assert [(each.offset, bytes(each.value)) for each in rows.collect()] == [(0, b'{"id":1}'), (1, b"spoilt")]
+    decoded = {"subscribe": topic, "columns": "value", "valueFormat": "json", "valueSchema": "id int"}
+    found = load(**decoded, rescuedColumn="rest").select("value.id", "rest").collect()
+    assert [tuple(each) for each in found] == [(1, None), (None, bytearray(b"spoilt"))]
+    with pytest.raises(Exception, match=f"{topic}-0 offset 1: the value is no json"):
+        load(**decoded).collect()
+
+
 def test_every_codec_is_read(load: Load, topics: Topics) -> None:
     """gzip, snappy, lz4 and zstd beside batches without compression."""
     topic = topics.make()

@@ -32,9 +32,12 @@ def arrow_batches(
     end: int = EVERYTHING,
     aborted: Sequence[AbortedTransaction] | None = None,
     limits: FrameLimits | None = None,
+    columns: Sequence[str] | None = None,
 ) -> list[pa.RecordBatch]:
-    """The record batches that the vectorised reader makes."""
-    decoder = RangeDecoder(topic="t", partition=7, include_headers=True, limits=limits or FrameLimits())
+    """The record batches that the vectorised reader makes, with all columns if none are named."""
+    decoder = RangeDecoder(
+        topic="t", partition=7, include_headers=True, columns=columns, limits=limits or FrameLimits()
+    )
     return list(decoder.decode(memoryview(records), start_offset=start, end_offset=end, aborted=aborted))
 
 

@@ -35,11 +35,11 @@ class Slices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFields:
-    """The fields of all records of some batches; `headers_at` is where each record's first header begins."""
+    """The fields of all records of some batches; `counts` has the records of each batch, `headers_at` is where each record's first header begins."""
 
+    counts: Ints
     offsets: Ints
-    timestamps_ms: Ints
-    is_append_time: NDArray[np.bool_]
+    timestamp_deltas: Ints
     keys: Slices
     values: Slices
     header_counts: Ints
@@ -60,9 +60,8 @@ def read_fields(frames: Frames) -> RecordFields:
     offsets = np.repeat(np.array(frames.base_offsets, dtype=np.int64), counts) + offset_deltas
     last_offsets = np.repeat(np.array(frames.last_offsets, dtype=np.int64), counts)
     _check_offsets(offsets, offset_deltas, last_offsets)
-    timestamps, is_append_time = _timestamps(frames, timestamp_deltas, counts)
     return RecordFields(
-        offsets=offsets, timestamps_ms=timestamps, is_append_time=is_append_time, keys=keys, values=values,
+        counts=counts, offsets=offsets, timestamp_deltas=timestamp_deltas, keys=keys, values=values,
         header_counts=header_counts, headers_at=at, ends=ends,
     )  # fmt: skip
 
@@ -105,19 +104,23 @@ def _check_offsets(offsets: Ints, deltas: Ints, last_offsets: Ints) -> None:
         raise CorruptRecords("record offsets are out of order or outside their batch")
 
 
-def _timestamps(frames: Frames, deltas: Ints, counts: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def append_time_flags(frames: Frames, fields: RecordFields) -> NDArray[np.bool_]:
+    """Whether each record's time is that at which it was appended."""
+    return np.repeat(np.array([each is not None for each in frames.append_times_ms], dtype=np.bool_), fields.counts)
+
+
+def record_times(frames: Frames, fields: RecordFields) -> Ints:
     """Each record's time in ms: base plus delta, or the batch's append time where the log set it."""
-    is_append_time = np.array([each is not None for each in frames.append_times_ms], dtype=np.bool_)
     pairs = zip(frames.base_timestamps_ms, frames.append_times_ms, strict=True)
     base = np.array([own if appended is None else appended for own, appended in pairs], dtype=np.int64)
-    flags = np.repeat(is_append_time, counts)
-    if is_append_time.any():
-        deltas = np.where(flags, 0, deltas)
+    deltas = fields.timestamp_deltas
+    if any(each is not None for each in frames.append_times_ms):
+        deltas = np.where(append_time_flags(frames, fields), 0, deltas)
     _check_times(base)
     _check_times(deltas)
-    times = np.repeat(base, counts) + deltas
+    times = np.repeat(base, fields.counts) + deltas
     _check_times(times)
-    return times, flags
+    return times
 
 
 def _check_times(times_ms: Ints) -> None:

@@ -9,24 +9,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.arrow.columns import RecordFields, binary_column, long_column, read_fields, timestamp_column
+from headrace.arrow.columns import (
+    RecordFields,
+    append_time_flags,
+    binary_column,
+    long_column,
+    read_fields,
+    record_times,
+    timestamp_column,
+)
 from headrace.arrow.frames import AbortedTransaction, FrameLimits, Frames, scan
-from headrace.arrow.headers import headers_column, read_headers
-from headrace.arrow.schema import CREATE_TIME, LOG_APPEND_TIME, rows_schema
+from headrace.arrow.headers import HeaderEntries, headers_column, read_headers
+from headrace.arrow.schema import CREATE_TIME, LOG_APPEND_TIME, chosen_fields, rows_schema
 
 
 @dataclass(slots=True, kw_only=True)
 class RangeDecoder:
-    """Turns fetch answers of one topic partition into record batches with the columns of `rows_schema`.
+    """Turns fetch answers of one topic partition into record batches with the columns of `rows_schema`, or only those that `columns` names, in its order.
 
-    Holds no position: what to decode is said at each call, and the same call gives the same rows. One for each task; not thread-safe.
+    Columns that are not wanted are not made; what proves that records are whole is read all the same. Holds no position: what to decode is said at each call, and the same call gives the same rows. One for each task; not thread-safe.
     """
 
     topic: str
     partition: int
     include_headers: bool = False
+    columns: Sequence[str] | None = None
     limits: FrameLimits = field(default_factory=FrameLimits)
     _topic_column: pa.Array = field(init=False, default=None)
+    _schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        all_columns = rows_schema(include_headers=self.include_headers)
+        self._schema = all_columns if self.columns is None else chosen_fields(self.columns)
 
     def decode(
         self,
@@ -51,19 +65,28 @@ class RangeDecoder:
         fields = read_fields(frames)
         buffer = np.frombuffer(frames.payload, dtype=np.uint8)
         entries = read_headers(buffer, fields)
-        columns = [
-            binary_column(frames.payload, fields.keys),
-            binary_column(frames.payload, fields.values),
-            self._topics(len(fields.offsets)),
-            _ints(np.full(len(fields.offsets), self.partition, dtype=np.int32)),
-            long_column(fields.offsets),
-            timestamp_column(fields.timestamps_ms),
-            _ints(np.where(fields.is_append_time, LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)),
-        ]
-        if self.include_headers:
-            columns.append(headers_column(frames.payload, entries))
-        rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(include_headers=self.include_headers))
+        columns = [self._column(name, frames, fields, entries) for name in self._schema.names]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         return _bounded(rows, fields, start_offset, end_offset)
+
+    def _column(self, name: str, frames: Frames, fields: RecordFields, entries: HeaderEntries) -> pa.Array:
+        match name:
+            case "key":
+                return binary_column(frames.payload, fields.keys)
+            case "value":
+                return binary_column(frames.payload, fields.values)
+            case "topic":
+                return self._topics(len(fields.offsets))
+            case "partition":
+                return _ints(np.full(len(fields.offsets), self.partition, dtype=np.int32))
+            case "offset":
+                return long_column(fields.offsets)
+            case "timestamp":
+                return timestamp_column(record_times(frames, fields))
+            case "timestampType":
+                return _ints(np.where(append_time_flags(frames, fields), LOG_APPEND_TIME, CREATE_TIME).astype(np.int32))
+            case _:
+                return headers_column(frames.payload, entries)
 
     def _topics(self, count: int) -> pa.Array:
         """The topic's name `count` times; the longest column made so far is kept and cut."""

@@ -79,10 +79,7 @@ def read_topic(
     def batches() -> Iterator[pa.RecordBatch]:
         with BlockingClient.from_properties(settings) as client:
             for each in ranges:
-                for rows in read_range(
-                    client, each, include_headers=HEADERS in schema.names, is_read_committed=is_read_committed
-                ):
-                    yield rows.select(schema.names)
+                yield from read_range(client, each, columns=schema.names, is_read_committed=is_read_committed)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -167,10 +164,10 @@ def _offsets(
 
 
 def read_range(
-    client: BlockingClient, part: TopicRange, *, include_headers: bool = False, is_read_committed: bool = False
+    client: BlockingClient, part: TopicRange, *, columns: Sequence[str] | None = None, is_read_committed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one range in offset order, in batches of some ten thousand."""
-    decoder = RangeDecoder(topic=part.topic, partition=part.partition, include_headers=include_headers)
+    """The rows of one range in offset order, in batches of some ten thousand; all columns without `headers` if none are named."""
+    decoder = RangeDecoder(topic=part.topic, partition=part.partition, columns=columns)
     position = part.start
     for fetched in client.fetch_range(
         part.topic,

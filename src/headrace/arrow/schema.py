@@ -3,6 +3,7 @@
 They are those of Spark's own `kafka` source, in its order, with its types and nullability.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +28,11 @@ _COLUMNS: Final = (
 
 ROWS_SCHEMA: Final = pa.schema(_COLUMNS)
 ROWS_WITH_HEADERS_SCHEMA: Final = pa.schema([*_COLUMNS, pa.field("headers", HEADERS_TYPE)])
+
+
+def chosen_fields(columns: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of these columns, in this order."""
+    return pa.schema([ROWS_WITH_HEADERS_SCHEMA.field(name) for name in columns])
 
 
 def rows_schema(*, include_headers: bool) -> pa.Schema:

@@ -86,14 +86,13 @@ def _copy(
     client: BlockingClient, ranges: Any, schema: Any, write: Callable[[Any], None], *, is_read_committed: bool
 ) -> int:
     """Read and write all ranges, and show how far it is; the number of records."""
-    from headrace.arrow.read import HEADERS, read_range
+    from headrace.arrow.read import read_range
 
+    columns = list(dict.fromkeys([*schema.names, "offset"]))
     rows, passed, total = 0, 0, sum(each.end - each.start for each in ranges)
     with progress_bar("offsets") as show:
         for each in ranges:
-            for batch in read_range(
-                client, each, include_headers=HEADERS in schema.names, is_read_committed=is_read_committed
-            ):
+            for batch in read_range(client, each, columns=columns, is_read_committed=is_read_committed):
                 write(batch.select(schema.names))
                 rows += batch.num_rows
                 here = batch.column("offset")[batch.num_rows - 1].as_py() + 1 - each.start

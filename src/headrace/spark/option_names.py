@@ -14,6 +14,8 @@ from headrace.core.errors import OperatorError
 KAFKA_PREFIX: Final = "kafka."
 
 SELECTION_OPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS: Final = "headers"
 BATCH_OPTIONS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 READ_OPTIONS: Final = (
@@ -26,6 +28,7 @@ READ_OPTIONS: Final = (
     "startingOffsetsByTimestampStrategy",
     "failOnDataLoss",
     "includeHeaders",
+    "columns",
     "valueFormat",
     "valueSchema",
     "rescuedColumn",

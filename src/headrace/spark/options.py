@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
-from headrace.spark.option_names import SELECTION_OPTIONS, check_names, client_properties
+from headrace.spark.option_names import COLUMNS, HEADERS, SELECTION_OPTIONS, check_names, client_properties
 from headrace.spark.option_values import (
     duration_ms,
     lowered,
@@ -91,7 +91,7 @@ class ReadOptions:
     starting: Position
     ending: Position
     is_loss_fatal: bool = True
-    include_headers: bool = False
+    columns: tuple[str, ...] = COLUMNS
     values: ValueOptions | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -119,7 +119,7 @@ def parse_read_options(raw: Mapping[str, str], *, is_stream: bool) -> ReadOption
         starting=_position(options, "starting", default_start),
         ending=_position(options, "ending", LATEST),
         is_loss_fatal=truth(options, "failOnDataLoss", default=True),
-        include_headers=truth(options, "includeHeaders", default=False),
+        columns=chosen_columns(raw),
         values=parse_value_options(options),
         min_partitions=positive_int(options, "minPartitions"),
         max_records_per_partition=positive_int(options, "maxRecordsPerPartition"),
@@ -146,9 +146,29 @@ def _with_poll_timeout(properties: dict[str, str], options: Mapping[str, str]) -
     return properties
 
 
-def includes_headers(raw: Mapping[str, str]) -> bool:
-    """Whether the schema has the column `headers`."""
-    return truth(lowered(raw), "includeHeaders", default=False)
+def chosen_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of records that are read: those of `columns` in its order, or all, with `headers` if asked for. Raises OperatorError."""
+    options = lowered(raw)
+    has_headers = truth(options, "includeHeaders", default=False)
+    if "columns" not in options:
+        return (*COLUMNS, HEADERS) if has_headers else COLUMNS
+    known = {name.lower(): name for name in (*COLUMNS, HEADERS)}
+    given = [each.strip() for each in options["columns"].split(",")]
+    for each in given:
+        if each.lower() not in known:
+            raise OperatorError(
+                f"columns: there is no column {each or '(empty)'}: choose from {', '.join(known.values())}"
+            )
+    names = tuple(known[each.lower()] for each in given)
+    if len(set(names)) != len(names):
+        raise OperatorError("columns: name each column once")
+    if has_headers and HEADERS not in names:
+        raise OperatorError(
+            "includeHeaders=true, and columns does not name headers: name it there, or leave includeHeaders out"
+        )
+    if options.get("valueformat", "").strip() and "value" not in names:
+        raise OperatorError("valueFormat has no meaning where columns does not name value")
+    return names
 
 
 def _selection(options: Mapping[str, str]) -> Selection:

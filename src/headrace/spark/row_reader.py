@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from headrace.spark.options import EARLIEST, LATEST, ReadOptions
 from headrace.spark.worker_memory import keep_freed_memory
 
 DEFAULT_FETCH_BYTES: Final = 2 << 20
+_PLACE: Final = ("topic", "partition", "offset")
+"""What names a value that cannot be decoded."""
 
 
 def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
@@ -28,18 +30,19 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
     Offsets that the log does not hold any more are an error, or with `failOnDataLoss=false` a warning and left out.
     """
     if options.values is None:
-        yield from _rows(options, piece)
+        yield from _rows(options, piece, options.columns)
         return
     from headrace.arrow.values import decode_rows
 
-    columns = options.values.columns()
-    for rows in _rows(options, piece):
-        yield decode_rows(rows, columns)
+    values = options.values.columns()
+    rescued = [] if values.rescued_column is None else [values.rescued_column]
+    for rows in _rows(options, piece, list(dict.fromkeys([*options.columns, *_PLACE]))):
+        yield decode_rows(rows, values).select([*options.columns, *rescued])
 
 
-def _rows(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
+def _rows(options: ReadOptions, piece: InputRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     keep_freed_memory()
-    decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, include_headers=options.include_headers)
+    decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns)
     with open_client(_without_crc_check(options), is_cluster_known=True) as client:
         kept = _kept_part(client, options, piece)
         if kept is None:

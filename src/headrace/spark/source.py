@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from headrace.core.errors import OperatorError
 from headrace.spark.option_values import lowered
-from headrace.spark.options import includes_headers, parse_read_options
+from headrace.spark.options import chosen_columns, parse_read_options
 from headrace.spark.value_options import parse_value_options
 from headrace.spark.write_options import check_columns, parse_write_options
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT: Final = "headrace"
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_COLUMNS: Final = (
+_FIELDS: Final = (
     StructField("key", BinaryType()),
     StructField("value", BinaryType()),
     StructField("topic", StringType()),
@@ -40,9 +40,8 @@ _COLUMNS: Final = (
     StructField("offset", LongType()),
     StructField("timestamp", TimestampType()),
     StructField("timestampType", IntegerType()),
+    StructField("headers", ArrayType(_HEADER)),
 )
-
-_VALUE_AT: Final = 1
 
 
 class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not followed by the type check
@@ -54,13 +53,12 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         return FORMAT
 
     def schema(self) -> StructType:
-        """The fixed columns, with `headers` where `includeHeaders` asks for them, and `value` as a struct where `valueFormat` does."""
+        """The fixed columns, or those of `columns`, with `headers` where `includeHeaders` asks for them, and `value` as a struct where `valueFormat` does."""
         values = parse_value_options(lowered(self.options))
-        columns = list(_COLUMNS)
+        fields = {each.name: each for each in _FIELDS}
         if values is not None:
-            columns[_VALUE_AT] = StructField("value", _struct(values.columns()))
-        if includes_headers(self.options):
-            columns.append(StructField("headers", ArrayType(_HEADER)))
+            fields["value"] = StructField("value", _struct(values.columns()))
+        columns = [fields[name] for name in chosen_columns(self.options)]
         if values is not None and values.rescued_column is not None:
             columns.append(StructField(values.rescued_column, BinaryType()))
         return StructType(columns)

@@ -7,6 +7,7 @@ import pytest
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+from headrace.spark.option_names import COLUMNS
 from headrace.spark.options import (
     EARLIEST,
     LATEST,
@@ -17,7 +18,7 @@ from headrace.spark.options import (
     ReadOptions,
     Subscribe,
     SubscribePattern,
-    includes_headers,
+    chosen_columns,
     parse_read_options,
 )
 from headrace.spark.write_options import check_columns, parse_write_options
@@ -45,9 +46,22 @@ def test_names_are_compared_without_regard_to_case() -> None:
     """Spark hands options over in lower case, users write them as they like."""
     options = {"KAFKA.Bootstrap.Servers": "h:1", "SUBSCRIBEpattern": "a.*", "INCLUDEheaders": "TRUE"}
     found = parse_read_options(options, is_stream=False)
-    assert (found.selection, found.include_headers) == (SubscribePattern(pattern="a.*"), True)
+    assert (found.selection, found.columns) == (SubscribePattern(pattern="a.*"), (*COLUMNS, "headers"))
     assert found.properties == {"bootstrap.servers": "h:1"}
-    assert includes_headers({"IncludeHeaders": "true"})
+
+
+def test_columns_are_chosen_by_name() -> None:
+    """In the order that was said; what contradicts itself is refused, and so is what no record has."""
+    assert chosen_columns({"columns": "Value, TIMESTAMPTYPE,headers"}) == ("value", "timestampType", "headers")
+    for options, said in (
+        ({"columns": "value,wert"}, "columns: there is no column wert: choose from key, value, topic"),
+        ({"columns": ""}, r"there is no column \(empty\)"),
+        ({"columns": "key,value,Key"}, "name each column once"),
+        ({"columns": "key", "includeHeaders": "true"}, "includeHeaders=true, and columns does not name headers"),
+        ({"columns": "key", "valueFormat": "json"}, "valueFormat has no meaning where columns does not name value"),
+    ):
+        with pytest.raises(OperatorError, match=said):
+            chosen_columns(options)
 
 
 def test_selection_by_topics_and_partitions() -> None:
