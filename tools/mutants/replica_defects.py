@@ -56,7 +56,7 @@ def producers_not_followed(planting: Planting) -> None:
 
 def acknowledged_before_taken(planting: Planting) -> None:
     """Z8: a follower asks for the next offset before it has the records below it."""
-    honest = vars(replica_fetchers)["_topics"]
+    honest = vars(replica_fetchers)["asked_topics"]
 
     def topics(plan: Any, max_bytes: int) -> Any:
         asks = [
@@ -65,7 +65,7 @@ def acknowledged_before_taken(planting: Planting) -> None:
         ]
         return honest(plan._replace(asks=asks), max_bytes)
 
-    planting.replace(replica_fetchers, "_topics", topics)
+    planting.replace(replica_fetchers, "asked_topics", topics)
 
 
 DEFECTS = (

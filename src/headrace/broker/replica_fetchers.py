@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, assert_never
 
+from headrace.broker.replica_messages import asked_topics, forgotten_topics, offset_told, what_is_told
 from headrace.broker.throttles import replication_quota
 from headrace.coordinator.hashing import java_string_hash
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
-from headrace.core.ids import TopicIdPartition, Uuid
-from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.ids import TopicIdPartition
 from headrace.core.peers import Destination, SendFailure
 from headrace.log.ports import LogCut
 from headrace.replication.follower import ReplicaFetcher
@@ -31,27 +31,15 @@ from headrace.replication.follower_events import (
     PartitionListed,
     PartitionsFollowed,
     PartitionsLeft,
-    PartitionTold,
     Reported,
     SendFetch,
     SyncLog,
     TimeAdvanced,
+    TurnCame,
+    TurnShare,
 )
-from headrace.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
-from headrace.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
+from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 if TYPE_CHECKING:
     from headrace.broker.partitions import HostedPartition
@@ -67,6 +55,8 @@ _LATEST, _EARLIEST = -1, -2
 _CLOSED_BY_THE_PEER = (SendFailure.REFUSED, SendFailure.DISCONNECTED)
 _RATE_MS = 1_000
 """Over less time a rate says nothing."""
+_TURN: Final = 1_000
+"""Small batches that all fetchers together append in one turn: a few milliseconds. What came beyond that is appended in later ones."""
 
 Then = Callable[["Message | SendFailure"], None]
 
@@ -123,6 +113,8 @@ class ReplicaFetchers:
         """Told a log whose records wait for a sync before they may be acknowledged; set by the broker."""
         self.on_waiting: Callable[[], None] = _nobody_sleeps
         """Told when `next_deadline_ms` may be sooner than before."""
+        self.on_deadline: Callable[[int], None] = _nobody_waits
+        """Told when there is more to append than one turn's share: `tick` goes on with it, when others had their turn."""
         self.cut_logs: Callable[[Sequence[LogCut], Callable[[], None]], None] = partial(_cut_in_place, logs)
         """Cuts logs, which are out of use at once, and calls back when they are cut; set by the node."""
         self.gone_leaders: set[int] = set()
@@ -142,6 +134,9 @@ class ReplicaFetchers:
         self._rates: dict[FetcherId, tuple[int, int, float]] = {}
         self._former_bytes_in = 0
         self._inside: set[FetcherId] = set()
+        self._turn = TurnShare(_TURN)
+        self._taking: dict[FetcherId, ReplicaFetcher] = {}
+        """Those with more to append, in their order."""
         self._postponed: list[tuple[FetcherId, ReplicaFetcher, FollowerEvent]] = []
         """What came while the fetcher was in the middle of a step: a log that fails is told at once, and takes its directory's partitions from whoever fetches them."""
         self._is_over = False
@@ -254,7 +249,9 @@ class ReplicaFetchers:
                 fetcher = self._fetchers.get(source)
                 if fetcher is None:
                     backoff_ms = self._config().replica_fetch_backoff_ms
-                    fetcher = self._fetchers[source] = ReplicaFetcher(backoff_ms=backoff_ms, quota=self.quota)
+                    fetcher = self._fetchers[source] = ReplicaFetcher(
+                        backoff_ms=backoff_ms, quota=self.quota, turn=self._turn
+                    )
                     self._rates[source] = (self._clock.now_ms(), 0, 0.0)
                 followed = PartitionsFollowed(partitions=tuple(partitions.values()), now_ms=self._clock.now_ms())
                 self._step(source, fetcher, followed)
@@ -286,7 +283,14 @@ class ReplicaFetchers:
     # --- time ---
 
     def tick(self, now_ms: int) -> None:
-        """Wake those whose rest is over."""
+        """A new turn: append more of what came, and wake those whose rest is over."""
+        self._turn.left = _TURN
+        for source, fetcher in list(self._taking.items()):
+            if self._turn.left <= 0:
+                break
+            del self._taking[source]
+            self._step(source, fetcher, TurnCame())
+            self._retire(source, fetcher)
         for source, fetcher in list(self._fetchers.items()):
             due = fetcher.next_deadline_ms
             if due is not None and due <= now_ms:
@@ -296,6 +300,8 @@ class ReplicaFetchers:
         """When `tick` has something to do."""
         if self._is_over:
             return None
+        if self._taking:
+            return 0
         dues = (fetcher.next_deadline_ms for fetcher in self._fetchers.values())
         return min((due for due in dues if due is not None), default=None)
 
@@ -311,6 +317,9 @@ class ReplicaFetchers:
         effects = fetcher.step(event)
         self._inside.discard(source)
         self._do(source, fetcher, effects)
+        if fetcher.is_taking:
+            self._taking[source] = fetcher
+            self.on_deadline(0)
         while self._postponed:
             self._step(*self._postponed.pop(0))
 
@@ -367,8 +376,8 @@ class ReplicaFetchers:
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=plan.session_id,
             session_epoch=plan.session_epoch,
-            topics=_topics(plan, config.replica_fetch_max_bytes),
-            forgotten_topics_data=_forgotten(plan),
+            topics=asked_topics(plan, config.replica_fetch_max_bytes),
+            forgotten_topics_data=forgotten_topics(plan),
         )
         self.channel.fetch(to, request, number=source.number, timeout_ms=config.replica_socket_timeout_ms, then=done)
 
@@ -386,7 +395,7 @@ class ReplicaFetchers:
         event = Fetched(
             session_id=outcome.session_id,
             error=ErrorCode.known(outcome.error_code),
-            told=_told(outcome),
+            told=what_is_told(outcome),
             now_ms=now_ms,
             wall_ms=self._clock.wall_ms(),
         )
@@ -406,7 +415,7 @@ class ReplicaFetchers:
         ends: dict[int, int | None] = {}
 
         def told(timestamp: int, outcome: Message | SendFailure) -> None:
-            ends[timestamp] = _offset_told(outcome)
+            ends[timestamp] = offset_told(outcome)
             if len(ends) == 2:
                 start, end = ends[_EARLIEST], ends[_LATEST]
                 both = None if start is None or end is None else (start, end)
@@ -430,58 +439,6 @@ class ReplicaFetchers:
         )
 
 
-def _topics(plan: PlannedFetch, max_bytes: int) -> tuple[FetchTopic, ...]:
-    topics: dict[Uuid, list[FetchPartition]] = {}
-    for (topic_id, number), position in plan.asks:
-        asked = FetchPartition(
-            partition=number,
-            current_leader_epoch=position.leader_epoch,
-            fetch_offset=position.fetch_offset,
-            last_fetched_epoch=position.last_fetched_epoch,
-            log_start_offset=position.log_start_offset,
-            partition_max_bytes=max_bytes,
-        )
-        topics.setdefault(topic_id, []).append(asked)
-    return tuple(FetchTopic(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items())
-
-
-def _forgotten(plan: PlannedFetch) -> tuple[ForgottenTopic, ...]:
-    topics: dict[Uuid, list[int]] = {}
-    for topic_id, number in plan.forgotten:
-        topics.setdefault(topic_id, []).append(number)
-    return tuple(ForgottenTopic(topic_id=topic_id, partitions=tuple(each)) for topic_id, each in topics.items())
-
-
-def _told(response: FetchResponse) -> Iterator[PartitionTold]:
-    for topic in response.responses:
-        topic_id = topic.topic_id
-        for data in topic.partitions:
-            yield PartitionTold(
-                TopicIdPartition(topic_id, data.partition_index),
-                ErrorCode.known(data.error_code),
-                data.high_watermark,
-                data.log_start_offset,
-                _diverging(data),
-                None if data.records is None else memoryview(data.records),
-            )
-
-
-def _diverging(data: PartitionData) -> OffsetAndEpoch | None:
-    told = data.diverging_epoch
-    return None if told.epoch < 0 and told.end_offset < 0 else OffsetAndEpoch(told.end_offset, told.epoch)
-
-
-def _offset_told(outcome: Message | SendFailure) -> int | None:
-    if isinstance(outcome, SendFailure):
-        return None
-    assert isinstance(outcome, ListOffsetsResponse), "the api's own response"
-    for topic in outcome.topics:
-        for partition in topic.partitions:
-            if partition.error_code == ErrorCode.NONE and partition.offset >= 0:
-                return partition.offset
-    return None
-
-
 def _cut_in_place(logs: LogStorePort, cuts: Sequence[LogCut], then: Callable[[], None]) -> None:
     """Without a driver there is no other thread. Raises StorageFault."""
     for job in logs.cut(cuts):
@@ -494,6 +451,10 @@ def _cut_in_place(logs: LogStorePort, cuts: Sequence[LogCut], then: Callable[[],
 
 def _never_synced(log: PartitionLogPort) -> None:
     """Without a broker nobody syncs."""
+
+
+def _nobody_waits(_: int) -> None:
+    """Nobody sleeps until a deadline."""
 
 
 def _nobody_sleeps() -> None:

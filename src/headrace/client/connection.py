@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -112,6 +113,12 @@ class Connection:
         if self._opening:
             return self._open(pending, body)
         answer = codec.decode(pending.response, body, pending.version)
+        return pending.correlation_id, Answered(response=answer, version=pending.version)
+
+    def received_in_steps(self, frame: bytearray | memoryview) -> Generator[None, None, tuple[int, Answered]]:
+        """As `received`, once the dialogue is ready, with a yield after every few parts of the response. Raises DecodeError."""
+        pending, body = self._match(frame)
+        answer = yield from codec.decode_in_steps(pending.response, body, pending.version)
         return pending.correlation_id, Answered(response=answer, version=pending.version)
 
     def _match(self, frame: bytearray | memoryview) -> tuple[_Pending, memoryview]:

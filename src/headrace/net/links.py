@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 
 from headrace.client.connection import Connection, response_class
 from headrace.client.settings import ClientSettings
-from headrace.client.talk import Unsupported
+from headrace.client.talk import Answered, Unsupported
 from headrace.core.errors import DecodeError, EncodeError, PeerError
+from headrace.core.holds import Hold
 from headrace.core.peers import SendFailure
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.connecting import connect
@@ -25,6 +27,7 @@ from headrace.net.connection_core import ConnectionCore
 from headrace.net.file_slices import Data
 from headrace.net.limits import ConnectionLimits
 from headrace.net.tls import TlsStage
+from headrace.wire.codec import LongMessage, in_few_steps
 from headrace.wire.framing import SMALLEST_RESPONSE
 from headrace.wire.headers import framed_request
 from headrace.wire.schema import Message
@@ -37,7 +40,7 @@ _RECONNECT_FLOOR_S = 0.02
 _BUFFER_BYTES = 1 << 20
 """Of the shared receive buffer: replication and snapshots come in pieces of up to a megabyte."""
 _COPIED_UP_TO_BYTES = 16 << 10
-"""Records of a response are kept beyond its handling: few are copied, many keep the buffer that they came in."""
+"""Records of a response are kept beyond its handling: few are copied, many keep the buffer that they came in. Larger ones are read in steps."""
 MAX_UNSENT_REQUESTS = 10_000
 """More than so many for one link are refused with DISCONNECTED: its peer takes none."""
 
@@ -268,19 +271,17 @@ class _Link:
         """A response. Bytes that are none end the connection (B29). Raises DecodeError."""
         if core is not self._core:
             return
+        if len(view) > _COPIED_UP_TO_BYTES:
+            self._long_frame(view, core)
+            return
         if self._dialogue.awaits_records:
-            if len(view) > _COPIED_UP_TO_BYTES:
-                core.keep_frame()
-            else:
-                view = memoryview(bytearray(view))
+            view = memoryview(bytearray(view))
         try:
             found = self._dialogue.received(view)
         except PeerError as error:
             raise DecodeError(str(error)) from None
         if isinstance(found, tuple):
-            pending = self._sent.pop(found[0], None)
-            if pending is not None:
-                self._end(pending, found[1].response)
+            self._answered(*found)
             return
         if found:
             core.write(found)
@@ -288,6 +289,38 @@ class _Link:
             unsent, self._unsent = self._unsent, []
             for pending in unsent:
                 self._write(pending)
+
+    def _answered(self, correlation_id: int, found: Answered) -> None:
+        pending = self._sent.pop(correlation_id, None)
+        if pending is not None:
+            self._end(pending, found.response)
+
+    def _long_frame(self, view: memoryview, core: _LinkConnection) -> None:
+        """A response that may speak of very much: read a little of it in each turn. Raises DecodeError."""
+        if not self._dialogue.is_ready:
+            raise DecodeError(f"{len(view)} bytes are no list of versions")
+        core.keep_frame()
+        steps = self._dialogue.received_in_steps(view)
+        try:
+            found = in_few_steps(steps)
+        except LongMessage:
+            core.hold(Hold.REPLY)
+            self._shared.soon(partial(self._read_on, steps, core))
+        else:
+            self._answered(*found)
+
+    def _read_on(self, steps: Generator[None, None, tuple[int, Answered]], core: _LinkConnection) -> None:
+        if core is not self._core:
+            return  # lost, or given up
+        try:
+            found = in_few_steps(steps)
+        except LongMessage:
+            self._shared.soon(partial(self._read_on, steps, core))
+        except DecodeError as error:
+            core.refuse(str(error))
+        else:
+            self._answered(*found)
+            core.release(Hold.REPLY)
 
     def lost(self, core: _LinkConnection, exc: Exception | None) -> None:
         """The peer closed or reset it."""

@@ -191,7 +191,7 @@ class NodeMachine:
         broker.on_storage_fault = broker.log_syncs.on_fault = self._storage_fault
         broker.log_syncs.begin = broker.walks.begin = broker.replica_moves.begin = self.do
         broker.kraft_version = lambda: self._plane.raft.kraft_version
-        broker.purgatory.on_deadline = self.alarm.by
+        broker.purgatory.on_deadline = broker.replica_fetchers.on_deadline = self.alarm.by
         broker.deadline_changed = broker.replica_fetchers.on_waiting = self.alarm.changed
         broker.replica_fetchers.channel = BrokerLinks(self._outbound)
         broker.replica_fetchers.cut_logs = lambda cuts, then: order_cuts(broker.logs, cuts, do=self.do, then=then)

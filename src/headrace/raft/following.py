@@ -7,11 +7,12 @@ log that forked is cut where the leader's history left it (B-R11); one that is t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import StorageFault
+from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import METADATA_TOPIC_ID
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.peers import Destination, SendFailure
@@ -23,6 +24,7 @@ from headrace.raft.messages import end_points_of, fetch_request
 from headrace.raft.outbox import Flight, Purpose
 from headrace.raft.roles import Follower, Leader, Resigned, Role, Unattached
 from headrace.raft.voters import VoterEndPoint
+from headrace.records.batch import whole_batches
 from headrace.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from headrace.wire.messages.fetch import FetchResponse, PartitionData
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 MAX_SEARCH_WAIT_MS = 250
 """A node that follows nobody asks somebody at least so often who leads."""
+MOST_BATCHES = 1_000
+"""Of a response so many are written, in a few milliseconds; what is behind them is asked for again."""
 
 
 class Following:
@@ -207,6 +211,8 @@ class Following:
         """Write the leader's batches byte for byte; False when the first one does not fit and nothing was written (R20)."""
         core = self._core
         data = memoryview(records)
+        with suppress(PeerError):  # the log says what is wrong with the first batch
+            data = data[: whole_batches(data, most=MOST_BATCHES)[1]]
         before = core.log.log_end_offset
         appended = core.log.append_as_follower(data, leader_epoch=core.role.epoch, now_ms=core.now_ms)
         if isinstance(appended, AppendRefused):

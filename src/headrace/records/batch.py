@@ -179,6 +179,25 @@ def whole_batch_size(buffer: BytesLike, position: int, end: int) -> int:
     return size if size <= left else 0
 
 
+def whole_batches(buffer: BytesLike, *, most: int) -> tuple[int, int]:
+    """How many whole batches `buffer` begins with, `most` at the most, and their bytes together.
+
+    Raises PeerError(CORRUPT_MESSAGE) if the first bytes cannot be a batch; later ones that cannot be end the count.
+    """
+    position, end = 0, len(buffer)
+    for number in range(most):
+        try:
+            size = whole_batch_size(buffer, position, end)
+        except PeerError:
+            if number:
+                return number, position
+            raise
+        if not size:
+            return number, position
+        position += size
+    return most, position
+
+
 def iter_batches(buffer: BytesLike, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch from `start` on; a cut-off last batch is left out.
 

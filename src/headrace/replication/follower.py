@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import AppendRefused
-from headrace.records.batch import whole_batch_size
+from headrace.records.batch import whole_batches
 from headrace.replication.fetch_plan import FetchPlan, Position
 from headrace.replication.follower_events import (
     AskEnds,
@@ -49,12 +49,14 @@ from headrace.replication.follower_events import (
     SendFetch,
     SyncLog,
     TimeAdvanced,
+    TurnCame,
+    TurnShare,
 )
 from headrace.replication.throttle import Throttle
 from headrace.replication.truncation import common_end, first_offset_to_fetch, start_after_out_of_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.core.ids import TopicIdPartition
     from headrace.replication.quota import ReplicationQuota
@@ -63,17 +65,40 @@ NO_EPOCH: Final = -1
 _EARLY_MS: Final = 10
 _MOST_DOUBLED: Final = 16
 """A leader that does not know of its election is asked again after 20 ms, then 40, and so on up to the backoff."""
+_MOST_AT_ONCE: Final = 500
+"""Batches that are appended in one go."""
+_BYTES_OF_A_BATCH: Final = 8 << 10
+"""So many bytes cost as much as a small batch does."""
+_COST_OF_SEGMENT: Final = 100
+"""Where an append ends early a new segment begins, as a rule: files are made."""
+
+
+class _Taking:
+    """A response of which not all was taken yet. `rest` is what is left of the records of `partition`, which is the first to go on with."""
+
+    __slots__ = ("now_ms", "partition", "rest", "told", "wall_ms")
+
+    def __init__(self, event: Fetched) -> None:
+        self.told: Iterator[PartitionTold] = iter(event.told)
+        self.now_ms = event.now_ms
+        self.wall_ms = event.wall_ms
+        self.partition: FollowedPartition | None = None
+        self.rest: PartitionTold | None = None
 
 
 class ReplicaFetcher:
     """Follows what one broker leads, with one fetch under way at a time. Driven by `broker.replica_fetchers`.
 
     Appends to logs directly, as `PartitionLeader` does. Idle partitions cost nothing: the session holds them, and a response speaks of those that
-    have news.
+    have news. A response is taken as far as `turn` allows; while `is_taking` the driver says `TurnCame` in later turns, and the next fetch waits.
     """
 
-    def __init__(self, *, backoff_ms: int, quota: ReplicationQuota | None = None) -> None:
+    def __init__(
+        self, *, backoff_ms: int, quota: ReplicationQuota | None = None, turn: TurnShare | None = None
+    ) -> None:
         self._backoff_ms = backoff_ms
+        self._turn = turn or TurnShare()
+        self._taking: _Taking | None = None
         self._throttle = Throttle(quota, most_ms=backoff_ms)
         self._now_ms = 0
         self.partitions: dict[TopicIdPartition, FollowedPartition] = {}
@@ -93,10 +118,8 @@ class ReplicaFetcher:
         """Take one event; the effects in their order."""
         effects: list[FollowerEffect] = []
         match event:
-            case Fetched():
-                self._is_fetching = False
-                self._now_ms = max(self._now_ms, event.now_ms)
-                self._fetched(event, effects)
+            case Fetched() | TurnCame():
+                self._take_of_response(event, effects)
             case PartitionsFollowed():
                 self._now_ms = max(self._now_ms, event.now_ms)
                 self._follow(event.partitions, effects)
@@ -133,6 +156,11 @@ class ReplicaFetcher:
     def max_lag(self) -> int:
         """MaxLag: the furthest that a partition is behind what its leader had committed."""
         return max((each.lag for each in self.partitions.values()), default=0)
+
+    @property
+    def is_taking(self) -> bool:
+        """There is more to take of a response."""
+        return self._taking is not None
 
     @property
     def is_idle(self) -> bool:
@@ -225,40 +253,61 @@ class ReplicaFetcher:
 
     # --- responses ---
 
-    def _fetched(self, event: Fetched, effects: list[FollowerEffect]) -> None:
+    def _take_of_response(self, event: Fetched | TurnCame, effects: list[FollowerEffect]) -> None:
+        if isinstance(event, Fetched):
+            self._now_ms = max(self._now_ms, event.now_ms)
+            self._fetched(event)
+        if self._taking is not None:
+            self._go_on_taking(self._taking, effects)
+
+    def _fetched(self, event: Fetched) -> None:
         if not self._plan.answered(event.session_id, event.error):
+            self._is_fetching = False
             if event.error not in _SESSION_ERRORS:
                 self._waits_until_ms = event.now_ms + self._backoff_ms
             return
+        self._taking = _Taking(event)
+
+    def _go_on_taking(self, taking: _Taking, effects: list[FollowerEffect]) -> None:
+        """Take more of a response, until the turn's share is used up or the response is."""
         cuts: list[PartitionCut] = []
-        for told in event.told:
+        while self._turn.left > 0:
+            told, begun = taking.rest or next(taking.told, None), taking.partition
+            taking.rest = taking.partition = None
+            if told is None:
+                self._taking, self._is_fetching = None, False
+                break
+            self._turn.left -= 1
             partition = self.partitions.get(told.key)
-            if partition is None or partition.state is not FollowerState.FETCHING:
+            if partition is None or partition.state is not FollowerState.FETCHING or begun not in (None, partition):
                 continue
             if not self._plan.is_answered(told.key):  # it was asked otherwise by now
                 continue
             if told.error is not ErrorCode.NONE:
-                self._refused(partition, told.error, event.now_ms, effects)
+                self._refused(partition, told.error, taking.now_ms, effects)
             elif told.diverging is not None:
                 cuts.append(PartitionCut(partition, common_end(partition.log, told.diverging), starts_over=False))
             else:
-                self._take(partition, told, event, effects)
+                self._take(partition, told, taking, effects)
         self._cut(cuts, effects)
 
     def _take(
-        self, partition: FollowedPartition, told: PartitionTold, event: Fetched, effects: list[FollowerEffect]
+        self, partition: FollowedPartition, told: PartitionTold, taking: _Taking, effects: list[FollowerEffect]
     ) -> None:
         """Append what came, then follow the leader's high watermark and log start. Source: KIP-101, KIP-107; P16, P18."""
         log = partition.log
         try:
             if told.records:
                 before_bytes = self.bytes_in
-                refused = self._append(partition, told.records, event.wall_ms)
+                done = self._append(partition, told.records, taking.wall_ms)
                 if partition.is_listed:
-                    self._throttle.record(self.bytes_in - before_bytes, event.now_ms)
-                if refused is not None:
-                    effects.append(Reported(partition=partition, text=refused.message))
-                    self._rest(partition, event.now_ms)
+                    self._throttle.record(self.bytes_in - before_bytes, taking.now_ms)
+                if isinstance(done, AppendRefused):
+                    effects.append(Reported(partition=partition, text=done.message))
+                    self._rest(partition, taking.now_ms)
+                    return
+                if done is not None:
+                    taking.partition, taking.rest = partition, told._replace(records=done)
                     return
             end = log.log_end_offset
             if told.high_watermark >= 0:
@@ -280,21 +329,29 @@ class ReplicaFetcher:
             del self._syncing[key]
             self._fetch_from_end(partition, effects)
 
-    def _append(self, partition: FollowedPartition, records: memoryview, wall_ms: int) -> AppendRefused | None:
-        """Write the whole batches of a response, byte for byte; a cut-off last one is asked for again. The refusal, if a batch cannot be taken."""
-        log, epoch = partition.log, partition.leader_epoch
-        at, end = 0, len(records)
-        while at < end:
-            rest = records[at:] if at else records
+    def _append(
+        self, partition: FollowedPartition, records: memoryview, wall_ms: int
+    ) -> AppendRefused | memoryview | None:
+        """Write the whole batches of a response, byte for byte; a cut-off last one is asked for again.
+
+        The refusal, if a batch cannot be taken; what is left, if the turn's share is used up.
+        """
+        log, epoch, turn = partition.log, partition.leader_epoch, self._turn
+        rest = records
+        while rest:
+            if turn.left <= 0:
+                return rest
             try:
-                if not whole_batch_size(rest, 0, end - at):
-                    return None
+                count, size = whole_batches(rest, most=min(_MOST_AT_ONCE, turn.left))
             except PeerError as error:
                 return AppendRefused(error=error.code, message=error.message)
-            done = log.append_as_follower(rest, leader_epoch=epoch, now_ms=wall_ms)
+            if not count:
+                return None
+            done = log.append_as_follower(rest[:size], leader_epoch=epoch, now_ms=wall_ms)
             if isinstance(done, AppendRefused):
                 return done
-            at += done.size
+            turn.left -= count + size // _BYTES_OF_A_BATCH + (_COST_OF_SEGMENT if done.size < size else 0)
+            rest = rest[done.size :]
             self.bytes_in += done.size
         return None
 

@@ -92,6 +92,15 @@ class PartitionCut(NamedTuple):
     starts_over: bool
 
 
+class TurnShare:
+    """How much more the fetchers of a broker may take in this turn, one for all of them; `left` counts batches, and what costs as much as so many."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = 1 << 62) -> None:
+        self.left = left
+
+
 # --- events ---
 
 
@@ -167,6 +176,11 @@ class TimeAdvanced:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCame:
+    """Others had their turn: go on with the response of which not all was taken."""
+
+
 FollowerEvent = (
     PartitionsFollowed
     | PartitionsLeft
@@ -177,6 +191,7 @@ FollowerEvent = (
     | LogsCut
     | LogSynced
     | TimeAdvanced
+    | TurnCame
 )
 
 # --- effects ---

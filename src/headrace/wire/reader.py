@@ -27,7 +27,7 @@ MAX_PARTS: Final = 1 << 22
 """How many structs, strings and numbers the arrays of one message may hold in all: a part takes more memory than the two bytes that
 may stand for it on the wire. Source: M2, B25."""
 MAX_REQUEST_PARTS: Final = 1 << 20
-"""The same of a request, which anybody may send: enough for all partitions of a large cluster, and less than half a gigabyte of memory."""
+"""The same of a request, which anybody may send, and of a Fetch response: enough for all partitions of a large cluster, and less than half a gigabyte."""
 MAX_PARTITIONS: Final = 1 << 16
 """The same of Produce and Fetch, of which each part is a partition that takes a kilobyte while it is answered: several times what one node hosts."""
 STEP_BYTES: Final = 4096
@@ -37,7 +37,7 @@ STEP_BYTES: Final = 4096
 def _most_parts(message: type[Message]) -> int:
     facts = message.SCHEMA
     if facts.kind != "request":
-        return MAX_PARTS
+        return MAX_REQUEST_PARTS if facts.api_key == ApiKey.FETCH else MAX_PARTS
     return MAX_PARTITIONS if facts.api_key in (ApiKey.PRODUCE, ApiKey.FETCH) else MAX_REQUEST_PARTS
 
 

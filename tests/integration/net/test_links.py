@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from headrace.wire.codec import decode
 from headrace.wire.headers import framed_response, parse_request_header
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from headrace.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.messages.vote import RequestPartitionData, RequestTopicData, VoteRequest
 from headrace.wire.schema import Message
@@ -25,6 +27,7 @@ SETTINGS = link_settings(client_id="n", connect_timeout_ms=2_000, max_frame_byte
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=1, broker_epoch=3)
 VERSIONS = ApiVersionsResponse(
     api_keys=(
+        ApiVersion(api_key=1, min_version=4, max_version=12),
         ApiVersion(api_key=18, min_version=0, max_version=4),
         ApiVersion(api_key=52, min_version=0, max_version=1),
         ApiVersion(api_key=63, min_version=0, max_version=1),
@@ -101,6 +104,22 @@ async def closing(peer: Peer, correlation_id: int, writer: asyncio.StreamWriter)
 async def nonsense(peer: Peer, correlation_id: int, writer: asyncio.StreamWriter) -> None:
     """Bytes that are no answer."""
     writer.write(b"\0\0\0\4\xff\xff\xff\xff")
+
+
+LONG = FetchResponse(
+    session_id=7,
+    responses=(
+        FetchableTopicResponse(topic="t", partitions=tuple(PartitionData(partition_index=n) for n in range(20_000))),
+    ),
+)
+
+
+async def long_answered(peer: Peer, correlation_id: int, writer: asyncio.StreamWriter) -> None:
+    """A Fetch response that speaks of very many partitions, and behind it, in the same write, that of the next request."""
+    if len(peer.seen) == 2:
+        frames = [framed_response(LONG, 12, correlation_id=correlation_id - 1)]
+        frames.append(framed_response(FetchResponse(session_id=8), 12, correlation_id=correlation_id))
+        writer.write(b"".join(frames))
 
 
 class Links:
@@ -319,3 +338,52 @@ def test_a_text_that_is_no_host_name_is_disconnected(host: str, loop: Any) -> No
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
+
+
+def test_a_long_response_is_read_in_turns_and_those_behind_it_wait() -> None:
+    """PR8, B-R28: a peer may speak of a million partitions; who has something to do meanwhile has its turns."""
+
+    async def test(links: Links) -> None:
+        turns = 0
+        async with Peer(long_answered) as peer:
+            loop = asyncio.get_running_loop()
+            outcomes: list[tuple[int, Message | SendFailure]] = []
+            is_done = loop.create_future()
+
+            def done(outcome: Message | SendFailure) -> None:
+                outcomes.append((turns, outcome))
+                if len(outcomes) == 2:
+                    is_done.set_result(None)
+
+            for _ in range(2):
+                links.links.send(("127.0.0.1", peer.port, "p"), FetchRequest(), timeout_ms=30_000, done=done)
+            while len(peer.seen) < 2:
+                await asyncio.sleep(0)
+            while not is_done.done():
+                turns += 1
+                await asyncio.sleep(0)
+        assert [found.session_id for _, found in outcomes if isinstance(found, FetchResponse)] == [7, 8]
+        assert outcomes[0][1] == LONG
+        assert outcomes[0][0] > 10
+
+    run(test)
+
+
+def test_a_peer_whose_list_of_versions_is_long_is_left() -> None:
+    """PR8: it is read in one go, and no node has a hundred thousand APIs."""
+
+    async def long_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(EOFError, OSError):
+            frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            many = ApiVersionsResponse(api_keys=VERSIONS.api_keys * 30_000)
+            correlation_id = parse_request_header(frame).correlation_id
+            writer.write(framed_response(many, 3, correlation_id=correlation_id))
+            await reader.read()
+        writer.close()
+
+    async def test(links: Links) -> None:
+        server = await asyncio.start_server(long_versions, "127.0.0.1", 0)
+        async with server:
+            assert await links.ask(server.sockets[0].getsockname()[1]) is SendFailure.DISCONNECTED
+
+    run(test)

@@ -31,6 +31,7 @@ from headrace.raft.events import (
     StoreQuorumState,
     TimeAdvanced,
 )
+from headrace.raft.following import MOST_BATCHES
 from headrace.raft.invariants import RaftInvariantBroken, check_may_load
 from headrace.raft.machine import RaftNode
 from headrace.raft.replication import record_batch
@@ -223,6 +224,14 @@ def test_a_batch_that_does_not_fit_is_not_written(bad: bytes) -> None:
     assert (fed.node.log_end, fed.asked_of(LEADER)) == (0, 1)
     fed.step(TimeAdvanced(now_ms=1_030))
     assert fed.asked_of(LEADER) == 2
+
+
+def test_of_very_many_batches_some_are_written_and_the_rest_is_fetched_again() -> None:
+    """PR8: in short turns."""
+    fed = Fed()
+    fed.give(*(batch(number) for number in range(MOST_BATCHES + 1)))
+    fed.flush()
+    assert fed.asked.fetch_offset == fed.node.log_end == MOST_BATCHES
 
 
 def test_a_cut_off_last_batch_is_fetched_again() -> None:
