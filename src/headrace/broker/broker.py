@@ -37,7 +37,7 @@ from headrace.log.ports import AppendRefused, OutOfRange
 from headrace.log.store_ports import LogStorePort
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.versions import has_cordoned_log_dirs
-from headrace.replication.fetch_session import FetchSessionCache
+from headrace.replication.fetch_session_cache import FetchSessionCache
 from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
 from headrace.rpc.purgatory import Purgatory

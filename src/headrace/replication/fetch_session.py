@@ -1,25 +1,18 @@
-"""Fetch sessions: which partitions a fetcher follows, what it knows of them, and which of them changed since (KIP-227)."""
+"""A fetch session: which partitions a fetcher follows, what it knows of them, and which of them changed since (KIP-227)."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
-from headrace.core.error_code import ErrorCode
-from headrace.core.ports import Rng
 from headrace.replication.isr import FollowerProgress
 from headrace.replication.waiting import PartitionWaiters
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
-EVICTION_MS = 120_000
-MOST_IN_A_SESSION = 1 << 16
-"""Partitions, as many as one request may name; what must look at all of them at once takes a few milliseconds."""
-MOST_PARTITIONS = 1 << 18
-"""Of all sessions together, and of fetches that wait without one; each takes about half a kilobyte. A cluster's fetchers have fewer on one broker."""
 _MAX_EPOCH = 2**31 - 1
 _TURN = attrgetter("turn")
 
@@ -87,6 +80,16 @@ class SessionPartition:
             self.progress = None
 
 
+class Asker(NamedTuple):
+    """Who has a session: a principal at a host, or the replicas of one broker; and on which connection it was begun."""
+
+    owner: Hashable
+    connection: int = 0
+
+
+NOBODY = Asker(None)
+
+
 class FetchSession:
     """A fetcher's partitions between its requests. `epoch` is what its next request must carry.
 
@@ -96,6 +99,7 @@ class FetchSession:
     """
 
     __slots__ = (
+        "asker",
         "by_id",
         "changed",
         "counted",
@@ -118,8 +122,10 @@ class FetchSession:
         by_id: bool,
         now_ms: int,
         partitions: Iterable[tuple[Hashable, SessionPartition]],
+        asker: Asker = NOBODY,
     ) -> None:
         self.id = session_id
+        self.asker = asker
         self.by_id = by_id
         self.epoch = 1
         self.is_privileged = is_privileged
@@ -187,106 +193,3 @@ class FetchSession:
         partition.session = self
         self.partitions[key] = partition
         self.changed[partition] = None
-
-
-class FetchSessionCache:
-    """All sessions of a broker: at most `slots`. Driven by the Fetch handler.
-
-    A full cache makes room by dropping a session that was unused for two minutes, else, for a follower only, the oldest-used session of a
-    consumer (KIP-227: privileged); otherwise the fetch goes without a session.
-    """
-
-    def __init__(self, *, slots: int, rng: Rng) -> None:
-        self._slots = slots
-        self._rng = rng
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.evictions = 0
-        self.held_partitions = 0
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    def __iter__(self) -> Iterator[FetchSession]:
-        return iter(self._sessions.values())
-
-    def create(
-        self, partitions: Iterable[tuple[Hashable, SessionPartition]], *, is_privileged: bool, by_id: bool, now_ms: int
-    ) -> FetchSession | None:
-        """A new session, or None when there is no room for it."""
-        if not self._make_room(is_privileged=is_privileged, now_ms=now_ms):
-            return None
-        session_id = self._new_id()
-        session = FetchSession(
-            session_id, is_privileged=is_privileged, by_id=by_id, now_ms=now_ms, partitions=partitions
-        )
-        self._sessions[session_id] = session
-        if not self.grown(session, now_ms=now_ms):
-            del self._sessions[session_id]
-            self.forget(session)
-            return None
-        return session
-
-    def resume(self, session_id: int, epoch: int, *, now_ms: int) -> FetchSession | ErrorCode:
-        """The session for an incremental request, or FETCH_SESSION_ID_NOT_FOUND (70) or INVALID_FETCH_SESSION_EPOCH (71)."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if session.epoch != epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        session.used_ms = now_ms
-        self._sessions.move_to_end(session_id)
-        return session
-
-    def remove(self, session_id: int) -> None:
-        """The fetcher has finished with it."""
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self.forget(session)
-
-    def grown(self, session: FetchSession, *, now_ms: int) -> bool:
-        """Count the partitions of a session, or of a fetch that waits without one. False when there are more than there may be, in it or in all."""
-        self.held_partitions += len(session.partitions) - session.counted
-        session.counted = len(session.partitions)
-        while self.held_partitions > MOST_PARTITIONS:
-            if not self._evict(session, is_privileged=session.is_privileged, now_ms=now_ms):
-                return False
-        return session.counted <= MOST_IN_A_SESSION
-
-    def dismiss(self, session: FetchSession) -> None:
-        """The session becomes that of one fetch: nobody can ask for it again."""
-        del self._sessions[session.id]
-        session.id = NO_SESSION
-
-    def forget(self, session: FetchSession) -> None:
-        """Nobody asks for it any more."""
-        self.held_partitions -= session.counted
-        session.counted = 0
-        session.end()
-
-    def _make_room(self, *, is_privileged: bool, now_ms: int) -> bool:
-        return len(self._sessions) < self._slots or self._evict(None, is_privileged=is_privileged, now_ms=now_ms)
-
-    def _evict(self, wanted: FetchSession | None, *, is_privileged: bool, now_ms: int) -> bool:
-        """Drop the session that must give way to `wanted`, if one must."""
-        oldest = next((one for one in self._sessions.values() if one is not wanted), None)
-        if oldest is None:
-            return False
-        if now_ms - oldest.used_ms > EVICTION_MS:
-            victim = oldest
-        elif is_privileged:
-            others = (one for one in self._sessions.values() if one is not wanted and not one.is_privileged)
-            unprivileged = next(others, None)
-            if unprivileged is None:
-                return False
-            victim = unprivileged
-        else:
-            return False
-        self.remove(victim.id)
-        self.evictions += 1
-        return True
-
-    def _new_id(self) -> int:
-        while True:
-            session_id = self._rng.randrange(1, 2**31 - 1)
-            if session_id not in self._sessions:
-                return session_id

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.holds import Hold
-from headrace.replication import fetch_session
+from headrace.replication import fetch_session_cache
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.wire.reader import MAX_PARTITIONS
@@ -257,7 +257,7 @@ def test_a_session_of_very_many_partitions_begins_goes_on_and_shrinks(bench: Bro
 
 def test_partitions_of_all_sessions_are_bounded(bench: BrokerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """KIP-227: as when all slots are taken, a fetch goes without a session; one that grows beyond the bound loses its own."""
-    monkeypatch.setattr(fetch_session, "MOST_PARTITIONS", 2 * HERE - 1)
+    monkeypatch.setattr(fetch_session_cache, "MOST_PARTITIONS", 2 * HERE - 1)
     client = Client(bench)
     small = client.ask(fetch_of(1, session=(0, 0)), 12).session_id
     large = client.ask(fetch_of(*range(HERE), session=(0, 0)), 12).session_id
@@ -267,7 +267,7 @@ def test_partitions_of_all_sessions_are_bounded(bench: BrokerBench, monkeypatch:
     assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     sessions = bench.broker.fetch_sessions
     assert ([each.id for each in sessions], sessions.held_partitions) == ([large], HERE)
-    bench.advance(fetch_session.EVICTION_MS + 1)
+    bench.advance(fetch_session_cache.EVICTION_MS + 1)
     client.ask(fetch_of(*range(HERE), session=(0, 0)), 12)
     assert client.ask(fetch_of(*range(HERE), session=(0, 0)), 12).session_id == 0
     assert (len(sessions), sessions.held_partitions) == (1, HERE)
@@ -275,7 +275,7 @@ def test_partitions_of_all_sessions_are_bounded(bench: BrokerBench, monkeypatch:
 
 def test_what_waits_without_a_session_is_bounded_too(bench: BrokerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """inv:M4: a fetch beyond the bound is answered at once; when a client goes, what it kept is free again."""
-    monkeypatch.setattr(fetch_session, "MOST_PARTITIONS", HERE)
+    monkeypatch.setattr(fetch_session_cache, "MOST_PARTITIONS", HERE)
     waiting, other = Client(bench), Client(bench)
     waiting.send(fetch_of(*range(HERE), max_wait_ms=500), 12)
     assert waiting.answers() == []

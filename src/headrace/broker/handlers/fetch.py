@@ -19,6 +19,7 @@ from headrace.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    Asker,
     FetchSession,
     SessionPartition,
 )
@@ -217,14 +218,19 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> Fetc
     sessions = broker.fetch_sessions
     terms = (request.replica_id, request.replica_epoch, request.isolation_level)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        is_replica = request.replica_id in broker.image.cluster.brokers
+        owner = request.replica_id if is_replica else (context.principal, context.client_host)
+        asker = Asker(owner, context.connection_id)
         if request.session_id != NO_SESSION:
-            sessions.remove(request.session_id)
+            sessions.end(request.session_id, asker)
         asked = _asked(request, broker, by_id=by_id).items()
         session = None
         if request.session_epoch == INITIAL_EPOCH and context.api_version >= 7:
-            session = sessions.create(asked, is_privileged=request.replica_id >= 0, by_id=by_id, now_ms=now_ms)
+            session = sessions.create(asked, asker=asker, is_privileged=is_replica, by_id=by_id, now_ms=now_ms)
         if session is None:
-            session = FetchSession(NO_SESSION, is_privileged=False, by_id=by_id, now_ms=now_ms, partitions=asked)
+            session = FetchSession(
+                NO_SESSION, is_privileged=False, by_id=by_id, now_ms=now_ms, partitions=asked, asker=asker
+            )
         session.terms = terms
         return session
     found = sessions.resume(request.session_id, request.session_epoch, now_ms=now_ms)
