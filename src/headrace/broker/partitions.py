@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
@@ -12,6 +12,12 @@ from headrace.metadata.image import MetadataImage
 from headrace.replication.leader import PartitionLeader
 from headrace.replication.traffic import TopicTraffic
 from headrace.replication.waiting import PartitionWaiters
+from headrace.wire.produce import TopicName
+from headrace.wire.produce_heads import appended_form
+
+_MOST_HEADS = 4_096
+"""Of one version: a client can make one for each timeout that it names. Some hundred bytes each."""
+_VERSIONS = 32
 
 
 class HostedPartition:
@@ -75,12 +81,48 @@ class LogStartOf(NamedTuple):
     hosted: HostedPartition
 
 
+class ProduceRoute(NamedTuple):
+    """A partition of this broker that clients may write to; `write` and `end` are `wire.produce_heads.AppendedForm`."""
+
+    hosted: HostedPartition
+    is_leader_enough: bool
+    """Nobody else need have the records before they are acknowledged (acks=1)."""
+    write: Callable[[int, int, int, bytes], bytes]
+    end: bytes
+
+
+class ProduceRoutes:
+    """Where produce requests go that begin with bytes which were understood before, by version and bytes. Filled by the Produce handler.
+
+    Each request of a producer to one partition begins with the same bytes (`wire.produce_heads`); what they mean does not change while the partition is here.
+    """
+
+    __slots__ = ("by_head",)
+
+    def __init__(self) -> None:
+        self.by_head: tuple[dict[bytes, ProduceRoute], ...] = tuple({} for _ in range(_VERSIONS))
+
+    def remember(self, version: int, head: bytes, hosted: HostedPartition, topic: TopicName, *, acks: int) -> None:
+        """Requests with this head are for one partition, without a transaction, and `acks` is 1 or -1."""
+        routes = self.by_head[version]
+        if len(routes) >= _MOST_HEADS:
+            routes.clear()
+        write, end = appended_form(version, topic, hosted.partition)
+        routes[head] = ProduceRoute(hosted, acks == 1, write, end)
+
+    def forget(self) -> None:
+        """Partitions have come or gone."""
+        for routes in self.by_head:
+            routes.clear()
+
+
 class PartitionTable:
     """The hosted partitions by name and by topic id. Filled by `publishers.partitions`, read by handlers."""
 
     def __init__(self) -> None:
         self.by_name: dict[tuple[str, int], HostedPartition] = {}
         self.by_id: dict[tuple[bytes, int], HostedPartition] = {}
+        self.produce_routes = ProduceRoutes()
         self.traffic: dict[str, TopicTraffic] = {}
         """Of each topic of which a partition is here."""
         self.former_traffic = TopicTraffic()
@@ -102,6 +144,7 @@ class PartitionTable:
         """Host one more, in place of one with the same name."""
         self.remove(hosted.topic, hosted.partition)
         self.by_name[hosted.topic, hosted.partition] = hosted
+        self.produce_routes.forget()
         traffic = hosted.traffic = self.traffic.setdefault(hosted.topic, hosted.traffic)
         traffic.partitions += 1
         self.by_id[hosted.topic_id, hosted.partition] = hosted
@@ -110,6 +153,7 @@ class PartitionTable:
         """Host it no more."""
         hosted = self.by_name.pop((topic, partition), None)
         if hosted is not None:
+            self.produce_routes.forget()
             self.by_id.pop((hosted.topic_id, partition), None)
             hosted.traffic.partitions -= 1
             if not hosted.traffic.partitions:

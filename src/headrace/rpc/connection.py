@@ -160,7 +160,7 @@ class Connection:
             return True
         api, correlation_id, id_length = _HEAD(view)
         hot = self._hot.get(api)
-        if hot is None or view[8 : hot.end] != hot.header:
+        if hot is None or view[8 : hot.end].tobytes() != hot.header:
             return self._unknown_frame(view, api, correlation_id, id_length)
         service = self._service
         if service.is_shut is not None and self._turns_away(hot.row):

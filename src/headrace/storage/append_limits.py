@@ -11,12 +11,15 @@ from headrace.log.validation import takes_batches_as_they_are
 from headrace.records.batch import HEADER_SIZE
 from headrace.storage.segment_file import Segment
 
+_HOLDS_MS = 1_000
+"""So long limits hold; then they are made anew."""
+
 
 @dataclass(slots=True, kw_only=True)
 class AppendLimits:
     """What a batch must keep within to be added to `segment` without a closer look. Bounds are inclusive; sizes bytes, times ms.
 
-    Behind `unsynced_offset` a batch may have to be synced before it is acknowledged.
+    Behind `unsynced_offset` a batch may have to be synced before it is acknowledged. They hold while the clock is between `from_ms` and `until_ms`.
     """
 
     config: LogConfig
@@ -25,19 +28,20 @@ class AppendLimits:
     end_position: int
     last_offset: int
     unsynced_offset: int
-    last_timestamp: int
-    before_ms: int
-    after_ms: int
+    from_ms: int
+    until_ms: int
+    earliest: int
+    latest: int
     index_interval_bytes: int
     leader_epoch: int
 
 
-def append_limits(config: LogConfig, segment: Segment, log: PartitionLog) -> AppendLimits | None:
+def append_limits(config: LogConfig, segment: Segment, log: PartitionLog, *, now_ms: int) -> AppendLimits | None:
     """The limits of a segment that has batches; None if every batch of this topic needs a closer look, or there may be no room left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
     `flush.messages` counts from the log's durable end, which only moves on. A batch of another leader epoch than the log's newest
-    begins an entry of the epoch table.
+    begins an entry of the epoch table. What the topic says of timestamps is a range about the clock: of the ranges at all times for which the limits hold this is what they share.
     """
     leader_epoch = log.epochs.latest
     if leader_epoch is None or not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
@@ -47,6 +51,8 @@ def append_limits(config: LogConfig, segment: Segment, log: PartitionLog) -> App
     if entries <= 0:
         return None
     apart = max(config.index_interval_bytes, HEADER_SIZE)
+    until_ms = now_ms + _HOLDS_MS
+    last_timestamp = segment.first_timestamp + config.roll_ms - segment.jitter_ms
     return AppendLimits(
         config=config,
         segment=segment,
@@ -54,9 +60,10 @@ def append_limits(config: LogConfig, segment: Segment, log: PartitionLog) -> App
         end_position=min(config.segment_bytes, segment.size + entries * apart),
         last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
         unsynced_offset=log.durable_end_offset + config.flush_messages - 2,
-        last_timestamp=segment.first_timestamp + config.roll_ms - segment.jitter_ms,
-        before_ms=config.message_timestamp_before_max_ms,
-        after_ms=config.message_timestamp_after_max_ms,
+        from_ms=now_ms,
+        until_ms=until_ms,
+        earliest=max(0, until_ms - config.message_timestamp_before_max_ms),
+        latest=min(last_timestamp, now_ms + config.message_timestamp_after_max_ms),
         index_interval_bytes=config.index_interval_bytes,
         leader_epoch=leader_epoch,
     )

@@ -259,23 +259,29 @@ class StoredLog(LogFiles):
         """
         state, active, size = self._state, self._segments.active, len(data)
         limits = self._limits
-        if limits is None or limits.config is not state.config or limits.segment is not active:
-            limits = self._limits = None if self.owner.is_being_cut else append_limits(state.config, active, state)
+        if (
+            limits is None
+            or limits.config is not state.config
+            or limits.segment is not active
+            or not limits.from_ms <= now_ms <= limits.until_ms
+        ):
+            is_cut = self.owner.is_being_cut
+            limits = self._limits = None if is_cut else append_limits(state.config, active, state, now_ms=now_ms)
         if limits is None or size < HEADER_SIZE:
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         fields = _HEADER(data)
         _, length, _, _, crc, attributes, delta, since, until, producer_id, epoch, sequence, _ = fields
         first = state.log_end_offset
         last = first + delta
+        earliest, latest = limits.earliest, limits.latest
         if (
             attributes > HIGHEST_CODEC
             or not is_sound_header(fields, size)
             or size > limits.batch_bytes
             or active.size + size > limits.end_position
             or last > limits.last_offset
-            or not now_ms - limits.before_ms <= since <= now_ms + limits.after_ms
-            or not now_ms - limits.before_ms <= until <= now_ms + limits.after_ms
-            or not 0 <= until <= limits.last_timestamp
+            or not earliest <= since <= latest
+            or not earliest <= until <= latest
             or leader_epoch != limits.leader_epoch
         ):
             self._limits = None

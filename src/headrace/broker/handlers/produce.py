@@ -26,6 +26,7 @@ from headrace.wire.produce import (
     parse_produce,
     parse_produce_in_steps,
 )
+from headrace.wire.produce_heads import split_head
 
 _FIRST_BY_ID = 13
 _MOST_COPIED_BYTES = 1 << 20
@@ -33,7 +34,37 @@ _MOST_COPIED_BYTES = 1 << 20
 
 
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResult:
-    """Append every partition's batch, then answer by `acks`."""
+    """Append every partition's batch, then answer by `acks`. What begins as an earlier request did goes the way that was found for that one."""
+    version = context.api_version
+    parts = split_head(body, version)
+    if parts is None:
+        return _read_and_append(body, context, broker, None)
+    head, records = parts
+    route = broker.partitions.produce_routes.by_head[version].get(head)
+    if route is None:
+        return _read_and_append(body, context, broker, head)
+    hosted, is_leader_enough, write, end = route
+    leader = hosted.leader
+    if (
+        leader is None
+        or not (is_leader_enough or leader.is_alone)
+        or hosted.is_withheld
+        or len(records) <= ATTRIBUTES_LOW_BYTE
+        or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+    ):
+        return _read_and_append(body, context, broker, None)
+    try:
+        appended = leader.append(records, now_ms=broker.wall_ms())
+    except StorageFault as fault:
+        broker.on_storage_fault(fault)
+        appended = AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
+    if type(appended) is Appended and not appended[6]:
+        return write(appended[0], appended[2], appended[3], end)
+    return ProduceCall(parse_produce(body, 0, version), context, broker).go_on([(hosted, appended)])
+
+
+def _read_and_append(body: memoryview, context: RequestContext, broker: Broker, head: bytes | None) -> HotResult:
+    """A request of any shape. If it is of the usual one, requests with the same head find their way alone from now on."""
     version = context.api_version
     try:
         request = parse_produce(body, 0, version)
@@ -46,24 +77,18 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
         topic, index, records = batches[0]
         partitions = broker.partitions
         hosted = (partitions.by_id if version >= _FIRST_BY_ID else partitions.by_name).get((topic, index))  # type: ignore[arg-type]
-        leader = None if hosted is None else hosted.leader
-        if (
-            leader is not None
-            and records is not None
-            and (leader.is_alone or acks == 1)
-            and not hosted.is_withheld  # type: ignore[union-attr] # a leader has its partition
-            and len(records) > ATTRIBUTES_LOW_BYTE
-            and not records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-            and hosted.topic not in INTERNAL_TOPICS  # type: ignore[union-attr]
-        ):
+        leader = None if hosted is None else _usual_leader(hosted, records, acks)
+        if hosted is not None and leader is not None:
+            if head is not None:
+                partitions.produce_routes.remember(version, head, hosted, topic, acks=acks)
             try:
-                appended = leader.append(records, now_ms=broker.wall_ms())
+                appended = leader.append(records, now_ms=broker.wall_ms())  # type: ignore[arg-type] # a leader has its records
             except StorageFault as fault:
                 broker.on_storage_fault(fault)
                 appended = AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
             if type(appended) is Appended and not appended[6]:
                 return encode_appended(version, (topic, index, appended[0], appended[2], appended[3]))
-            return ProduceCall(request, context, broker).go_on([(hosted, appended)])  # type: ignore[list-item] # a leader has its partition
+            return ProduceCall(request, context, broker).go_on([(hosted, appended)])
     elif len({batch[:2] for batch in batches}) == len(batches):
         return _append_many(request, context, broker)
     return ProduceCall(request, context, broker).result()
