@@ -11,10 +11,12 @@ MIXES ?=
 SECONDS ?= 60
 ROUNDS ?= 1
 NODES ?= 3
+FAULTS ?=
+TIMES ?= 30
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -88,6 +90,9 @@ kills: setup ## one node killed (kill -9) under load, the long run, by hand: mak
 
 chaos: setup ## real nodes broken on purpose, clients' histories judged: make chaos MIXES=kill,cut SECONDS=60 SEED=7 ROUNDS=3 NODES=5
 	$(PY) -m tools.chaos --mixes "$(MIXES)" --seconds $(SECONDS) --seed $(SEED) --rounds $(ROUNDS) --nodes $(NODES)
+
+spark-chaos: setup peers ## streams into tables broken on purpose, rows counted: make spark-chaos FAULTS=driver,broker TIMES=30 NODES=1
+	$(PY) -m tools.spark_chaos --faults "$(FAULTS)" --times $(TIMES) --nodes $(NODES) --seed $(SEED)
 
 bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 	$(PY) -m benchmarks.run

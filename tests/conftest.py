@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.peers import kafka, shared_jvm
+from tests.peers import kafka, postgres, shared_jvm
 from tests.support import volumes
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-NEEDS = {"java": ("java and mvn", kafka.is_available), "kcat": ("kcat", lambda: shutil.which("kcat") is not None)}
+NEEDS = {
+    "java": ("java and mvn", kafka.is_available),
+    "kcat": ("kcat", lambda: shutil.which("kcat") is not None),
+    "postgres": ("PostgreSQL", postgres.is_available),
+}
 MUST_NOT_SKIP = os.environ.get("HEADRACE_NO_SKIP") == "1"
 WAITING = {"integration", "spark", "crash", "fuzz", "simulation", "packaging", "attacks"}
 """Directories of tests that start processes and wait for them."""

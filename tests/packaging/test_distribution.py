@@ -136,6 +136,7 @@ def test_wheel_and_sdist_hold_the_package_and_nothing_else(built: Path) -> None:
     assert {name.split("/")[0] for name in names} == {
         "headrace",
         "pyspark_headrace",
+        "pyspark_headrace_metadata",
         f"headrace-{__version__}.dist-info",
     }
     assert {"headrace/py.typed", "headrace/spark/demo/flights.toml"} <= set(names)

@@ -6,14 +6,13 @@ A decoder takes a record and gives the text of key and payload, or None for what
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from headrace.core.errors import DecodeError, OperatorError, PeerError
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import Record
-from headrace.wire.json_view import to_json
+from headrace.wire.json_view import record_type_name, to_json
 
 Shown = tuple[str | None, str | None]
 Decoder = Callable[[Record], Shown]
@@ -80,11 +79,6 @@ def cluster_metadata(record: Record) -> Shown:
     except (DecodeError, PeerError) as error:
         return None, f"Error at {record.offset}, skipping. {error}"
     return None, json_text(shown)
-
-
-def record_type_name(class_name: str) -> str:
-    """`NoOpRecord` is NO_OP_RECORD."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).upper()
 
 
 def offsets(record: Record) -> Shown:

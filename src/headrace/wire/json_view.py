@@ -7,6 +7,7 @@ same form back and refuses a missing field, an unknown one, and a field that the
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
@@ -37,6 +38,11 @@ def to_json(message: Message, version: int, *, records_as_size: bool = False) ->
     if version not in cls.SCHEMA.versions:
         raise EncodeError(f"{cls.__name__} has no version {version}")
     return _Shower(Layout(cls, version), records_as_size=records_as_size).struct(message)
+
+
+def record_type_name(class_name: str) -> str:
+    """The name of a record's type as Kafka's tools print it: `NoOpRecord` is NO_OP_RECORD."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).upper()
 
 
 def from_json(cls: type[M], data: object, version: int) -> M:

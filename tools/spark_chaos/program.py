@@ -1,0 +1,129 @@
+"""A Spark program with streaming queries from topics into tables, which takes orders as lines of JSON and answers likewise.
+
+    python -m tools.spark_chaos.program SETTINGS.json
+
+Orders: `start` a query (name, table, options of the source), `drain` all queries, `judge` a query's table against its topic, `stop` a query.
+Answers have the order's `id`; a query that failed answers `drain` with its error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.arrow.read import read_table
+from headrace.spark.postgres import PostgresTable
+from headrace.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+COLUMNS = ("partition", "offset", "number")
+Row = tuple[int, int, int]
+
+
+class Program:
+    """The session and its queries."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._directory = Path(settings["directory"])
+        self._conninfo = str(settings["conninfo"])
+        self._servers = str(settings["servers"])
+        self._spark: SparkSession = local_session(
+            "spark-chaos",
+            master=settings["master"],
+            config=settings["config"],
+            log_path=self._directory / "spark.log",
+        )
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def start(self, name: str, table: str, options: dict[str, str], checkpoint: str | None = None) -> None:
+        """Start, or go on with, the query `name` into the table of that kind and name."""
+        source = self._spark.readStream.format("headrace").option("kafka.bootstrap.servers", self._servers)
+        rows = source.option("startingOffsets", "earliest").options(**options).load()
+        number = "value.number" if "valueFormat" in options else "CAST(CAST(value AS STRING) AS BIGINT) AS number"
+        writer = rows.selectExpr("partition", "offset", number).writeStream.queryName(name)
+        place = self._directory / "checkpoints" / (checkpoint or name)
+        writer = writer.option("checkpointLocation", str(place)).trigger(processingTime="0 seconds")
+        if table == "postgres":
+            target = PostgresTable(conninfo=self._conninfo, table=_sql_name(name))
+            self._queries[name] = writer.foreachBatch(target.write).start()
+        else:
+            self._queries[name] = writer.format(table).start(str(self._place(name)))
+
+    def drain(self, names: list[str]) -> dict[str, str]:
+        """Wait until the queries have read all there is; the errors of those that failed."""
+        failed = {}
+        for name in names:
+            try:
+                self._queries[name].processAllAvailable()
+            except Exception as error:  # noqa: BLE001 - whatever ends a query is what is asked for
+                failed[name] = str(error)
+        return failed
+
+    def judge(self, name: str, table: str, topic: str) -> dict[str, int]:
+        """How many of the topic's records the table lacks, has twice, or has and should not."""
+        records = read_table(self._servers, topic)
+        numbers = pc.cast(pc.cast(records.column("value"), pa.string()), pa.int64())
+        expected = _counted(records.set_column(0, "number", numbers).select(list(COLUMNS)))
+        found = _counted(self._rows(name, table).toArrow())
+        return {
+            "rows": found.total(),
+            "lost": len(expected.keys() - found.keys()),
+            "doubled": found.total() - len(found),
+            "other": len(found.keys() - expected.keys()),
+        }
+
+    def stop(self, name: str) -> None:
+        """Stop a query in an orderly way."""
+        self._queries.pop(name).stop()
+
+    def _rows(self, name: str, table: str) -> DataFrame:
+        if table == "postgres":
+            import psycopg
+
+            with psycopg.connect(self._conninfo) as connection:
+                rows = connection.execute(f'SELECT partition, "offset", number FROM {_sql_name(name)}').fetchall()
+            return self._spark.createDataFrame(rows, "partition INT, offset BIGINT, number BIGINT")
+        return self._spark.read.format(table).load(str(self._place(name))).select(*COLUMNS)
+
+    def _place(self, name: str) -> Path:
+        return self._directory / "tables" / name
+
+
+def _counted(rows: pa.Table) -> Counter[Row]:
+    return Counter(zip(*(rows.column(name).to_pylist() for name in COLUMNS), strict=True))
+
+
+def _sql_name(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def main() -> int:
+    """Answer orders until standard input ends."""
+    program = Program(json.loads(Path(sys.argv[1]).read_text()))
+    answer({"ready": True})
+    orders: dict[str, Callable[..., Any]] = {
+        "start": program.start, "drain": program.drain, "judge": program.judge, "stop": program.stop,
+    }  # fmt: skip
+    for line in sys.stdin:
+        order = json.loads(line)
+        answer({"id": order["id"], "result": orders[order["do"]](**order["with"])})
+    return 0
+
+
+def answer(what: dict[str, Any]) -> None:
+    """One line of JSON."""
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

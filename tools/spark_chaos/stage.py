@@ -1,0 +1,274 @@
+"""What is broken: brokers, a topic that fills all the time, tables, and a Spark program in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import psycopg
+
+from headrace.client import admin_topics
+from headrace.client.blocking import BlockingClient
+from headrace.core.ids import Uuid
+from headrace.records.record import NewRecord, build_batch
+from headrace.testing import Cluster, Node
+from tests.peers import tables
+from tests.peers.postgres import Postgres
+
+TABLES = ("parquet", "delta", "postgres")
+PARTITIONS = 3
+RECORDS_PER_BATCH = 250
+REST_S = 0.05
+READY_S, ANSWER_S = 240.0, 240.0
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class SparkProgram:
+    """The process of `tools.spark_chaos.program`, with its Java and its Python workers in a process group of their own."""
+
+    def __init__(self, directory: Path, servers: str, conninfo: str) -> None:
+        self._directory = directory
+        settings = {
+            "directory": str(directory), "servers": servers, "conninfo": conninfo, "master": "local[3,8]",
+            "config": {
+                **tables.DELTA, "spark.jars": tables.jars(), "spark.driver.extraJavaOptions": JAVA, "spark.sql.session.timeZone": "UTC",
+                "spark.sql.adaptive.enabled": "false", "spark.databricks.delta.snapshotPartitions": "2",
+            },
+        }  # fmt: skip
+        self._settings = directory / "settings.json"
+        self._settings.write_text(json.dumps(settings))
+        self._process: subprocess.Popen[str] | None = None
+        self._orders = 0
+
+    def start(self) -> None:
+        """Start, and wait for the session."""
+        with (self._directory / "program.log").open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tools.spark_chaos.program", str(self._settings)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "SPARK_LOCAL_DIRS": str(self._directory / "local")},
+            )  # fmt: skip
+        assert self._answer(READY_S)["ready"]
+
+    def do(self, what: str, **how: Any) -> Any:
+        """An order and its result."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._orders += 1
+        self._process.stdin.write(json.dumps({"id": self._orders, "do": what, "with": how}) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer(ANSWER_S)
+        assert answer["id"] == self._orders
+        return answer["result"]
+
+    def _answer(self, within_s: float) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(within_s, self.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        assert line, f"the Spark program ended or did not answer; see {self._directory}/program.log and spark.log"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def python_workers(self) -> list[psutil.Process]:
+        """Spark's Python processes that read, write or plan, without the daemon that they are forked from."""
+        assert self._process is not None
+        found = []
+        for each in psutil.Process(self._process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if "python" in each.name() and not any("python" in child.name() for child in each.children()):
+                    found.append(each)
+        return found
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(30)
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        self._process = None
+
+
+class Feed(threading.Thread):
+    """Fills a topic with numbers, batch after batch, by one idempotent producer that outlasts brokers."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(name="feed", daemon=True)
+        self._servers, self._topic = servers, topic
+        self._may_run, self._is_over = threading.Event(), threading.Event()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self.sent = 0
+        self.partitions = PARTITIONS
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """The thread's body."""
+        try:
+            with BlockingClient(self._servers, properties={"delivery.timeout.ms": "300000"}) as client:
+                producer = client.producer()
+                while not self._is_over.is_set():
+                    if not self._may_run.wait(0.1):
+                        continue
+                    self._is_idle.clear()
+                    self._send(producer)
+                    self._is_idle.set()
+                    time.sleep(REST_S)
+        except Exception as error:  # noqa: BLE001 - the thread's edge: whoever waits for it raises the error
+            self.error = error
+            self._is_idle.set()
+
+    def _send(self, producer: Any) -> None:
+        first = self.sent
+        records = [
+            NewRecord(key=None, value=b"%d" % number, timestamp=1000)
+            for number in range(first, first + RECORDS_PER_BATCH)
+        ]
+        producer.send(self._topic, first // RECORDS_PER_BATCH % self.partitions, build_batch(records))
+        producer.flush()
+        self.sent += RECORDS_PER_BATCH
+
+    def go_on(self) -> None:
+        """Begin to send."""
+        self._may_run.set()
+
+    def pause(self) -> None:
+        """Stop sending, and wait for what is on its way. Raises what ended the feed."""
+        self._may_run.clear()
+        self._is_idle.wait(ANSWER_S)
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        """For good."""
+        self._is_over.set()
+        self.join(30)
+
+
+class Stage:
+    """Brokers, feed, PostgreSQL and Spark program; a query into each kind of table. Used as a context manager."""
+
+    def __init__(self, directory: Path, *, nodes: int) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.cluster = Cluster(nodes=nodes, directory=directory / "cluster") if nodes > 1 else None
+        self.node = None if nodes > 1 else Node(directory=directory / "node")
+        self.postgres = Postgres()
+        self.queries: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        (self.cluster or self.node).__enter__()  # type: ignore[union-attr]
+        self.postgres.start()
+        self.client = BlockingClient(self.servers)
+        self.topic = self.make_topic("numbers", PARTITIONS)
+        self.feed = Feed(self.servers, self.topic)
+        self.feed.start()
+        self.spark = SparkProgram(self.directory, self.servers, self.postgres.conninfo)
+        self.spark.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.spark.kill()
+        self.feed.end()
+        self.client.close()
+        self.postgres.stop()
+        shutil.rmtree(self.postgres.directory, ignore_errors=True)
+        (self.cluster or self.node).__exit__(kind, error, trace)  # type: ignore[union-attr]
+
+    @property
+    def servers(self) -> str:
+        """Of the brokers."""
+        return (self.cluster or self.node).bootstrap_servers  # type: ignore[union-attr]
+
+    def make_topic(self, name: str, partitions: int = 1) -> str:
+        """A topic that keeps its records, with copies where there are brokers for them."""
+        new = admin_topics.NewTopic(name=name, partitions=partitions, configs={"retention.ms": "-1"})
+        made = self.client.run(admin_topics.create_topics, [new])
+        assert isinstance(made[name], Uuid), made
+        return name
+
+    def fill(self, topic: str, numbers: Sequence[int | str], partition: int = 0) -> None:
+        """One batch of values."""
+        records = [NewRecord(key=None, value=str(each).encode(), timestamp=1000) for each in numbers]
+        self.client.produce_raw(topic, partition, build_batch(records))
+
+    def start_query(self, name: str, table: str, topic: str, options: Mapping[str, str] | None = None) -> None:
+        """A query from the topic into a table of that kind."""
+        if table == "postgres":
+            with psycopg.connect(self.postgres.conninfo) as connection:
+                columns = 'partition int, "offset" bigint, number bigint'
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {name.replace('-', '_')} ({columns})")
+        known = {"name": name, "table": table, "options": {"subscribe": topic, **(options or {})}}
+        self.queries[name] = known
+        self.spark.do("start", **known)
+
+    def start_queries(self) -> None:
+        """From the topic that fills into each kind of table, or those again that there were."""
+        for table in TABLES:
+            self.start_query(table, table, self.topic, {"maxOffsetsPerTrigger": "2000"})
+
+    def is_in_batch(self, name: str) -> bool:
+        """Is a batch of the query planned and not done?"""
+        place = self.directory / "checkpoints" / name
+        return _newest(place / "offsets") > _newest(place / "commits")
+
+    def wait_in_batch(self, wanted: Callable[[], bool], within_s: float = 120.0) -> None:
+        """Wait until a condition on batches holds."""
+        end = time.monotonic() + within_s
+        while not wanted():
+            assert time.monotonic() < end, "no batch in so long a time"
+            assert self.feed.error is None, self.feed.error
+            time.sleep(0.002)
+
+    def drain(self, tries: int = 8) -> int:
+        """Let the queries read all there is, and start those that failed again; how many did."""
+        self.feed.pause()
+        waiting, restarts = list(TABLES), 0
+        failed: dict[str, str] = {}
+        for _ in range(tries):
+            failed = self.spark.do("drain", names=waiting)
+            if not failed:
+                return restarts
+            self.note(json.dumps(failed))
+            for name in failed:
+                self.spark.do("start", **self.queries[name])
+            restarts += len(failed)
+        raise AssertionError(f"queries failed {tries} times in a row: {failed}")
+
+    def judge(self, name: str, topic: str | None = None) -> dict[str, int]:
+        """Rows in the table, and how many are lost, doubled, or from nowhere."""
+        found: dict[str, int] = self.spark.do(
+            "judge", name=name, table=self.queries[name]["table"], topic=topic or self.topic
+        )
+        return found
+
+    def note(self, text: str) -> None:
+        """Keep it for whoever looks."""
+        with (self.directory / "notes.log").open("a") as file:
+            file.write(text + "\n")
+
+
+def _newest(directory: Path) -> int:
+    return max((int(each.name) for each in directory.glob("[0-9]*") if each.name.isdecimal()), default=-1)
