@@ -13,15 +13,15 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from secrets import SystemRandom
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from headrace.client import fetcher, routing
-from headrace.client.blocking_link import tls_context
 from headrace.client.cluster_view import TopicView
-from headrace.client.connection import Connection
+from headrace.client.connection import SESSION_USED, Connection
 from headrace.client.fetcher import DEFAULT_MAX_BYTES, Fetched, FetchOptions
 from headrace.client.producer import Delivery, ProduceMachine, SendProduce, identify
 from headrace.client.session import Session
@@ -39,6 +39,7 @@ from headrace.client.talk import (
     Unsupported,
     Versions,
 )
+from headrace.client.tls import tls_context
 from headrace.core.errors import DecodeError, PeerError
 from headrace.core.ids import TopicPartition
 from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
@@ -46,6 +47,8 @@ from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
 P = ParamSpec("P")
 T = TypeVar("T")
 _READ_BYTES = 256 << 10
+_CLOSE_S = 1.0
+"""The node's part of the end of a TLS connection is waited for so long."""
 
 
 class _AsyncLink:
@@ -59,6 +62,7 @@ class _AsyncLink:
         self._whole: deque[memoryview] = deque()
         self._waiting: dict[int, asyncio.Future[Answered]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._expires_at = float("inf")
         self.is_lost = False
 
     async def open(self) -> None:
@@ -70,7 +74,14 @@ class _AsyncLink:
             found = self.connection.received(await self._frame())
             assert isinstance(found, bytes)
             frame = found
+        if self.connection.session_ms:
+            self._expires_at = time.monotonic() + SESSION_USED * self.connection.session_ms / 1000
         self._task = asyncio.create_task(self._read())
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a new connection is better: this one is lost, or its login soon expires while nobody waits (KIP-368)."""
+        return self.is_lost or (not self._waiting and time.monotonic() >= self._expires_at)
 
     def send(self, message: Any, version: int, *, is_answered: bool = True) -> asyncio.Future[Answered] | None:
         """Write a request; the future of its answer, None when none will come."""
@@ -89,6 +100,10 @@ class _AsyncLink:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._writer.close()
+        with suppress(OSError, TimeoutError):  # ssl.SSLError is an OSError too
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
 
     async def _frame(self) -> memoryview:
         """The next frame. Raises DecodeError, OSError, EOFError."""
@@ -189,12 +204,12 @@ class AsyncClient:
     async def _link(self, address: Address) -> _AsyncLink | Lost:
         """The open connection to a node, or why there is none. Raises PeerError when the login is refused."""
         task = self._links.get(address)
-        if (
-            task is not None
-            and task.done()
-            and (task.cancelled() or task.exception() is not None or task.result().is_lost)
-        ):
-            task = None
+        if task is not None and task.done():
+            if task.cancelled() or task.exception() is not None:
+                task = None
+            elif task.result().is_spent:
+                await task.result().close()
+                task = None if self._links.get(address) is task else self._links.get(address)
         if task is None:
             task = self._links[address] = asyncio.create_task(self._connect(address))
         try:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from headrace.client import fetcher, offsets, producer, routing
-from headrace.client.blocking_link import Link, LinkLost, tls_context
+from headrace.client.blocking_link import Link, LinkLost
 from headrace.client.cluster_view import TopicView
 from headrace.client.fetcher import DEFAULT_MAX_BYTES, Fetched, FetchOptions, OffsetOutOfRange
 from headrace.client.offsets import ListedOffset
@@ -39,6 +39,7 @@ from headrace.client.talk import (
     Unsupported,
     Versions,
 )
+from headrace.client.tls import tls_context
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition

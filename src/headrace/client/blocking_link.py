@@ -9,10 +9,10 @@ import sys
 import time
 from typing import Any
 
-from headrace.client.connection import Connection
-from headrace.client.settings import ClientSettings, TlsSettings
+from headrace.client.connection import SESSION_USED, Connection
+from headrace.client.settings import ClientSettings
 from headrace.client.talk import Address, Answered, Unsupported
-from headrace.core.errors import DecodeError, OperatorError
+from headrace.core.errors import DecodeError
 from headrace.wire.framing import LENGTH_BYTES, SMALLEST_RESPONSE, frame_length
 
 _INPUT_BYTES = 64 << 10
@@ -28,18 +28,6 @@ class LinkLost(Exception):
         self.may_have_arrived = may_have_arrived
 
 
-def tls_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The TLS settings as the standard library wants them. Raises OperatorError for files that cannot be used."""
-    try:
-        context = ssl.create_default_context(cafile=settings.ca_path, cadata=settings.ca_text)
-        if settings.certificate_path:
-            context.load_cert_chain(settings.certificate_path, settings.key_path, settings.key_password)
-    except (OSError, ssl.SSLError) as error:
-        raise OperatorError(f"TLS settings cannot be used: {error}") from None
-    context.check_hostname = settings.is_host_checked
-    return context
-
-
 class Link:
     """One connection to one node: opened and logged in by the constructor. Every failure is a LinkLost, and the link is then dead."""
 
@@ -53,6 +41,7 @@ class Link:
         self._buffers: list[bytearray] = []
         self._answers: dict[int, Answered] = {}
         self._used_at = time.monotonic()
+        self._expires_at = float("inf")
         self._socket = self._connect(settings, tls)
         try:
             self._open(settings)
@@ -81,7 +70,9 @@ class Link:
         self._socket.close()
 
     def is_stale(self) -> bool:
-        """True if the node closed the connection while it was idle."""
+        """True if the node closed the connection while it was idle, or soon will because the login expires (KIP-368)."""
+        if not self._connection.pending and time.monotonic() >= self._expires_at:
+            return True
         if self._connection.pending or time.monotonic() - self._used_at < _IDLE_CHECK_S:
             return False
         poller = select.poll()
@@ -139,6 +130,8 @@ class Link:
             found = self._received(self._frame(deadline))
             assert isinstance(found, bytes)
             frame = found
+        if self._connection.session_ms:
+            self._expires_at = time.monotonic() + SESSION_USED * self._connection.session_ms / 1000
 
     def _received(self, frame: bytearray | memoryview) -> tuple[int, Answered] | bytes:
         try:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from headrace.client.settings import ClientSettings, PlainLogin
+from headrace.client.login import Dialogue, Login
+from headrace.client.settings import ClientSettings
 from headrace.client.talk import Answered, Call, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
@@ -20,6 +21,8 @@ from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 from headrace.wire.source import carries_records
 
 API_VERSIONS_KEY = 18
+SESSION_USED = 0.9
+"""The part of a login's time after which a connection is replaced, before the node closes it."""
 SOFTWARE_NAME = "headrace"
 SOFTWARE_VERSION = "0.1.0"
 _HEAD = Struct(">ihhih")  # frame length, api key, api version, correlation id, length of the client id
@@ -49,15 +52,21 @@ class Connection:
     NEGOTIATING -> (HANDSHAKE -> LOGIN ->) READY; any bytes that are no answer raise DecodeError, and the socket must be closed (B29).
     """
 
-    __slots__ = ("_client_id", "_login", "_next_id", "_opening", "_pending", "api_versions", "is_ready", "ranges")
+    __slots__ = (
+        "_client_id", "_dialogue", "_login", "_next_id", "_opening", "_pending", "api_versions", "is_ready", "ranges",
+        "session_ms",
+    )  # fmt: skip
 
     def __init__(self, settings: ClientSettings) -> None:
         self._client_id = settings.client_id.encode()[:32767]
-        self._login: PlainLogin | None = settings.login
+        self._login: Login | None = settings.login
+        self._dialogue: Dialogue | None = None
         self._next_id = 0
         self._pending: deque[_Pending] = deque()
         self._opening = True
         self.is_ready = False
+        self.session_ms = 0
+        """How long the node lets this login last; 0 is for ever."""
         self.api_versions: ApiVersionsResponse | None = None
         self.ranges: dict[int, tuple[int, int]] = {}
 
@@ -144,6 +153,11 @@ class Connection:
         assert isinstance(answer, SaslAuthenticateResponse)
         if answer.error_code:
             raise PeerError(ErrorCode.SASL_AUTHENTICATION_FAILED, answer.error_message or "Authentication failed")
+        assert self._dialogue is not None
+        said = self._dialogue.answer(bytes(answer.auth_bytes))
+        if said is not None:
+            return self._chosen(SaslAuthenticateRequest(auth_bytes=said))
+        self.session_ms = max(answer.session_lifetime_ms, 0)
         return self._opened()
 
     def _versions_arrived(self, pending: _Pending, body: memoryview) -> bytes:
@@ -163,7 +177,7 @@ class Connection:
         self.ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         if self._login is None:
             return self._opened()
-        return self._chosen(bounded(SaslHandshakeRequest(mechanism="PLAIN"), at_least=1))
+        return self._chosen(bounded(SaslHandshakeRequest(mechanism=self._login.mechanism), at_least=1))
 
     def _chosen(self, call: Any) -> bytes:
         chosen = self.choose(call)
@@ -172,14 +186,15 @@ class Connection:
         return self._frame(*chosen)
 
     def _handshake_arrived(self, answer: SaslHandshakeResponse) -> bytes:
+        assert self._login is not None
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
             raise PeerError(
-                ErrorCode.known(answer.error_code), f"the node takes these SASL mechanisms: {offered}; PLAIN is not one"
+                ErrorCode.known(answer.error_code),
+                f"the node takes these SASL mechanisms: {offered}; {self._login.mechanism} is not one",
             )
-        assert self._login is not None
-        token = f"\0{self._login.username}\0{self._login.password}".encode()
-        return self._chosen(SaslAuthenticateRequest(auth_bytes=token))
+        self._dialogue = self._login.dialogue()
+        return self._chosen(SaslAuthenticateRequest(auth_bytes=self._dialogue.first()))
 
     def _opened(self) -> bytes:
         self._opening = False

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headrace.client.login import Login, parse_login
 from headrace.client.talk import Address
+from headrace.client.tls_settings import TlsSettings, parse_tls
 from headrace.core.errors import OperatorError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_FRAME_BYTES = 256 << 20
-_JAAS = re.compile(
-    r"^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\s+(?P<options>.*?);\s*$", re.S
-)
-_JAAS_OPTION = re.compile(
-    r"""(?P<key>[\w.]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"';]+))"""
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainLogin:
-    """User and password for SASL PLAIN (RFC 4616)."""
-
-    username: str
-    password: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """How to reach a TLS listener: PEM material by path or inline text, and whether the host's name is checked."""
-
-    ca_path: str | None = None
-    ca_text: str | None = None
-    certificate_path: str | None = None
-    key_path: str | None = None
-    key_password: str | None = None
-    is_host_checked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +22,7 @@ class ClientSettings:
     is_controller: bool = False
     client_id: str = "headrace"
     tls: TlsSettings | None = None
-    login: PlainLogin | None = None
+    login: Login | None = None
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
     connect_timeout_ms: int = 10_000
@@ -73,8 +48,8 @@ class ClientSettings:
             bootstrap=parse_servers(servers, key=key),
             is_controller=is_controller,
             client_id=properties.get("client.id") or "headrace",
-            tls=_tls(properties) if protocol.endswith("SSL") else None,
-            login=_login(properties) if protocol.startswith("SASL") else None,
+            tls=parse_tls(properties) if protocol.endswith("SSL") else None,
+            login=parse_login(properties) if protocol.startswith("SASL") else None,
             request_timeout_ms=_number(properties, "request.timeout.ms", 30_000),
             default_api_timeout_ms=_number(properties, "default.api.timeout.ms", 60_000),
             connect_timeout_ms=_number(properties, "socket.connection.setup.timeout.ms", 10_000),
@@ -122,52 +97,3 @@ def _truth(properties: Mapping[str, str], key: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise OperatorError(f"{key}={text}: must be true or false")
     return text == "true"
-
-
-def _login(properties: Mapping[str, str]) -> PlainLogin:
-    mechanism = properties.get("sasl.mechanism", "GSSAPI")
-    if mechanism != "PLAIN":
-        raise OperatorError(
-            f"sasl.mechanism={mechanism}: this client logs in with PLAIN only; set sasl.mechanism=PLAIN"
-        )
-    if "sasl.username" in properties:
-        return PlainLogin(username=properties["sasl.username"], password=properties.get("sasl.password", ""))
-    return parse_jaas(properties.get("sasl.jaas.config", ""))
-
-
-def parse_jaas(text: str) -> PlainLogin:
-    """User and password of a `sasl.jaas.config` line for Kafka's PlainLoginModule. Raises OperatorError."""
-    match = _JAAS.match(text)
-    if match is None or not match["module"].endswith("PlainLoginModule"):
-        raise OperatorError(
-            'sasl.jaas.config: expected \'...PlainLoginModule required username="..." password="...";\''
-        )
-    options = {
-        found["key"]: re.sub(r"\\(.)", r"\1", found["double"])
-        if found["double"] is not None
-        else found["single"] or found["bare"] or ""
-        for found in _JAAS_OPTION.finditer(match["options"])
-    }
-    if "username" not in options or "password" not in options:
-        raise OperatorError("sasl.jaas.config: username and password are both needed for PLAIN")
-    return PlainLogin(username=options["username"], password=options["password"])
-
-
-def _tls(properties: Mapping[str, str]) -> TlsSettings:
-    for role in ("truststore", "keystore"):
-        kind = properties.get(f"ssl.{role}.type", "PEM" if f"ssl.{role}.location" not in properties else "JKS")
-        if kind.upper() != "PEM":
-            raise OperatorError(
-                f"ssl.{role}.type={kind}: this client reads PEM; convert the store and set ssl.{role}.type=PEM"
-            )
-    inline_key = properties.get("ssl.keystore.key")
-    if inline_key:
-        raise OperatorError("ssl.keystore.key: give the key and chain as a PEM file in ssl.keystore.location")
-    return TlsSettings(
-        ca_path=properties.get("ssl.truststore.location") or properties.get("ssl.ca.location"),
-        ca_text=properties.get("ssl.truststore.certificates"),
-        certificate_path=properties.get("ssl.keystore.location") or properties.get("ssl.certificate.location"),
-        key_path=properties.get("ssl.key.location"),
-        key_password=properties.get("ssl.key.password"),
-        is_host_checked=properties.get("ssl.endpoint.identification.algorithm", "https") != "",
-    )

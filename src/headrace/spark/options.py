@@ -6,7 +6,7 @@ Rules and defaults are those of Spark's `kafka` source; a value that cannot be i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from headrace.core.errors import OperatorError
@@ -86,7 +86,7 @@ Position: TypeAlias = AtEdge | AtOffsets | AtTime
 class ReadOptions:
     """Everything a reader was told. `properties` are the client's, without `kafka.`; counts are records, times milliseconds."""
 
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     selection: Selection
     starting: Position
     ending: Position

@@ -7,7 +7,7 @@ option `topic` goes before the column.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.arrow.batch_settings import BatchSettings
@@ -39,7 +39,7 @@ class WriteOptions:
     `has_origin` asks for a header that says which row of which batch each record is.
     """
 
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     topic: str | None
     batches: BatchSettings
     acks: int = -1

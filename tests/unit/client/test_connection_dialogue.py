@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.client.connection import Connection
-from headrace.client.settings import ClientSettings, PlainLogin
+from headrace.client.login import Login, PlainLogin
+from headrace.client.settings import ClientSettings
 from headrace.client.talk import Address, Answered, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, PeerError
@@ -21,7 +22,7 @@ from headrace.wire.messages.sasl_handshake import SaslHandshakeResponse
 RANGES = ((3, 0, 13), (16, 0, 4), (17, 0, 1), (18, 0, 4), (36, 0, 1))
 
 
-def settings(login: PlainLogin | None = None) -> ClientSettings:
+def settings(login: Login | None = None) -> ClientSettings:
     return ClientSettings(bootstrap=(Address(host="h", port=1),), client_id="me", login=login)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.client.settings import ClientSettings, PlainLogin, parse_jaas, parse_servers
+from headrace.client.login import PlainLogin
+from headrace.client.settings import ClientSettings, parse_servers
 from headrace.client.talk import Address
 from headrace.core.errors import OperatorError
 
@@ -60,9 +61,3 @@ def test_a_bad_value_names_its_key(bad: dict[str, str]) -> None:
     with pytest.raises(OperatorError) as caught:
         ClientSettings.of({"bootstrap.servers": "h:1", **bad})
     assert "\n" not in str(caught.value)
-
-
-def test_a_login_module_that_is_not_plain_is_refused() -> None:
-    """Only PLAIN is spoken."""
-    with pytest.raises(OperatorError, match="PlainLoginModule"):
-        parse_jaas('x.ScramLoginModule required username="a" password="b";')
