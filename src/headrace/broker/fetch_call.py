@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from headrace.broker.broker import Broker
-from headrace.broker.fetch_reading import FetchTerms, PartitionRead, has_news, must_answer, read_partition
+from headrace.broker.fetch_reading import (
+    FetchTerms,
+    PartitionRead,
+    has_news,
+    must_answer,
+    read_for_consumer,
+    read_partition,
+)
 from headrace.broker.fetch_reply import fetch_reply, fetch_reply_in_steps
 from headrace.broker.read_replica import NO_OTHER
 from headrace.core.ids import Uuid
@@ -210,18 +217,26 @@ class FetchCall:
         deferred = self._deferred
         if deferred is None or deferred.is_done:
             return
-        terms = self._terms
-        before = self._reads.get(partition)
+        terms, reads = self._terms, self._reads
+        before = reads.get(partition)
+        if terms.is_plain and len(reads) == (before is not None):
+            pieces = read_for_consumer(
+                partition, self._session, (terms.min_bytes, terms.max_bytes), self._context.api_version, self._broker
+            )
+            if pieces is not None:
+                self._rest()
+                deferred.complete(EncodedReply(pieces))
+                return
         if before is not None:
             if not has_news(before, terms) and not _begins_later(before):
                 self._stay_subscribed(before)
                 return
             self._size -= before.size
         limit = min(partition.max_bytes, terms.max_bytes)
-        read = self._reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
+        read = reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
         self._size += read.size
         if self._must_answer(read) or self._size >= terms.min_bytes:
-            if len(self._reads) > _MOST_AT_ONCE:
+            if len(reads) > _MOST_AT_ONCE:
                 deferred.complete(InSteps(self._finish_in_steps(is_read_again=self._size > read.size)))
                 return
             if self._size > read.size:  # several have records: read them again in their order, within the bounds

@@ -17,8 +17,11 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.values import quick_value
 from headrace.log.ports import FileSlice, OutOfRange, PartitionLogPort
-from headrace.replication.fetch_session import SessionPartition
+from headrace.replication.fetch_session import FetchSession, SessionPartition
 from headrace.replication.leader import PartitionLeader
+from headrace.rpc.reply import Pieces
+from headrace.wire.fetch import encode_one_slice
+from headrace.wire.produce import TopicName
 
 READ_COMMITTED = 1
 
@@ -40,6 +43,11 @@ class FetchTerms:
     may_read_copies: bool = False
     rack: str = ""
     listener: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """A consumer's of the usual kind: of a version with all that an answer may have, for what is committed, wherever it is."""
+        return self.may_read_copies and not self.rack and self.isolation_level != READ_COMMITTED
 
 
 @dataclass(slots=True)
@@ -175,6 +183,53 @@ def _compare_histories(read: PartitionRead, log: PartitionLogPort) -> None:
         read.error = ErrorCode.OFFSET_OUT_OF_RANGE
     elif end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
         read.diverging_epoch = (end.epoch, end.offset)
+
+
+def read_for_consumer(
+    asked: SessionPartition, session: FetchSession, bounds: tuple[int, int], version: int, broker: Broker
+) -> Pieces | None:
+    """The whole answer of a fetch for which one partition was looked at, to a consumer that reads what is committed: its records, if there are enough now; else None, and nothing is changed.
+
+    `bounds` are the fewest bytes that are enough and the most there may be. Hot path.
+    """
+    partitions = broker.partitions
+    topic: TopicName
+    if session.by_id:
+        topic = asked.topic_id  # type: ignore[assignment] # of the request's own class
+        hosted = partitions.by_id.get((asked.topic_id, asked.partition))
+    else:
+        topic = asked.topic or ""
+        hosted = partitions.by_name.get((topic, asked.partition))
+    if (
+        hosted is None
+        or hosted.is_withheld
+        or asked.last_fetched_epoch >= 0
+        or asked.current_leader_epoch not in (-1, hosted.leader_epoch)
+    ):
+        return None
+    leader = hosted.leader
+    log = hosted.copy_to_read(broker.node_id) if leader is None else leader.log
+    if log is None:
+        return None
+    offset, high_watermark = asked.fetch_offset, log.high_watermark
+    if offset >= high_watermark:
+        return None
+    least, most = bounds
+    if asked.max_bytes < most:
+        most = asked.max_bytes
+    try:
+        data = log.read_slice(offset, most, upper_offset=high_watermark, min_one_batch=True)
+    except StorageFault:
+        return None
+    if type(data) is not FileSlice or not data[2] or (data[2] < least and not data[5]):
+        return None
+    log_start = log.log_start_offset
+    asked.told_high_watermark = high_watermark
+    asked.told_log_start_offset = log_start
+    session.served(asked)
+    hosted.traffic.bytes_out += data[2]
+    offsets = (high_watermark, log.last_stable_offset, log_start)
+    return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
 
 
 def has_news(read: PartitionRead, terms: FetchTerms) -> bool:

@@ -1,7 +1,7 @@
 """The output of one connection: responses on the cheapest way to its socket, also when the peer does not read them.
 
-A hot file: it runs once for the requests of one turn. Bytes go straight to the socket (`_direct`: the transport's own descriptor), file bytes by
-`sendfile` unless TLS must seal them first; what the kernel does not take now goes when the socket is writable again. Bytes of files that are not in the
+A hot file: it runs once for the requests of one turn. Bytes go straight to the socket (`_direct`: the transport's own descriptor), many file bytes by
+`sendfile` unless TLS must seal them first, few together with what stands around them; what the kernel does not take now goes when the socket is writable again. Bytes of files that are not in the
 page cache are read by a thread before they are sent, so that nobody waits for one connection's disk. While a connection closes, and where
 the process has no descriptor left to watch a socket with, what is left goes through the transport.
 """
@@ -16,11 +16,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.core.holds import Hold
-from headrace.net.file_slices import PART_BYTES, ColdSlice, Data, Piece, SliceRest, Unreadable
+from headrace.net.file_slices import PART_BYTES, ColdSlice, Data, Piece, SliceRest, Unreadable, copied, unsent
 from headrace.net.writable import WritableSockets, writable_sockets
 
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
+_ONE_FROM_BYTES = 24 << 10
+_PACKET_BYTES = 64 << 10
+_PAGE_BYTES = 4096
+"""A slice of as many pages as fit into a packet goes by `sendfile` in one: that costs less here, and as much more at the receiver, which reads memory that no cache has."""
 _JOINED_AT_ONCE = 128
 _FEW_PIECES = 2
 _JOINED_BYTES = 256 << 10
@@ -117,8 +121,7 @@ class Output:
         try:
             data = b"".join(pieces)  # type: ignore[arg-type] # fails, cheaply, when there is a slice of a file among them
         except TypeError:
-            waiting.extend(pieces)
-            self._send_directly()
+            self._send_around(direct, pieces)
             return
         try:
             done = direct.send(data)
@@ -126,6 +129,13 @@ class Output:
             done = 0
         if done < len(data):
             waiting.append(memoryview(data)[done:])
+            self._send_directly()
+
+    def _send_around(self, direct: socket.socket, pieces: list[Piece]) -> None:
+        """The same with slices of files among them: in one packet, or copied together, where that is quick."""
+        left = _send_one(direct, pieces) if _is_one_packet(pieces) else _send_copied(direct, pieces)
+        if left:
+            self._waiting.extend(left)
             self._send_directly()
 
     def send_sealed(self, records: bytes) -> None:
@@ -296,6 +306,47 @@ class _TransportSocket(socket.socket):
 
     def __del__(self) -> None:
         self.detach()
+
+
+def _is_one_packet(pieces: list[Piece]) -> bool:
+    """Whether this is an answer that ends with a slice of a file of which `sendfile` makes one packet; a short one, or one with more behind it, is copied for less."""
+    if len(pieces) != 2:
+        return False
+    first, part = pieces
+    if isinstance(part, bytes | bytearray | memoryview) or type(first) is not bytes or part.size < _ONE_FROM_BYTES:
+        return False
+    return part.position % _PAGE_BYTES + part.size <= _PACKET_BYTES
+
+
+def _send_one(direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
+    """Send such an answer, if its slice is in the page cache; what is left of it."""
+    first, part = pieces
+    assert isinstance(first, bytes), "looked at before"
+    assert not isinstance(part, bytes | bytearray | memoryview), "looked at before"
+    file = part.file
+    is_cached = getattr(file, "is_cached", None)
+    if is_cached is None or not is_cached(part.position, part.size):
+        return pieces
+    done = 0
+    try:
+        done = direct.send(first, socket.MSG_MORE)
+        if done == len(first):
+            done += os.sendfile(direct.fileno(), file.fd, part.position, part.size)  # type: ignore[union-attr] # it can say what is cached
+    except OSError:
+        return unsent(pieces, done)  # the way that takes long meets the same error, and says what it means
+    return [] if done == len(first) + part.size else unsent(pieces, done)
+
+
+def _send_copied(direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
+    """Send all of them by one call, if they are few bytes and in the page cache; what is left of them."""
+    data = copied(pieces)
+    if data is None:
+        return pieces
+    try:
+        done = direct.send(data)
+    except OSError:
+        return pieces
+    return [] if done == len(data) else unsent(pieces, done)
 
 
 def _send_pieces(direct: socket.socket, waiting: deque[Piece]) -> None:

@@ -46,6 +46,7 @@ _LONG_BYTES = 16 << 10
 _MOST_BYTES = 32 << 20
 """Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
 _SHOWN = 60
+_BYTES = (bytes, bytearray, memoryview)
 _STEPS_AT_ONCE = 4
 """So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
 
@@ -321,7 +322,7 @@ class Connection:
         """A deferred reply is there: send it and those that waited behind it."""
         if self._closed:
             return
-        if isinstance(reply, Reply | InSteps):
+        if type(reply) is not EncodedReply and isinstance(reply, Reply | InSteps):
             row = slot.row
             made = self._in_turns(row, reply) if isinstance(reply, InSteps) else self._encoded(row, slot.version, reply)
             if isinstance(made, Deferred):
@@ -348,7 +349,7 @@ class Connection:
         if isinstance(reply, EncodedReply):
             size = 5 if flexible else 4
             for piece in reply.pieces:
-                size += len(piece) if isinstance(piece, bytes | bytearray | memoryview) else piece.size
+                size += len(piece) if isinstance(piece, _BYTES) else piece.size
             head = _FRAME_HEAD_FLEXIBLE(size, correlation_id, 0) if flexible else _FRAME_HEAD(size, correlation_id)
             first = reply.pieces[0]
             if type(first) is bytes:

@@ -152,7 +152,7 @@ class Deferred:
 
     def complete(self, reply: AnyReply) -> bool:
         """Give the reply. False when there was one before or the asker has gone."""
-        if self.is_done:
+        if self._reply is not None or self._abandoned:
             return False
         self._reply = reply
         self.on_timeout = self.on_abandoned = None

@@ -76,6 +76,16 @@ class OsFile:
             self._cannot_say = True  # or the read itself will meet the same error
         return True
 
+    def read_cached(self, buffer: memoryview, offset: int, /) -> bool:
+        """Fill `buffer` from `offset` without waiting for the disk; False if not all of it could be had. It waits where the system or the file system cannot say."""
+        try:
+            return os.preadv(self.fd, (buffer,), offset, 0 if self._cannot_say else _NO_WAIT or 0) == len(buffer)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._cannot_say = True  # or the read itself will meet the same error
+            return False
+
     def pread_into(self, buffer: bytearray | memoryview, offset: int, /) -> int:
         """Fill `buffer` from `offset`; the number of bytes read."""
         try:

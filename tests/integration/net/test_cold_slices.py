@@ -49,6 +49,10 @@ class WatchedFile:
         """As the file's, unless it was forgotten."""
         return not self._is_cold and self._file.is_cached(offset, size)
 
+    def read_cached(self, buffer: memoryview, offset: int, /) -> bool:
+        """The same."""
+        return not self._is_cold and self._file.read_cached(buffer, offset)
+
 
 @dataclass
 class Slice:

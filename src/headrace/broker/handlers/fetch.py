@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from headrace.broker.broker import Broker
 from headrace.broker.fetch_call import FetchCall
-from headrace.broker.fetch_reading import READ_COMMITTED, FetchTerms
+from headrace.broker.fetch_reading import READ_COMMITTED, FetchTerms, read_for_consumer
 from headrace.broker.fetch_reply import top_level_error
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -177,38 +177,8 @@ def _read_changed(
     """The same of a session in which one partition changed: its records, if there are enough now; else None, and nothing is changed."""
     if version < FIRST_WITH_PREFERRED_REPLICA or request[0] >= 0 or request[5] == READ_COMMITTED:
         return None
-    topic: str | Uuid
-    if version >= _FIRST_BY_ID:
-        topic = asked.topic_id  # type: ignore[assignment] # of the request's own class
-        hosted = broker.partitions.by_id.get((asked.topic_id, asked.partition))
-    else:
-        topic = asked.topic or ""
-        hosted = broker.partitions.by_name.get((topic, asked.partition))
-    if hosted is None or hosted.is_withheld or asked.last_fetched_epoch >= 0:
-        return None
-    if asked.current_leader_epoch not in (-1, hosted.leader_epoch):
-        return None
-    leader = hosted.leader
-    log = hosted.copy_to_read(broker.node_id) if leader is None else leader.log
-    if log is None:
-        return None
-    high_watermark = log.high_watermark
-    if asked.fetch_offset >= high_watermark:
-        return None
-    limit = min(asked.max_bytes, request[4], broker.config.fetch_max_bytes)
-    try:
-        data = log.read_slice(asked.fetch_offset, limit, upper_offset=high_watermark, min_one_batch=True)
-    except StorageFault:
-        return None
-    if type(data) is not FileSlice or not data[2] or (data[2] < request[3] and not data[5]):
-        return None
-    log_start = log.log_start_offset
-    asked.told_high_watermark = high_watermark
-    asked.told_log_start_offset = log_start
-    session.served(asked)
-    hosted.traffic.bytes_out += data[2]
-    offsets = (high_watermark, log.last_stable_offset, log_start)
-    return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
+    most = min(request[4], broker.config.fetch_max_bytes)
+    return read_for_consumer(asked, session, (request[3], most), version, broker)
 
 
 def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> FetchSession | ErrorCode:
