@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker import fetch_reading
 from headrace.broker.coordinators.hosted import HostedCoordinator
 from headrace.broker.produce_call import ProduceCall
+from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.coordinator.groups import committing
 from headrace.coordinator.groups.group import ClassicGroup
 from headrace.coordinator.runtime.shard import Shard, Status
 from headrace.core.error_code import ErrorCode
+from headrace.core.ids import TopicPartition
 from headrace.log.producers import ProducerStates
 from headrace.replication import leader
 from headrace.replication.fetch_plan import FetchPlan
@@ -221,8 +223,22 @@ def session_forgets_changes(planting: Planting) -> None:
     planting.replace(FetchPlan, "want", want)
 
 
-def _defect(name: str, what: str, plant: Any, *, copies: int = 2, members: int = 0, heals: bool = False) -> Defect:
-    return Defect(id=name, what=what, plant=plant, level="records", copies=copies, members=members, heals=heals)
+def log_of_the_former_topic(planting: Planting) -> None:
+    """W11: a topic that has the name of a deleted one goes on with that one's log."""
+
+    def make_log(self: Any, hosted: Any, change: Any, take_role: Any) -> None:
+        found = self._broker.logs.get(TopicPartition(change.topic, change.partition))
+        if found is None:
+            honest(self, hosted, change, take_role)
+        else:
+            hosted.log = found
+
+    honest = planting.replace(PartitionPublisher, "_make_log", make_log)
+    planting.replace(PartitionPublisher, "_delete_log", lambda _self, _name: None)
+
+
+def _defect(name: str, what: str, plant: Any, **needs: Any) -> Defect:
+    return Defect(id=name, what=what, plant=plant, level="records", **{"copies": 2, **needs})
 
 
 DEFECTS = (
@@ -244,4 +260,5 @@ DEFECTS = (
     _defect("W8", "no commit's generation is looked at", generation_not_looked_at, copies=0, members=1),
     _defect("W9", "a former leader acknowledges", former_leader_acknowledges),
     _defect("W10", "a fetch session forgets what changed", session_forgets_changes, heals=True),
+    _defect("W11", "a former topic's log is gone on with", log_of_the_former_topic, ends_topics=True),
 )

@@ -16,10 +16,13 @@ from headrace.records.record import NO_PRODUCER, NewRecord, ProducerStamp, build
 from headrace.sim.clients import Client
 from headrace.sim.clock import WALL_START_MS
 from headrace.sim.serving import BROKER_PORT
-from headrace.wire.messages import create_topics, fetch, produce
+from headrace.wire.messages import create_topics, delete_topics, fetch, produce
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    import random
+
+    from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, TopicImage
     from headrace.sim.node import SimNode
     from headrace.sim.observation import Outcome
@@ -38,6 +41,7 @@ _CODECS: Final = (0, 0, 0, 1, 4)
 _SENT_AGAIN: Final = 0.05
 """How often a producer sends what was acknowledged once more, as one does that lost the response."""
 _COPIED: Final = "copied-"
+_BATCHES_OF_A_LIFE: Final = (30, 60, 120)
 _PARTITION_BYTES: Final = (1, 300, 4_096)
 """Less than a batch, a few of them, many."""
 
@@ -85,6 +89,26 @@ class RecordClient(Client):
         return None if registered is None else nodes.get(registered.leader)
 
 
+class _Lives:
+    """When a topic has lived long enough: after so many batches it is deleted, and the next one has its name."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._left = chance.choice(_BATCHES_OF_A_LIFE)
+        self._ended: set[Uuid] = set()
+
+    def written(self) -> None:
+        """One more batch is in it."""
+        self._left -= 1
+
+    def is_over(self, topic_id: Uuid) -> bool:
+        """This one has lived; once that is said, it stays so, though metadata may show it for a while."""
+        if topic_id not in self._ended and self._left <= 0:
+            self._ended.add(topic_id)
+            self._left = self._chance.choice(_BATCHES_OF_A_LIFE)
+        return topic_id in self._ended
+
+
 class RecordProducer(RecordClient):
     """Makes its topic, asks for a producer id, and writes batch after batch. What was not acknowledged is sent again as it was, as an idempotent producer does."""
 
@@ -103,11 +127,14 @@ class RecordProducer(RecordClient):
         self._batch: _Batch | None = None
         self._acknowledged: deque[_Batch] = deque(maxlen=REMEMBERED_BATCHES)
         """Each of them is among the last of its partition, as many as brokers know again."""
+        self._lives = _Lives(self.chance) if copies > 1 and cluster.plan.ends_topics else None
 
     def act(self) -> None:
         """The topic first, then the producer id, then records."""
         topic = self.topic(self.name)
-        if topic is None:
+        if self._lives is not None and topic is not None and self._lives.is_over(topic.id):
+            self.ask_controller(self._deletion(topic))
+        elif topic is None:
             self.ask_controller(self._creation())
         elif self._stamp is None and not self._is_hasty:
             brokers = [node for node in self.cluster.nodes.values() if node.config.is_broker]
@@ -115,6 +142,12 @@ class RecordProducer(RecordClient):
             self.ask(self.chance.choice(brokers), request, BROKER_PORT, timeout_ms=3_000, version=4)
         else:
             self._produce(topic)
+
+    def _deletion(self, topic: TopicImage) -> Message:
+        """By its id: another topic of that name is not meant. Nothing of what was written is sent to that one."""
+        self._begin_anew()
+        state = delete_topics.DeleteTopicState(name=None, topic_id=topic.id)
+        return delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=2_000)
 
     def _creation(self) -> Message:
         """Partitions whose replicas begin at one broker after the other. With several, one may be missing, now and then none or all but one."""
@@ -149,7 +182,7 @@ class RecordProducer(RecordClient):
             self.begin(self.chance.randrange(50, 200))
             return
         data = produce.PartitionProduceData(index=batch.partition, records=batch.data)
-        version = self.chance.choice(_PRODUCE_VERSIONS)
+        version = self.chance.choice(_PRODUCE_VERSIONS if self._lives is None else (_BY_ID,))
         name = {"topic_id": topic.id} if version >= _BY_ID else {"name": self.name}
         request = produce.ProduceRequest(
             acks=self.chance.choice(self._acks),
@@ -184,19 +217,26 @@ class RecordProducer(RecordClient):
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
         """The next batch, or the same again; a producer that the broker knows too little of begins anew with another id."""
         if isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
+            self._begin_anew()
             self._stamp = ProducerStamp(response.producer_id, response.producer_epoch)
-            self._next_sequence.clear()
-            self._acknowledged.clear()
         elif isinstance(response, produce.ProduceResponse):
             self._produced(ErrorCode(response.responses[0].partition_responses[0].error_code))
         elif self._is_hasty:
             self._batch = None
         self.begin(self.chance.randrange(0, self.cluster.think_ms))
 
+    def _begin_anew(self) -> None:
+        """Nothing was written yet."""
+        self._batch = self._stamp = None
+        self._next_sequence.clear()
+        self._acknowledged.clear()
+
     def _produced(self, code: ErrorCode) -> None:
         batch = self._batch
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) or self._is_hasty:
             self._batch = None
+            if self._lives is not None:
+                self._lives.written()
             if batch is not None and not batch.is_again and code is ErrorCode.NONE and not self._is_hasty:
                 self._acknowledged.append(replace(batch, is_again=True))
         elif code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):

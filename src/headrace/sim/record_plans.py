@@ -39,6 +39,21 @@ def with_directories(plan: Plan) -> Plan:
     )
 
 
+def with_lives(plan: Plan) -> Plan:
+    """In a quarter of the runs with copies topics have whole lives: made, written, moved, bereft of a copy by a disk that is replaced, whole again, deleted, and made anew."""
+    chance = random.Random(f"lives {plan.seed}")
+    if not plan.producers or plan.copies < 2 or plan.members or plan.directories > 1 or chance.random() >= 0.4:
+        return plan
+    faults = list(plan.faults)
+    at_ms = chance.randrange(1_500, 4_000)
+    while at_ms < plan.faults_until_ms:
+        who = plan.controllers + chance.randrange(0, plan.brokers)
+        faults.append(Fault(at_ms=at_ms, kind=FaultKind.REPLACE, who=(who,), for_ms=chance.randrange(20, 600)))
+        at_ms += chance.randrange(1_500, 4_000)
+    by_time = tuple(sorted(faults, key=lambda one: (one.at_ms, one.kind.value)))
+    return replace(plan, ends_topics=True, moves_replicas=True, admins=max(1, plan.admins), faults=by_time)
+
+
 _LOSSES: Final = (
     (FaultKind.KILL, (20, 600)),
     (FaultKind.KILL, (20, 600)),

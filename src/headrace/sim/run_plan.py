@@ -21,7 +21,7 @@ class Plan:
     (`moves_brokers`); the cluster begins with `first_metadata_version`, with ELR or without, and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
     `producers` write records to whole brokers, each to a topic of its own that has `copies` replicas a partition, and `consumers` read them.
-    Brokers have so many `directories`, between which replicas move where the faults have it.
+    Such a topic is deleted after a while and made anew under its name (`ends_topics`). Brokers have so many `directories`, between which replicas move where the faults have it.
     `members` of consumer groups share out the partitions of the first of these topics, and keep positions.
     """
 
@@ -58,6 +58,7 @@ class Plan:
     copies: int = 1
     members: int = 0
     directories: int = 1
+    ends_topics: bool = False
 
     @property
     def has_leaders(self) -> bool:

@@ -32,6 +32,7 @@ from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
 from headrace.sim.checkers.supported_features import SupportedFeatures, UsableDirectories
+from headrace.sim.checkers.topic_lives import TopicLives
 from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
 from headrace.sim.checkers.watcher import Watcher
 
@@ -79,6 +80,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     Groups,
     Commitment,
     ClientHistory,
+    TopicLives,
     Liveness,
 )
 """In the order in which they hear of a step."""

@@ -25,11 +25,11 @@ from headrace.sim.anomalies.history import (
     Send,
 )
 from headrace.sim.anomalies.judge import judge
-from headrace.sim.checkers.copied_records import records_of
+from headrace.sim.checkers.copied_records import is_about, records_of
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.groups import group_of, place_of_group
-from headrace.sim.checkers.promises import Place, Promise, registered_at
+from headrace.sim.checkers.promises import Place, Promise, registered_at, topic_id_at
 from headrace.sim.checkers.records import asked_partition, records_in, values_of
 from headrace.sim.group_clients import code_of, positions_of
 from headrace.sim.observation import CallEnded, CallStarted
@@ -95,8 +95,12 @@ class ClientHistory(Group):
         """A call begins or has ended."""
         if isinstance(event, CallStarted):
             place = self._place(event.request)
-            promise = None if place is None else self.scene.promises.setdefault(place, Promise())
-            if place is not None and promise is not None:
+            promise = (
+                None
+                if place is None
+                else self.scene.promises.setdefault(place, Promise(topic_id_at(self._image(), place)))
+            )
+            if place is not None and promise is not None and self._is_about(event.request, place):
                 self._begin(place, promise, event)
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
             begun = self._begun.pop(event.call_id)
@@ -105,6 +109,9 @@ class ClientHistory(Group):
                 self._end(told, begun, event)
             elif isinstance(event.request, OffsetCommitRequest):
                 self._committed(told, begun, event.request, None)  # it may be there
+
+    def _is_about(self, request: object, place: Place) -> bool:
+        return not isinstance(request, ProduceRequest | FetchRequest) or is_about(request, self.scene, place)
 
     def _place(self, request: object) -> Place | None:
         if isinstance(request, ProduceRequest | FetchRequest):
@@ -244,7 +251,7 @@ class ClientHistory(Group):
         if partition is None or partition.leader < 0 or not is_copied(place[0]):
             return
         stands_still = len(partition.isr) < needed_in_sync(image, place[0], partition)
-        for log, record in records_of(cluster, place, partition.leader):
+        for log, record in records_of(cluster, place, partition.leader, topic_id_at(image, place)):
             if stands_still or record.offset < log.high_watermark:
                 yield SeenRecord(Part(*place), record.offset, (record.value or b"").decode(), _digest(record))
 

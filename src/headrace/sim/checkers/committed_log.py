@@ -20,6 +20,7 @@ from headrace.wire.metadata_records.frame import decode_record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from headrace.core.ids import Uuid
     from headrace.metadata.delta import MetadataDelta
     from headrace.raft.voters import VoterSet
     from headrace.sim.observation import LogAppended
@@ -61,7 +62,7 @@ def committed_batch(batch: LogAppended) -> CommittedBatch:
 class CommittedPrefix:
     """The true committed prefix, from offset 0 on, and the image after each of its batches."""
 
-    __slots__ = ("_loader", "batches", "counted", "log", "model", "replayed")
+    __slots__ = ("_loader", "batches", "counted", "log", "model", "names", "replayed")
 
     def __init__(self) -> None:
         self.log = GhostLog()
@@ -71,6 +72,8 @@ class CommittedPrefix:
         self.replayed: list[Replayed] = []
         self.model = ClusterModel()
         """What the records say, by other code than the product's: the images are compared with it."""
+        self.names: dict[Uuid, str] = {}
+        """Of all topics that there ever were."""
         self._loader = MetadataLoader()
 
     @property
@@ -90,6 +93,8 @@ class CommittedPrefix:
         read = committed_batch(batch)
         delta = self._loader.load_batches((read,))
         image = self._loader.image
+        if delta is not None:
+            self.names.update((topic_id, change.after.name) for topic_id, change in delta.changed_topics.items())
         touched = self.model.take([decode_record(each) for each in read.records])
         wrong = next((found for key in touched if (found := self.model.difference(key, image))), "")
         replayed = Replayed(read, image, delta, self._loader.in_transaction, touched, wrong)

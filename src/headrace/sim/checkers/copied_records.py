@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.ids import ZERO_UUID
 from headrace.log.ports import FileSlice
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, Wound, registered_at
+from headrace.sim.checkers.promises import Place, Promise, Wound, hosted_at, registered_at, topic_id_at
 from headrace.sim.checkers.records import asked_partition, batches_of, records_in, values_of
 from headrace.sim.group_clients import OFFSETS_TOPIC
 from headrace.sim.observation import CallEnded, CallStarted, Crash, ImagePublished, StepKind
@@ -25,6 +26,7 @@ from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, PartitionRegistration
     from headrace.records.record import Record
     from headrace.sim.checkers.committed_log import Replayed
@@ -57,7 +59,8 @@ class CopiedRecords(Group):
         super().__init__(scene)
         self._promises = scene.promises
         self._begun: dict[int, _Begun] = {}
-        self._sent: set[bytes] = set()
+        self._sent: dict[bytes, set[Uuid]] = {}
+        """Value -> the topics that it was sent to; `ZERO_UUID` where by name, which may reach a later one of that name."""
         self._cuts: dict[tuple[int, int], int] = {}
 
     def after_changes(self) -> Mapping[type, Handler]:
@@ -78,9 +81,11 @@ class CopiedRecords(Group):
             if not is_copied(place[0]):
                 return
             if isinstance(event.request, ProduceRequest):
-                self._sent.update(values_of(event.request.topic_data[0].partition_data[0].records))
-            promise = self._promises.setdefault(place, Promise())
-            if promise.is_void:
+                written = event.request.topic_data[0]
+                for value in values_of(written.partition_data[0].records):
+                    self._sent.setdefault(value, set()).add(written.topic_id)
+            promise = self._promises.setdefault(place, Promise(topic_id_at(self._image(), place)))
+            if promise.is_void or not is_about(event.request, self.scene, place):
                 return
             self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place))
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
@@ -158,8 +163,8 @@ class CopiedRecords(Group):
                 raise self.broken("P17", f"offset {next_offset - 1} is shown above {high_watermark}", life)
             expected = next_offset
             for offset, value in batch:
-                if value not in self._sent:
-                    raise self.broken("PR2", f"nobody sent what is at offset {offset}: {value!r}", life)
+                if not self._sent.get(value, set()) & {promise.topic_id, ZERO_UUID}:
+                    raise self.broken("PR2", f"nobody sent to this topic what is at offset {offset}: {value!r}", life)
                 self._hold(promise, offset, value)
                 self.hit("copied record read")
 
@@ -190,26 +195,32 @@ class CopiedRecords(Group):
     def committed(self, replayed: Replayed) -> None:
         """Replicas that lost something come back; whoever comes into sync has what is promised."""
         for place, promise in self._promises.items():
+            topic_id = topic_id_at(replayed.image, place)
+            if topic_id != promise.topic_id:
+                promise.begin_life(topic_id)
+                self.hit("topic made anew under its name", int(topic_id is not None))
             partition = registered_at(replayed.image, place)
             if partition is not None and not promise.is_void and _is_lost(promise, partition):
                 promise.forget()
-            topic = replayed.image.topics.by_name.get(place[0])
-            is_touched = replayed.delta is not None and topic is not None and topic.id in replayed.delta.changed_topics
+            is_touched = replayed.delta is not None and topic_id in replayed.delta.changed_topics
             if is_touched and self.scene.cluster is not None:
                 self._in_sync(self.scene.cluster, place, promise)
-            if not promise.wounds:
-                if promise.is_void and partition is not None and len(partition.isr) == len(partition.replicas):
-                    promise.is_void = False
+            if promise.wounds:
+                self._heal(replayed.image, promise, partition)
+            elif promise.is_void and partition is not None and len(partition.isr) == len(partition.replicas):
+                promise.is_void = False
+
+    def _heal(self, image: MetadataImage, promise: Promise, partition: PartitionRegistration | None) -> None:
+        """A wounded replica that has registered anew, was out of sync and is in sync again has what it must have."""
+        for node_id, wound in list(promise.wounds.items()):
+            registered = image.cluster.brokers.get(node_id)
+            if registered is None or partition is None or registered.broker_epoch == wound.broker_epoch:
                 continue
-            for node_id, wound in list(promise.wounds.items()):
-                registered = replayed.image.cluster.brokers.get(node_id)
-                if registered is None or partition is None or registered.broker_epoch == wound.broker_epoch:
-                    continue
-                if node_id not in (*partition.isr, *partition.eligible_leader_replicas):
-                    wound.is_out = True
-                elif wound.is_out and node_id in partition.isr:
-                    del promise.wounds[node_id]
-                    self.hit("wounded copy came into sync")
+            if node_id not in (*partition.isr, *partition.eligible_leader_replicas):
+                wound.is_out = True
+            elif wound.is_out and node_id in partition.isr:
+                del promise.wounds[node_id]
+                self.hit("wounded copy came into sync")
 
     # --- what lies there ---
 
@@ -220,7 +231,9 @@ class CopiedRecords(Group):
         for place, promise in self._promises.items():
             self._in_sync(cluster, place, promise)
             partition = registered_at(self._image(), place)
-            for node_id, log in _copies(cluster, place, () if partition is None else partition.replicas):
+            for node_id, log in _copies(
+                cluster, place, () if partition is None else partition.replicas, promise.topic_id
+            ):
                 self._compare_committed(cluster, place, promise, (node_id, log))
 
     def _count_cuts(self, cluster: ClusterView) -> None:
@@ -236,7 +249,9 @@ class CopiedRecords(Group):
         partition = registered_at(self._image(), place)
         if partition is None:
             return
-        for node_id, log in _copies(cluster, place, (*partition.isr, *partition.eligible_leader_replicas)):
+        for node_id, log in _copies(
+            cluster, place, (*partition.isr, *partition.eligible_leader_replicas), promise.topic_id
+        ):
             if node_id not in promise.wounds and log.log_end_offset < promise.end:
                 raise self.broken(
                     "P3",
@@ -270,7 +285,7 @@ class CopiedRecords(Group):
             live = {each for each in partition.replicas if (one := image.cluster.brokers.get(each)) and one.is_active}
             if partition.leader >= 0 and set(partition.isr) != live:
                 raise self.broken("PL1", f"{place} has {sorted(live)} alive, in sync are {partition.isr}")
-            self._compare(cluster, place, promise, list(_copies(cluster, place, partition.isr)))
+            self._compare(cluster, place, promise, list(_copies(cluster, place, partition.isr, promise.topic_id)))
 
     def _compare(self, cluster: ClusterView, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
         committed = 0 if promise.is_void else min((log.high_watermark for _, log in copies), default=0)
@@ -309,12 +324,24 @@ def _is_lost(promise: Promise, partition: PartitionRegistration) -> bool:
     return bool(promise.wounds) and all(member in promise.wounds for member in members)
 
 
-def _copies(cluster: ClusterView, place: Place, members: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+def is_about(request: ProduceRequest | FetchRequest, scene: Scene, place: Place) -> bool:
+    """Whether a call that begins is about the topic that has the name now: one by name is about whatever the broker hosts, be it deleted."""
+    current = topic_id_at(scene.ghost.committed.replayed[-1].image, place)
+    asked = request.topic_data[0] if isinstance(request, ProduceRequest) else request.topics[0]
+    if current is None or asked.topic_id != ZERO_UUID:
+        return asked.topic_id == current
+    machine = scene.step.node.machine
+    broker: Any = None if machine is None else machine.broker
+    hosted = None if broker is None else broker.partitions.get(*place)
+    return hosted is None or hosted.topic_id == current
+
+
+def _copies(
+    cluster: ClusterView, place: Place, members: tuple[int, ...], topic_id: Uuid | None
+) -> Iterator[tuple[int, Any]]:
     """The logs of these brokers that are loaded."""
     for node_id in members:
-        machine = cluster.nodes[node_id].machine
-        broker: Any = None if machine is None else machine.broker
-        hosted = None if broker is None else broker.partitions.get(*place)
+        hosted = hosted_at(cluster, node_id, place, topic_id)
         if hosted is not None and hosted.log is not None:
             yield node_id, hosted.log
 
@@ -337,9 +364,9 @@ def _records(log: Any, start: int = 0) -> Iterator[tuple[int, tuple[int, bytes]]
                 yield offset, (log.epoch_at(offset), value)
 
 
-def records_of(cluster: ClusterView, place: Place, node_id: int) -> Iterator[tuple[Any, Record]]:
+def records_of(cluster: ClusterView, place: Place, node_id: int, topic_id: Uuid | None) -> Iterator[tuple[Any, Record]]:
     """The log of one copy with each of its records; nothing if it is not loaded."""
-    for _, log in _copies(cluster, place, (node_id,)):
+    for _, log in _copies(cluster, place, (node_id,), topic_id):
         node: Any = cluster.nodes[node_id]
         kept, node.disk.fail_reads = node.disk.fail_reads, 0
         try:

@@ -15,7 +15,7 @@ from headrace.coordinator.hashing import partition_for
 from headrace.core.error_code import ErrorCode
 from headrace.sim.checkers.eligible_replicas import min_isr
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, registered_at
+from headrace.sim.checkers.promises import Place, Promise, registered_at, topic_id_at
 from headrace.sim.group_clients import OFFSETS_TOPIC, code_of, positions_of
 from headrace.sim.observation import CallEnded, CallStarted
 from headrace.sim.record_clients import PARTITIONS
@@ -245,7 +245,9 @@ class Groups(Group):
     def _promise(self, group: str) -> Promise | None:
         """What is promised of the partition in which the group's records are."""
         place = place_of_group(self._image(), group)
-        return None if place is None else self.scene.promises.setdefault(place, Promise())
+        return (
+            None if place is None else self.scene.promises.setdefault(place, Promise(topic_id_at(self._image(), place)))
+        )
 
     def _image(self) -> MetadataImage:
         return self.ghost.committed.replayed[-1].image

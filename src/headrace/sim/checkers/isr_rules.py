@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.error_code import ErrorCode
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, registered_at
+from headrace.sim.checkers.promises import Place, Promise, hosted_at, registered_at, topic_id_at
+from headrace.sim.checkers.records import asked_partition
 from headrace.sim.observation import CallEnded, CallStarted, ImagePublished
 from headrace.sim.record_clients import is_copied
 from headrace.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -51,11 +52,11 @@ class IsrRules(Group):
         """Each partition whose leader runs and knows that it leads in this epoch."""
         for place, promise in self.scene.promises.items():
             partition = registered_at(image, place)
-            machine = None if partition is None or partition.leader < 0 else cluster.nodes[partition.leader].machine
-            broker: Any = None if machine is None else machine.broker
-            hosted = None if broker is None else broker.partitions.get(*place)
+            if partition is None or partition.leader < 0:
+                continue
+            hosted = hosted_at(cluster, partition.leader, place, topic_id_at(image, place))
             leader = None if hosted is None else hosted.leader
-            if partition is not None and leader is not None and leader.leader_epoch == partition.leader_epoch:
+            if leader is not None and leader.leader_epoch == partition.leader_epoch:
                 yield place, promise, leader
 
     def committed(self, replayed: Replayed) -> None:
@@ -97,9 +98,7 @@ class IsrRules(Group):
     def _log(self, place: Place, node_id: int) -> Any:
         """The log of a copy that is loaded."""
         assert self.scene.cluster is not None, "a copy belongs to a cluster"
-        machine = self.scene.cluster.nodes[node_id].machine
-        broker: Any = None if machine is None else machine.broker
-        hosted = None if broker is None else broker.partitions.get(*place)
+        hosted = hosted_at(self.scene.cluster, node_id, place, topic_id_at(self._image(), place))
         return None if hosted is None else hosted.log
 
     def now_and_then(self, cluster: ClusterView) -> None:
@@ -165,12 +164,10 @@ class IsrRules(Group):
     def _produce(self, event: CallStarted) -> None:
         request = event.request
         assert isinstance(request, ProduceRequest), "a produce is looked at"
-        written = request.topic_data[0]
         image = self._image()
-        name = written.name or image.topics.by_id[written.topic_id].name
+        name, _ = place = asked_partition(request, self.ghost)
         if request.acks != _ALL or not is_copied(name):
             return
-        place = (name, written.partition_data[0].index)
         partition = registered_at(image, place)
         if partition is None or len(partition.isr) >= needed_in_sync(image, name, partition):
             return
@@ -179,9 +176,7 @@ class IsrRules(Group):
 
     def _knows(self, cluster: ClusterView, place: Place, partition: PartitionRegistration) -> bool:
         """The leader has heard of the ISR; while it has not, it counts with who was in it, and those do acknowledge."""
-        machine = None if partition.leader < 0 else cluster.nodes[partition.leader].machine
-        broker: Any = None if machine is None else machine.broker
-        hosted = None if broker is None else broker.partitions.get(*place)
+        hosted = hosted_at(cluster, partition.leader, place, topic_id_at(self._image(), place))
         leader = None if hosted is None else hosted.leader
         return leader is not None and leader.partition_epoch >= partition.partition_epoch
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.observation import ClusterView
 
 Place = tuple[str, int]
 
@@ -21,11 +23,13 @@ class Wound:
 
 
 class Promise:
-    """What the copies of a partition must hold, by offset."""
+    """What the copies of a partition must hold, by offset; it is one of the topic with this id, and no other of the same name has any of it."""
 
-    __slots__ = ("compared", "end", "held", "is_void", "losses", "offsets", "truth", "wounds")
+    __slots__ = ("compared", "end", "held", "is_void", "losses", "offsets", "topic_id", "truth", "wounds")
 
-    def __init__(self) -> None:
+    def __init__(self, topic_id: Uuid | None = None) -> None:
+        self.topic_id = topic_id
+        """None: the topic is gone."""
         self.held: dict[int, bytes] = {}
         self.offsets: dict[bytes, int] = {}
         self.end = 0
@@ -48,6 +52,27 @@ class Promise:
         self.truth.clear()
         self.compared.clear()
         self.end = 0
+
+    def begin_life(self, topic_id: Uuid | None) -> None:
+        """The topic was deleted, and another one may have its name: nothing is promised yet."""
+        self.forget()
+        self.is_void = False
+        self.wounds.clear()
+        self.topic_id = topic_id
+
+
+def topic_id_at(image: MetadataImage, place: Place) -> Uuid | None:
+    """The id of the topic that has this name now; None: no topic has it."""
+    topic = image.topics.by_name.get(place[0])
+    return None if topic is None else topic.id
+
+
+def hosted_at(cluster: ClusterView, node_id: int, place: Place, topic_id: Uuid | None) -> Any:
+    """The partition as a broker hosts it that has heard of this topic; None: it runs none, hosts nothing there, or still another topic's."""
+    node = cluster.nodes.get(node_id)
+    broker: Any = None if node is None or node.machine is None else node.machine.broker
+    hosted = None if broker is None else broker.partitions.get(*place)
+    return hosted if hosted is not None and hosted.topic_id == topic_id else None
 
 
 def registered_at(image: MetadataImage, place: Place) -> PartitionRegistration | None:

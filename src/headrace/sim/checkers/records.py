@@ -277,7 +277,7 @@ def asked_partition(request: ProduceRequest | FetchRequest, ghost: Ghost) -> tup
     else:
         asked = request.topics[0]
         name, topic_id, partition = asked.topic, asked.topic_id, asked.partitions[0].partition
-    return name or ghost.committed.replayed[-1].image.topics.by_id[topic_id].name, partition
+    return name or ghost.committed.names[topic_id], partition
 
 
 def batches_of(data: bytes | memoryview) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:
