@@ -78,7 +78,7 @@ class TopicLives(Group):
                     stages.add(_Stage.MOVED)
                 self._recovered(replayed.image, topic_id, number, after)
         for topic_id in replayed.delta.deleted_topics:
-            if self._seen.pop(topic_id, None) == _WHOLE:
+            if self._seen.pop(topic_id, set()) >= _WHOLE:
                 self.hit("whole life of a topic")
             self._bereft = {key: epoch for key, epoch in self._bereft.items() if key[0] != topic_id}
 
