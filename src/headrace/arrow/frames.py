@@ -79,12 +79,17 @@ class _Aborts:
         self._active: set[int] = set()
 
     def hides(self, producer_id: int, last_offset: int) -> bool:
-        while self._waiting and self._waiting[-1][0] <= last_offset:
-            self._active.add(self._waiting.pop()[1])
+        self._reach(last_offset)
         return producer_id in self._active
 
-    def marker_seen(self, producer_id: int) -> None:
+    def marker_seen(self, producer_id: int, offset: int) -> None:
+        """The transaction is over; where a read begins at its marker, it is one that no batch has told of."""
+        self._reach(offset)
         self._active.discard(producer_id)
+
+    def _reach(self, offset: int) -> None:
+        while self._waiting and self._waiting[-1][0] <= offset:
+            self._active.add(self._waiting.pop()[1])
 
 
 class _Gathering:
@@ -206,7 +211,7 @@ def scan(
         previous_last = base_offset + last_delta
         if attributes & _CONTROL_BIT:
             if aborts is not None and _is_abort_marker(records[start:end], base_offset):
-                aborts.marker_seen(producer_id)
+                aborts.marker_seen(producer_id, previous_last)
             continue
         is_hidden = aborts is not None and aborts.hides(producer_id, previous_last) and attributes & _TRANSACTIONAL_BIT
         if is_hidden or previous_last < start_offset:

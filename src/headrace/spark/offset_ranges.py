@@ -132,9 +132,11 @@ def _part_count(size: int, total: int, wanted: int) -> int:
 
 
 def _parts(piece: InputRange, count: int) -> list[InputRange]:
-    """`count` neighbouring parts of nearly one size, none empty."""
+    """`count` neighbouring parts of nearly one size, none empty; larger ones come last, as Spark's `kafka` source has them."""
     count = min(count, piece.size)
-    bounds = [piece.start + piece.size * index // count for index in range(count + 1)]
+    bounds = [piece.start]
+    for left in range(count, 0, -1):
+        bounds.append(bounds[-1] + (piece.end - bounds[-1]) // left)
     return [
         InputRange(topic=piece.topic, partition=piece.partition, start=first, end=end)
         for first, end in pairwise(bounds)

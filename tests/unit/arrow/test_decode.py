@@ -103,6 +103,9 @@ def test_read_committed_leaves_out_aborted_transactions_only() -> None:
     records = bytes(batch(2, producer=producer) + batch(2, base=2) + marker + batch(2, base=5, producer=producer))
     found = arrow_batches(records, aborted=(AbortedRange(producer_id=9, first_offset=0),))
     assert [each for rows in found for each in rows.column("offset").to_pylist()] == [2, 3, 5, 6]
+    from_marker = bytes(marker + batch(2, base=5, producer=producer))
+    found = arrow_batches(from_marker, aborted=(AbortedRange(producer_id=9, first_offset=0),))
+    assert [each for rows in found for each in rows.column("offset").to_pylist()] == [5, 6]
 
 
 def test_groups_keep_to_their_limits() -> None:

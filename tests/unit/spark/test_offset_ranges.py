@@ -115,3 +115,9 @@ def test_limited_ends_lie_between_start_and_end(sizes: list[tuple[int, int]], li
     assert all(start[each] <= limited[each] <= end[each] for each in end)
     assert all(limited[each] > start[each] for each in end if end[each] > start[each])
     assert sum(limited[each] - start[each] for each in end) <= limit + len(sizes)
+
+
+def test_parts_grow_to_the_end_as_in_sparks_own_source() -> None:
+    """27 offsets in five parts: what a division leaves over goes to the last ones."""
+    pieces = split_ranges([InputRange(topic="t", partition=0, start=0, end=27)], min_partitions=5, max_records=None)
+    assert [each.size for each in pieces] == [5, 5, 5, 6, 6]
