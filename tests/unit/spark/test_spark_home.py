@@ -61,3 +61,18 @@ def test_a_spark_home_that_was_chosen_is_kept(installed: Path, monkeypatch: pyte
     monkeypatch.delenv("SPARK_HOME")
     session.prepare_environment()
     assert Path(os.environ["SPARK_HOME"], "jars").resolve() == installed / "jars"
+
+
+def test_for_a_cluster_the_python_of_its_executors_stays_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's Python is this one; where nothing is said executors run the same path; no address is chosen for the driver."""
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", "SPARK_HOME", "JAVA_HOME"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    session.prepare_environment(is_local=False)
+    assert (os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"]) == (sys.executable, sys.executable)
+    assert "SPARK_LOCAL_IP" not in os.environ
+    os.environ["PYSPARK_PYTHON"] = "./environment/bin/python"
+    session.prepare_environment(is_local=False)
+    assert os.environ["PYSPARK_PYTHON"] == "./environment/bin/python"
+    session.prepare_environment()
+    assert (os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
