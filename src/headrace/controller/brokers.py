@@ -170,7 +170,7 @@ def _check_identity(situation: Situation, request: BrokerRegistrationRequest, he
     is_own = not situation.cause.listener and request.broker_id == situation.config.node_id
     if is_other and not is_own and heartbeats.has_valid_session(request.broker_id, situation.now_ms):
         raise PeerError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
-    if request.broker_id in situation.leaving:
+    if request.broker_id in situation.leaving or request.broker_id in situation.retiring:
         message = "The former incarnation of this broker is just being fenced."
         raise PeerError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, message)
     if request.is_migrating_zk_broker:
@@ -267,7 +267,7 @@ def decide_unregistration(situation: Situation, request: UnregisterBrokerRequest
     if broker is None:
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise PeerError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
-    if request.broker_id in situation.leaving:
+    if request.broker_id in situation.leaving or request.broker_id in situation.retiring:
         raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "The broker is just being fenced; try again.")
     if request.remove_from_assignments:
         return decide_decommission(situation, broker, heartbeats, is_forced=request.force)

@@ -69,6 +69,8 @@ class Moves:
     """Told the offset of the last record, once it is decided."""
     is_for_good: bool = False
     """`remove` goes with its replicas: nobody may assign it new ones (S1-66)."""
+    is_a_look: bool = False
+    """Nothing is moved yet: `remove` does not count as leaving until this is over, and may lead meanwhile."""
 
 
 @quick_value
@@ -88,7 +90,7 @@ class Situation:
     leaving: Collection[int] = ()
     """Brokers whose leaderships are just being moved away."""
     retiring: Collection[int] = ()
-    """Those of them that go for good, with their replicas."""
+    """Those that go for good, with their replicas, or are looked at because they are to."""
     looked_up: list[Eligible] = field(default_factory=list)
     """Who may lead as things are, once somebody asked."""
 

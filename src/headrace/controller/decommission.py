@@ -4,7 +4,7 @@
     drop    it there: from replicas, ISR, ELR, adding, removing and directories; other leaders are elected
     last    its registration goes
 
-Needed and not forced: refused, and nothing is written. Forced: a partition that loses its only replica goes on, empty, on another broker, and
+Needed and not forced: refused, and nothing is written; while it is looked at the broker leads as before, however often that is asked. Forced: a partition that loses its only replica goes on, empty, on another broker, and
 one that loses its only replica in sync goes on with what another one has; both are counted as unclean elections and told in the answer.
 In one batch where partitions are few, else slice by slice like all moves (`moving`); meanwhile nobody can give the broker new
 replicas. S1-66, S1-70, S1-71; C7, C11.
@@ -59,6 +59,7 @@ def decide_decommission(
         change=leaver.look,
         last=leaver.judge,
         is_for_good=True,
+        is_a_look=True,
     )
     drop = Moves(
         places=leaver.places_to_drop(),

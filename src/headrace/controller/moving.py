@@ -33,11 +33,11 @@ def begin_moves(
 ) -> list[AppendRecords]:
     """The records that come first, and the first slice, in one batch; the slice later while other moves are still going on.
 
-    Raises as `ActiveTerm.append`.
+    What only looks at partitions goes on when all others are done: a leader that is gone does not wait for it. Raises as `ActiveTerm.append`.
     """
-    is_alone = not active.moves
-    active.moves.append(work)
-    if is_alone:
+    before = [other for other in active.moves if work.is_a_look or not other.is_a_look]
+    active.moves.insert(len(before), work)
+    if not before:
         return continue_moves(active, now_ms, first=first, slice_size=slice_size)
     active.continue_at_ms = now_ms
     records: list[VersionedRecord] = []

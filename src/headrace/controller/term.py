@@ -111,6 +111,11 @@ class OngoingMoves:
         """The broker that is moved away; -1 when it is about something else."""
         return self.queue[0].remove if self.queue else NOBODY
 
+    @property
+    def is_a_look(self) -> bool:
+        """Nothing is moved by what comes next of it."""
+        return bool(self.queue) and self.queue[0].is_a_look
+
 
 class ActiveTerm:
     """The state of one term as active controller."""
@@ -154,10 +159,11 @@ class ActiveTerm:
 
     def leaving(self) -> tuple[int, ...]:
         """Brokers whose leaderships are just being moved away."""
-        return tuple(each.remove for work in self.moves for each in work.queue if each.remove != NOBODY)
+        begun = (work.queue for work in self.moves if not work.is_a_look)
+        return tuple(each.remove for queue in begun for each in queue if each.remove != NOBODY)
 
     def retiring(self) -> tuple[int, ...]:
-        """Those of them that go for good, with their replicas."""
+        """Those that go for good, with their replicas, or are looked at because they are to."""
         return tuple(each.remove for work in self.moves for each in work.queue if each.is_for_good)
 
     def next_deadline_ms(self) -> int | None:

@@ -180,7 +180,7 @@ def usable_brokers(situation: Situation) -> Iterator[UsableBroker]:
         broker = cluster.brokers[broker_id]
         cordoned = broker.cordoned_log_dirs or ()
         is_full = bool(broker.log_dirs) and all(each in cordoned for each in broker.log_dirs)
-        if not broker.in_controlled_shutdown and not is_full:
+        if not broker.in_controlled_shutdown and not is_full and broker_id not in situation.retiring:
             yield UsableBroker(broker_id, broker.rack or "", broker.fenced or broker_id in situation.leaving)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.controller.events import Answer, TimeAdvanced
+from headrace.controller.events import Answer, ControllerEffect, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import LEADER_RECOVERED, LEADER_RECOVERING, NO_LEADER, PartitionRegistration
 from headrace.metadata.versions import ELR_FEATURE
@@ -277,6 +277,43 @@ def test_what_comes_to_need_the_broker_meanwhile_keeps_it() -> None:
     assert answer.error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS
     assert (part(bench, "t").replicas, part(bench, "t").leader) == ((3,), 3)
     assert 3 in bench.committed_image.cluster.brokers
+
+
+def looked_at() -> tuple[ControllerBench, list[ControllerEffect]]:
+    """A cluster in which it takes some steps to see that broker 3 is needed, in the first of them."""
+    bench = cluster(1, 2, 3)
+    topic(bench, "pair", (1, 3))
+    topic(bench, "sole", (3,))
+    topic(bench, "t", *[(1, 2)] * 20)
+    bench.machine.slice_size = 5
+    effects = bench.send(decommission(3)) + bench.commit()
+    assert not any(isinstance(each, Answer) for each in effects)
+    return bench, effects
+
+
+def test_a_broker_leads_as_before_while_it_is_only_looked_at() -> None:
+    """PR8, S1-70: asked again and again, each time in vain, it could keep a broker from leading, and all others from being replaced."""
+    bench, effects = looked_at()
+    bench.machine.slice_size = 50
+    fence(bench, 1, bench.committed_image.cluster.brokers[1].broker_epoch)
+    assert part(bench, "pair").leader == 3
+    for _ in range(3):
+        effects += bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms))) + bench.commit()
+    [answer] = [each.response for each in effects if isinstance(each, Answer)]
+    assert answer.error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS
+    assert (part(bench, "sole").leader, part(bench, "pair").leader) == (3, 3)
+
+
+def test_nothing_new_is_placed_on_a_broker_that_is_looked_at() -> None:
+    """S1-66: it would be missed, and the broker go with a replica."""
+    bench, _ = looked_at()
+    assert bench.ask(create("other", (3,))).topics[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    spread = CreatableTopic(name="spread", num_partitions=6, replication_factor=1)
+    assert bench.ask(CreateTopicsRequest(topics=(spread,))).topics[0].error_code == 0
+    assert {part(bench, "spread", number).leader for number in range(6)} == {1, 2}
+    assert bench.ask(decommission(3)).error_code == ErrorCode.REQUEST_TIMED_OUT
+    again = bench.ask(registration(3, incarnation_id=incarnation(9)))
+    assert again.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 @pytest.mark.parametrize("is_back", [True, False])
