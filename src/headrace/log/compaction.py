@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.log.config import NO_LIMIT, LogConfig
 from headrace.log.ports import AbortedTransaction
@@ -38,6 +39,7 @@ from headrace.records.varint import write_varint
 from headrace.records.walk import RecordWalk, Span, open_records
 
 DEFAULT_MAX_KEYS = 2_000_000
+LARGEST_TIMESTAMP = 2**63 - 1
 _DIGEST_BYTES = 16
 _SPANS_KEPT = 10_000
 """Of a batch with no more records their places are kept until all were met; a larger one is walked twice."""
@@ -299,12 +301,13 @@ class BatchCleaner:
         """First what stays is counted, then that is written anew if it must be. Raises PeerError for a damaged batch."""
         records = open_records(data, header, max_bytes=self._config.max_decompressed_bytes // 2)
         keeps_tombstones = horizon is None or self._now_ms < horizon
-        kept, has_tombstone, times = 0, False, (NO_TIMESTAMP, NO_TIMESTAMP)
+        kept, has_tombstone, times, earliest = 0, False, (NO_TIMESTAMP, NO_TIMESTAMP), 0
         while not records.is_done:
             for span in records.take():
                 if self._stays(records, span, keeps_tombstones=keeps_tombstones):
                     at = records.timestamp(span)
                     times = (times[0], max(times[1], at)) if kept else (at, at)
+                    earliest = min(earliest, at)
                     kept += 1
                     has_tombstone = has_tombstone or span.value_size < 0
             yield
@@ -314,9 +317,10 @@ class BatchCleaner:
         if kept == header.record_count and not needs_horizon:
             return data
         if needs_horizon:
-            horizon = self._now_ms + self._config.delete_retention_ms
-        body = bytearray()
+            horizon = min(self._horizon(), LARGEST_TIMESTAMP + earliest)  # records tell their times from it
         base_timestamp = times[0] if horizon is None else horizon
+        _check_times(base_timestamp, earliest, times[1])
+        body = bytearray()
         records = RecordWalk(header, records.view)
         while not records.is_done:
             for span in records.take():
@@ -348,12 +352,16 @@ class BatchCleaner:
         if not self._transactions.marker_may_go(header, is_commit=marker.is_commit):
             return data
         if horizon is None:
-            placement = _place(header, self._now_ms + self._config.delete_retention_ms)
+            placement = _place(header, self._horizon())
             marker_record = next(iter_records(data))
             return build_batch_at([marker_record], codec=header.codec, producer=_stamp(header), placement=placement)
         if self._now_ms < horizon:
             return data
         return _emptied(header) if self._keeps_header(header) else None
+
+    def _horizon(self) -> int:
+        """When tombstones of a batch that is cleaned now may go."""
+        return min(self._now_ms + self._config.delete_retention_ms, LARGEST_TIMESTAMP)
 
     def _keeps_header(self, header: BatchHeader) -> bool:
         """True if the batch says something that must be known when its records are gone."""
@@ -366,6 +374,12 @@ class BatchCleaner:
         if last.last_offset >= 0:
             return header.last_offset == last.last_offset
         return header.is_control and header.producer_epoch == last.producer_epoch
+
+
+def _check_times(base: int, earliest: int, latest: int) -> None:
+    """Raises PeerError when records have times that cannot be told from the batch's: a client's sums may be anything."""
+    if max(base, latest, latest - base, base - earliest) > LARGEST_TIMESTAMP:
+        raise PeerError(ErrorCode.CORRUPT_MESSAGE, "a record is of a time that cannot be told from its batch's")
 
 
 def _write_span(out: bytearray, records: RecordWalk, span: Span, base_timestamp: int) -> None:

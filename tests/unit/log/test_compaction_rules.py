@@ -21,7 +21,7 @@ from headrace.log.compaction import (
 )
 from headrace.log.config import LogConfig
 from headrace.log.ports import AbortedTransaction
-from headrace.records.batch import batch_is_sound, read_header
+from headrace.records.batch import HEADER, batch_is_sound, read_header, set_crc
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_records
 
@@ -38,6 +38,7 @@ def cleaner(
     aborted: tuple[AbortedTransaction, ...] = (),
     producers: dict[int, LastOfProducer] | None = None,
     round_end: int = -1,
+    retention_ms: int = 100,
 ) -> BatchCleaner:
     """A cleaner whose dirty part, ending at `end`, has these last offsets."""
     keys = KeyMap()
@@ -46,7 +47,7 @@ def cleaner(
     keys.end_offset = end
     return BatchCleaner(
         keys,
-        CONFIG,
+        replace(CONFIG, delete_retention_ms=retention_ms),
         now_ms=now_ms,
         transactions=TransactionFilter(aborted),
         producers=producers or {},
@@ -118,6 +119,27 @@ def test_tombstones_stay_until_their_horizon() -> None:
     later = cleaned(cleaner(last, now_ms=1100), noted)
     assert later is not None
     assert [record.key for record in read_records(later)] == [b"b"]
+
+
+@pytest.mark.parametrize("timestamp", [5, -1, -(10**18), 2**63 - 1])
+def test_the_longest_retention_of_tombstones_can_be_written(timestamp: int) -> None:
+    """PR8: `delete.retention.ms` of 2^63 - 1, and records of whatever time; the cleaner failed, or wrote what nobody could read."""
+    new = [NewRecord(b"a", None, timestamp), NewRecord(b"b", b"2", 5)]
+    data = bytes(build_batch(new, placement=Placement(base_offset=10, leader_epoch=3)))
+    noted = cleaned(cleaner({b"a": 10, b"b": 11}, retention_ms=2**63 - 1), data)
+    assert noted is not None
+    header = read_header(noted)
+    assert (header.delete_horizon_ms or 0) > 2**62
+    assert [(r.key, r.timestamp) for r in read_records(noted)] == [(b"a", timestamp), (b"b", 5)]
+
+
+def test_a_batch_with_a_time_beyond_all_timestamps_stays_as_it_is() -> None:
+    """PR8: a client's sum of base and difference may be anything."""
+    new = [NewRecord(b"a", b"1", 5), NewRecord(b"b", b"2", 14)]
+    data = build_batch(new, placement=Placement(base_offset=10, leader_epoch=3))
+    HEADER.pack_into(data, 0, *read_header(data)._replace(base_timestamp=2**63 - 1))
+    set_crc(data, 0, len(data))
+    assert cleaned(cleaner({b"a": 50, b"b": 11}), bytes(data)) == data
 
 
 def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
