@@ -14,6 +14,7 @@ from headrace.metadata.image import MetadataImage, PartitionRegistration
 from headrace.node.directories import NodeDirectories, all_directories, check_directories
 from headrace.node.metadata_files import MetadataFiles, Paced
 from headrace.storage.log_store import LogStore
+from headrace.storage.roll_allowance import RollAllowance
 from headrace.storage.stored_log import StoredLog
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class NodeDisk:
             producer_expiration_check_interval_ms=self._config.producer_id_expiration_check_interval_ms,
             pace=self.pace,
         )
+        self._store.share_rolls(RollAllowance())
         for path in self._directories.offline:
             self._store.fail_directory(path)
         if not self._config.headrace_keep_strays:

@@ -4,16 +4,40 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
+from weakref import ref
 
 T = TypeVar("T")
 
+
+class Resting(Protocol):
+    """A segment that is no longer written."""
+
+    is_resting: bool
+
+    def let_go_of_file(self) -> None:
+        """Close the log's file as soon as nobody reads it any more."""
+
+
 SPARES: Final = 32
 """Descriptors kept: four threads write checkpoints, snapshots and indexes, each with a file and its directory open, and the event loop rolls segments."""
+MOST_OPEN_AT_REST: Final = 512
+"""So many segments that are only read keep their files open; who reads the thousands of a log from its beginning takes no more."""
+_opened: deque[ref[Resting]] = deque()
 _NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
 _spares: list[int] = []
 _wanted = 0
+
+
+def opened_again(segment: Resting) -> None:
+    """The file of a segment at rest was opened for a reader: the one that was opened first of many is closed."""
+    _opened.append(ref(segment))
+    while len(_opened) > MOST_OPEN_AT_REST:
+        first = _opened.popleft()()
+        if first is not None and first.is_resting:
+            first.let_go_of_file()
 
 
 def keep_spare_descriptors(count: int = SPARES) -> None:

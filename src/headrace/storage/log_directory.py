@@ -39,6 +39,7 @@ from headrace.storage.layout import (
 )
 from headrace.storage.recovery import LoadHints, RottenLog, load
 from headrace.storage.renewal import renew_unsynced, unsynced_bytes
+from headrace.storage.roll_allowance import RollAllowance
 from headrace.storage.segment_file import Segment
 from headrace.storage.stored_log import StoredLog
 
@@ -66,6 +67,7 @@ class LogDirectory:
     def __init__(self, files: Files, path: str, directory_id: Uuid) -> None:
         self._files = files.within(path)
         self.rng: Rng | None = None
+        self.rolls: RollAllowance | None = None
         self.path = path
         self.directory_id = directory_id
         self.is_online = True
@@ -263,6 +265,7 @@ class LogDirectory:
         log.retired.waits_for_checkpoint = True
         log.owner.persist_recovery_point = self.write_checkpoints
         log.owner.looks_after(log, self.busy)
+        log.owner.rolls = self.rolls
         self.busy.add(log)
         self.logs[log.topic_partition] = log
 

@@ -60,6 +60,7 @@ class LogFiles:
     def flushed(self, upto: int) -> None:
         """A flush job ended well: raise the durable end."""
         self._flush.flushed(upto)
+        self._segments.rest()
 
     @property
     def is_flushing(self) -> bool:

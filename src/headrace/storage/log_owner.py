@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.storage.busy import BusyLogs
+    from headrace.storage.roll_allowance import RollAllowance
 
 
 def _nothing(*_: int) -> None:
@@ -20,7 +21,7 @@ class LogOwner:
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
     with the offset from which on records are about to go.
     `refused_for_space` says why an append was refused on a full disk (D10); the store takes it. The log is closed with `closing` held, and a thread
-    that changes its files holds it, too. While `is_being_cut`, a thread has the log to itself (`headrace.storage.cutting`).
+    that changes its files holds it, too. `rolls` says whether a new segment may be begun, None: always. While `is_being_cut`, a thread has the log to itself (`headrace.storage.cutting`).
     """
 
     __slots__ = (
@@ -32,12 +33,14 @@ class LogOwner:
         "on_cut",
         "persist_recovery_point",
         "refused_for_space",
+        "rolls",
     )
 
     def __init__(self) -> None:
         self.persist_recovery_point: Callable[[], None] = _nothing
         self.on_cut: Callable[[int], None] = _nothing
         self.refused_for_space = ""
+        self.rolls: RollAllowance | None = None
         self.is_being_cut = False
         self.closing = Lock()
         self._waiting: list[Callable[[], None]] = []

@@ -180,6 +180,17 @@ class LogSegments:
         first = max(bisect_right(self.bases, self._state.durable_end_offset) - 1, 0)
         return [*self.retired.condemned, *self.in_order[first:]]
 
+    def count_unsynced(self) -> int:
+        """How many there are that may have something to sync, the active one among them."""
+        return len(self.bases) - max(bisect_right(self.bases, self._state.durable_end_offset) - 1, 0)
+
+    def rest(self) -> None:
+        """Segments that are no longer written and are synced need no open file; called when a flush has ended."""
+        at = bisect_right(self.bases, self._state.durable_end_offset) - 2
+        while at >= 0 and not self.in_order[at].is_resting:
+            _rest(self.in_order[at])
+            at -= 1
+
     def begin_cut(self) -> None:
         """A thread is about to have the segments to itself; who waits for a sync waits in vain, and compaction under way comes to nothing."""
         assert not self._owner.is_being_cut, "one cut at a time"
@@ -210,6 +221,7 @@ class LogSegments:
         del self.in_order[len(self.in_order) - len(segments) :]
         del self.bases[len(self.in_order) :]
         self.active = self.in_order[-1] if self.in_order else self.active
+        self.active.is_resting = False
 
     def start_over(self, offset: int) -> None:
         """Drop everything, durably; the log goes on at `offset`."""
@@ -257,6 +269,7 @@ class LogSegments:
         at = self.bases.index(old[0].base_offset)
         self.snapshots.remove_at({segment.base_offset for segment in old[1:]})
         self.in_order[at : at + len(old)] = [new]
+        _rest(new)
         self.bases[at : at + len(old)] = [new.base_offset]
         self.retired.unlinked(old)
         self._owner.wake()
@@ -278,3 +291,9 @@ class LogSegments:
             self._owner.wake()
         elif not self._flush.running:
             self.active.let_go_of_file()
+
+
+def _rest(segment: Segment) -> None:
+    """It is no longer written, and synced: its file is open for readers only."""
+    segment.is_resting = True
+    segment.let_go_of_file()

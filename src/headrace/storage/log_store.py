@@ -18,6 +18,7 @@ from headrace.storage.layout import partition_directory
 from headrace.storage.log_cleaner import LogCleaner
 from headrace.storage.log_directory import Found, LogDirectory, remove_paths
 from headrace.storage.moving import LogMove
+from headrace.storage.roll_allowance import RollAllowance
 from headrace.storage.stored_log import StoredLog
 from headrace.storage.sweeping import (
     PRODUCER_EXPIRATION_CHECK_INTERVAL_MS,
@@ -94,6 +95,11 @@ class LogStore:
         """Where `segment.jitter.ms` is drawn from in logs that are loaded or made from now on."""
         for directory in self._directories:
             directory.rng = rng
+
+    def share_rolls(self, rolls: RollAllowance) -> None:
+        """All logs that are loaded or made from now on begin new segments within this; without this call each does as its topic says."""
+        for directory in self._directories:
+            directory.rolls = rolls
 
     def remove_strays_after(self, delay_ms: int) -> None:
         """Replicas that the metadata does not know go so long after they were set aside (D-06); without this call they stay."""

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 appended: Callable[[tuple[object, ...]], Appended] = partial(tuple.__new__, Appended)
 """`Appended` of its fields in order, without a call of Python's."""
 
+LARGEST_SEGMENT: Final = 1 << 30
+"""Kafka's default: no log goes beyond it while it waits for its turn to begin another one."""
+MOST_UNSYNCED: Final = 16
+"""Segments of one log that wait for their sync, each with an open file."""
+
 BEING_CUT: Final = AppendRefused(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message="The log is being cut.")
 
 
@@ -133,4 +138,17 @@ class LogWriter:
             len(active.time_index),
             active.jitter_ms,
         )
-        return must_roll(facts, config, size=size, last_offset=last_offset, clock=clock)
+        if not must_roll(facts, config, size=size, last_offset=last_offset, clock=clock):
+            return False
+        return not self._may_wait(active, size, last_offset, clock[0])
+
+    def _may_wait(self, active: Segment, size: int, last_offset: int, now_ms: int) -> bool:
+        """Whether the log goes on in its segment, because too many are begun just now, or too many of its own wait for their sync."""
+        rolls = self._owner.rolls
+        if (
+            rolls is None
+            or active.size + size > LARGEST_SEGMENT
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            return False
+        return self._segments.count_unsynced() > MOST_UNSYNCED or not rolls.take(now_ms)

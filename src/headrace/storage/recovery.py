@@ -124,6 +124,7 @@ class _Loader:
         snapshots = self._tidy_snapshots(segments, end)
         rebuilt = [each for each in segments if self._is_rebuilt(each)]
         for segment in segments:
+            segment.is_resting = segment is not segments[-1]
             segment.let_go_of_file()
         return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots, rebuilt)
 

@@ -17,6 +17,7 @@ from headrace.records.batch import (
     BatchHeader,
     read_header,
 )
+from headrace.storage.descriptors import opened_again
 from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
@@ -38,6 +39,7 @@ class Segment:
     """
 
     __slots__ = (
+        "__weakref__",
         "_files",
         "_first_timestamp",
         "_index",
@@ -51,6 +53,7 @@ class Segment:
         "bytes_since_entry",
         "created_ms",
         "idle_rounds",
+        "is_resting",
         "jitter_ms",
         "names_changed",
         "path",
@@ -59,14 +62,10 @@ class Segment:
 
     def __init__(self, files: Files, path: str, base_offset: int, *, size: int = 0) -> None:
         self._files = files
-        self.path = path
-        self.base_offset = base_offset
-        self.size = size
-        self.created_ms = 0
-        self.jitter_ms = 0
-        self.idle_rounds = 0
-        self.bytes_since_entry = 0
-        self.names_changed = False
+        self.path, self.base_offset, self.size = path, base_offset, size
+        self.created_ms = self.jitter_ms = 0
+        self.idle_rounds = self.bytes_since_entry = 0
+        self.names_changed = self.is_resting = False
         self._log: File | None = None
         self._starts: dict[int, int] = {}
         self._index: OffsetIndex | None = None
@@ -114,6 +113,8 @@ class Segment:
         log = self._log  # another thread may let go of it meanwhile
         if log is None:
             log = self._log = self._files.open(offset_file(self.path, self.base_offset, LOG))
+            if self.is_resting:
+                opened_again(self)
         return log
 
     @property
