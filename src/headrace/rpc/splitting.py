@@ -76,8 +76,8 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
         ),
     ),
     ApiKey.DELETE_TOPICS: (
-        Split(things=("topics",), answers=("responses",), at_once=100),
-        Split(things=("topic_names",), answers=("responses",), at_once=100),
+        Split(things=("topics",), answers=("responses",), at_once=10),  # with all their partitions
+        Split(things=("topic_names",), answers=("responses",), at_once=10),
     ),
     ApiKey.DELETE_RECORDS: (_PARTITIONS,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),

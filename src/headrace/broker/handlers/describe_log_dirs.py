@@ -5,9 +5,11 @@ from __future__ import annotations
 from headrace.broker.broker import Broker
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicPartition
+from headrace.log.ports import PartitionLogPort
 from headrace.log.store_ports import DirectoryInfo
 from headrace.rpc.context import RequestContext
-from headrace.rpc.reply import Reply
+from headrace.rpc.long_work import Steps
+from headrace.rpc.reply import InSteps, Reply
 from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -16,38 +18,53 @@ from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+_Row = tuple[TopicPartition, PartitionLogPort, int, bool]
+"""A log, up to where it could go, and whether it is a future one."""
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Broker) -> Reply:
+
+_AT_ONCE = 200
+
+
+def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Broker) -> InSteps:
     """All replicas, or those asked for; unknown ones are left out."""
+    return InSteps(_in_steps(request, broker))
+
+
+def _in_steps(request: DescribeLogDirsRequest, broker: Broker) -> Steps[Reply]:
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return Reply(
-        DescribeLogDirsResponse(
-            results=tuple(_directory(directory, wanted, broker) for directory in broker.logs.directories())
-        )
-    )
+    rows: dict[str, list[_Row]] = {}
+    for number, (name, log) in enumerate(list(broker.logs.logs().items())):
+        if not number % _AT_ONCE:
+            yield None
+        if wanted is None or name in wanted:
+            rows.setdefault(log.directory, []).append((name, log, log.high_watermark, False))
+    for name, move in broker.logs.moves().items():
+        if wanted is None or name in wanted:
+            rows.setdefault(move.directory, []).append((name, move.future, move.source.log_end_offset, True))
+    results = []
+    for directory in broker.logs.directories():
+        results.append((yield from _directory(directory, rows.get(directory.path, []), broker)))
+    return Reply(DescribeLogDirsResponse(results=tuple(results)))
 
 
-def _directory(directory: DirectoryInfo, wanted: set[TopicPartition] | None, broker: Broker) -> DescribeLogDirsResult:
+def _directory(directory: DirectoryInfo, rows: list[_Row], broker: Broker) -> Steps[DescribeLogDirsResult]:
     shown = broker.absolute_path(directory.path)
     if not directory.is_online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    here = [(name, log) for name, log in broker.logs.logs().items() if log.directory == directory.path]
-    to_be = [(name, move) for name, move in broker.logs.moves().items() if move.directory == directory.path]
-    rows = [(name, log, log.high_watermark, False) for name, log in here]
-    rows += [(name, move.future, move.source.log_end_offset, True) for name, move in to_be]
-    for name, log, end, is_future in sorted(rows, key=lambda row: row[0]):
-        if wanted is None or name in wanted:
-            topics.setdefault(name.topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=name.partition,
-                    partition_size=log.size_bytes,
-                    offset_lag=max(0, end - log.log_end_offset),
-                    is_future_key=is_future,
-                )
+    for number, (name, log, end, is_future) in enumerate(sorted(rows, key=lambda row: row[0])):
+        if not number % _AT_ONCE:
+            yield None
+        topics.setdefault(name.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=name.partition,
+                partition_size=log.size_bytes,
+                offset_lag=max(0, end - log.log_end_offset),
+                is_future_key=is_future,
             )
+        )
     return DescribeLogDirsResult(
         log_dir=shown,
         topics=tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -29,12 +29,16 @@ from headrace.replication.leader import LeaderTerms, PartitionLeader
 from headrace.replication.quota import lists_replica
 
 _TakeRole = Callable[[LocalPartition], HostedPartition]
+_Change = LocalPartition | MetadataDelta | tuple[HostedPartition, ...]
 
 _TURN_COST: Final = 256
 """What is done in one turn: a few milliseconds."""
 _COST_OF_LOG: Final = 64
 """A log that must be made: a directory, files and links, which take a millisecond."""
 _COST_OF_REMOVAL: Final = 4
+_SETTINGS_AT_ONCE: Final = 128
+_COST_OF_SETTINGS: Final = 64
+"""So many partitions that get other settings."""
 _COST_OF_ROLE: Final = 1
 
 
@@ -56,11 +60,11 @@ class PartitionPublisher:
         broker = self._broker
         if delta.changed_features:
             broker.logs.cordon(broker.cordoned_log_dirs)
-        for moved in self._apply_settings(delta):
-            broker.partition_changed(moved)
         changes = delta.local_changes(broker.node_id)
         due = broker.due_roles
         was_behind = bool(due)
+        for part in self._with_new_settings(delta):
+            due.add(DueRole(self._apply_settings, part), needs_log_work=False)
         if broker.state_changes is not None:
             broker.state_changes.received(changes, delta)
         for gone in changes.removed:
@@ -95,18 +99,18 @@ class PartitionPublisher:
                 self._broker.partition_changed(hosted)
         self._broker.replica_fetchers.begin()
 
-    def _ended(self, change: LocalPartition | MetadataDelta, hosted: HostedPartition | None) -> None:
+    def _ended(self, change: _Change, hosted: HostedPartition | None) -> None:
         """Whoever follows the life of state changes is told."""
-        if self._broker.state_changes is not None and not isinstance(change, MetadataDelta):
+        if self._broker.state_changes is not None and isinstance(change, LocalPartition):
             self._broker.state_changes.ended(change, hosted)
 
     def next_deadline_ms(self) -> int | None:
         """At once while something is due."""
         return 0 if self._broker.due_roles else None
 
-    def _cost(self, take_role: object, change: LocalPartition | MetadataDelta) -> int:
-        if isinstance(change, MetadataDelta):
-            return _COST_OF_ROLE
+    def _cost(self, take_role: object, change: _Change) -> int:
+        if not isinstance(change, LocalPartition):
+            return _COST_OF_ROLE if isinstance(change, MetadataDelta) else _COST_OF_SETTINGS
         if take_role == self._remove:
             return _COST_OF_REMOVAL
         known = self._broker.partitions.get(change.topic, change.partition)
@@ -126,9 +130,9 @@ class PartitionPublisher:
         """Whether it was deleted, alone or with its topic, in this delta or a later one."""
         return self._broker.image.topics.partition_by_id(change.topic_id, change.partition) is None
 
-    def _is_overtaken(self, take_role: object, change: LocalPartition | MetadataDelta) -> bool:
+    def _is_overtaken(self, take_role: object, change: _Change) -> bool:
         """Whether there is nothing left to lead or follow."""
-        return not isinstance(change, MetadataDelta) and take_role != self._remove and self._is_gone(change)
+        return isinstance(change, LocalPartition) and take_role != self._remove and self._is_gone(change)
 
     def _withdraw(self, change: LocalPartition) -> None:
         """Nobody finds a partition of a deleted topic any more, though it is removed in a later turn: another topic may have its name, and what a client
@@ -342,26 +346,32 @@ class PartitionPublisher:
             hosted.is_throttled_follower = listed
             self._broker.replica_fetchers.throttle(hosted)
 
-    def _apply_settings(self, delta: MetadataDelta) -> list[HostedPartition]:
-        """Topic settings, and the broker's settings that are defaults of topics. Returns the partitions of which more is committed by that."""
+    def _with_new_settings(self, delta: MetadataDelta) -> Iterator[tuple[HostedPartition, ...]]:
+        """The partitions whose topic's settings, or the broker's settings that are defaults of topics, are others now; some of one topic at a time."""
         broker = self._broker
         topics = {each.resource_name for each in delta.changed_configs if each.resource_type == RESOURCE_TOPIC}
-        if any(each.resource_type == RESOURCE_BROKER for each in delta.changed_configs):
+        is_any = any(each.resource_type == RESOURCE_BROKER for each in delta.changed_configs)
+        if is_any:
             broker.update_dynamic_settings()
-            topics = {hosted.topic for hosted in broker.partitions}
-        moved: list[HostedPartition] = []
-        if not topics:
-            return moved
-        for hosted in broker.partitions:
-            if hosted.topic not in topics:
-                continue
-            settings = broker.topic_config(hosted.topic)
+        by_topic: dict[str, list[HostedPartition]] = {}
+        for hosted in broker.partitions if topics or is_any else ():
+            if is_any or hosted.topic in topics:
+                by_topic.setdefault(hosted.topic, []).append(hosted)
+        for of_topic in by_topic.values():
+            for at in range(0, len(of_topic), _SETTINGS_AT_ONCE):
+                yield tuple(of_topic[at : at + _SETTINGS_AT_ONCE])
+
+    def _apply_settings(self, partitions: tuple[HostedPartition, ...]) -> None:
+        """Obey what is set for their topic now; who waits is told where more is committed by that."""
+        broker = self._broker
+        settings = broker.topic_config(partitions[0].topic)
+        for_log = log_config(settings, broker.config)
+        for hosted in partitions:
             if hosted.log is not None:
-                hosted.log.update_config(log_config(settings, broker.config))
+                hosted.log.update_config(for_log)
             self._throttle(hosted, settings)
             if hosted.leader is not None and hosted.leader.set_min_insync_replicas(settings.min_insync_replicas):
-                moved.append(hosted)
-        return moved
+                broker.partition_changed(hosted)
 
 
 def _place(change: LocalPartition) -> tuple[Uuid, int]:
