@@ -31,9 +31,11 @@ from headrace.metadata.image import (
     TopicsImage,
 )
 from headrace.rpc.apis import ApiRow
-from headrace.rpc.connection import Connection, ListenerService
+from headrace.rpc.connection import Connection
 from headrace.rpc.context import RequestContext
+from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_work import LongWork
+from headrace.rpc.output import SendWatcher
 from headrace.rpc.reply import Deferred, Reply
 from headrace.sim.disk import LossyFiles
 from headrace.storage.log_store import LogStore
@@ -87,12 +89,19 @@ class Outbox:
         self.closed_because: str | None = None
         self.resumed = 0
         self.kept_frames = 0
+        self.stopwatch: Callable[[], float] | None = None
+        self.turn_began = 0.0
 
     def flush(self) -> None:
         """As the port's."""
 
     def flush_soon(self) -> None:
         """As the port's."""
+
+    def when_sent(self, watcher: SendWatcher) -> None:
+        """All is taken at once."""
+        watcher.sending()
+        watcher.sent()
 
     def abort(self, reason: str) -> None:
         """The same."""

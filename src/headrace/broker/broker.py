@@ -40,6 +40,7 @@ from headrace.metadata.versions import has_cordoned_log_dirs
 from headrace.replication.fetch_session_cache import FetchSessionCache
 from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
+from headrace.rpc.metering import ErrorCounts, ExpiredCounts
 from headrace.rpc.purgatory import Purgatory
 from headrace.rpc.reply import AnyReply, Deferred, Reply
 from headrace.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -90,7 +91,7 @@ class Broker:
         self.partitions = PartitionTable()
         self.due_roles = DueRoles()
         """What the metadata say of partitions and was not done yet; see `publishers.partitions`."""
-        self.purgatory = Purgatory()
+        self.purgatory, self.errors, self.expired = Purgatory(), ErrorCounts(), ExpiredCounts()
         self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions)
         self.points_to_followers = config.replica_selector_class in RACK_AWARE_SELECTORS

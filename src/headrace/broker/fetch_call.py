@@ -251,6 +251,11 @@ class FetchCall:
         self._watch(read)
 
     def _timed_out(self) -> AnyReply:
+        expired = self._broker.expired
+        if self._terms.is_follower:
+            expired.follower_fetches += 1
+        else:
+            expired.consumer_fetches += 1
         return InSteps(self._finish_in_steps()) if len(self._reads) > _MOST_AT_ONCE else self._finish()
 
     def _abandoned(self) -> None:

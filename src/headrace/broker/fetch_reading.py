@@ -109,6 +109,7 @@ def read_partition(
     leader, log = hosted.leader, hosted.log
     assert log is not None, "what may be read has a log"
     read.hosted = hosted
+    hosted.traffic.fetches += 1
     read.leader = leader
     read.leader_epoch = hosted.leader_epoch
     if asked.current_leader_epoch >= 0:
@@ -227,7 +228,9 @@ def read_for_consumer(
     asked.told_high_watermark = high_watermark
     asked.told_log_start_offset = log_start
     session.served(asked)
-    hosted.traffic.bytes_out += data[2]
+    traffic = hosted.traffic
+    traffic.bytes_out += data[2]
+    traffic.fetches += 1
     offsets = (high_watermark, log.last_stable_offset, log_start)
     return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
 

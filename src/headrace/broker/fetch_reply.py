@@ -22,8 +22,9 @@ _OF_NO_LOG = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_
 """Kafka tells an empty list of aborted transactions with these errors, and none with all others."""
 
 
-def top_level_error(version: int, error: ErrorCode) -> EncodedReply:
+def top_level_error(version: int, error: ErrorCode, broker: Broker) -> EncodedReply:
     """The whole fetch failed (its session is unknown)."""
+    broker.errors.add("Fetch", error)
     return EncodedReply(tuple(encode_fetch_response(version, (), error_code=error)))
 
 
@@ -93,6 +94,7 @@ def _result(
         )
     if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version < _FIRST_WITH_STORAGE_ERROR:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.errors.add("Fetch", error)
     return FetchResult(
         topic,
         asked.partition,

@@ -360,7 +360,7 @@ class ProduceCall:
             return InSteps(self._timed_out_in_steps())
         for write in self._writes:
             if not self._settle(write):
-                _fail(write, ErrorCode.REQUEST_TIMED_OUT)
+                self._expire(write)
         self._give_up()
         return EncodedReply((self._response(),))
 
@@ -369,11 +369,15 @@ class ProduceCall:
             if not at % _AT_ONCE:
                 yield None
             if not self._settle(write):
-                _fail(write, ErrorCode.REQUEST_TIMED_OUT)
+                self._expire(write)
             if write.give_up is not None:
                 write.give_up()
                 write.give_up = None
         return (yield from self._response_in_steps())
+
+    def _expire(self, write: _Write) -> None:
+        self._broker.expired.produces += 1
+        _fail(write, ErrorCode.REQUEST_TIMED_OUT)
 
     # --- answering ---
 
@@ -396,7 +400,7 @@ class ProduceCall:
         for at, write in enumerate(self._writes):
             if not at % _AT_ONCE:
                 yield None
-            results.append(self._with_hint(write.result, nodes))
+            results.append(self._told(write.result, nodes))
         made = produce_response_in_steps(self._context.api_version, results, endpoints=list(nodes.values()))
         return Reply((yield from made))
 
@@ -408,10 +412,14 @@ class ProduceCall:
                 appended = (topic, index, base_offset, append_time_ms, log_start_offset)
                 return encode_appended(self._context.api_version, appended)
         nodes: dict[int, Endpoint] = {}
-        results = [self._with_hint(write.result, nodes) for write in self._writes]
+        results = [self._told(write.result, nodes) for write in self._writes]
         return encode_produce_response(self._context.api_version, results, endpoints=list(nodes.values()))
 
-    def _with_hint(self, result: ProduceResult, nodes: dict[int, Endpoint]) -> ProduceResult:
+    def _told(self, result: ProduceResult, nodes: dict[int, Endpoint]) -> ProduceResult:
+        """What the client is told of a batch: an error is counted, and one who came to the wrong broker hears of the right one."""
+        if not result.error_code:
+            return result
+        self._broker.errors.add("Produce", result.error_code)
         if result.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or self._context.api_version < _FIRST_WITH_HINTS:
             return result
         broker = self._broker

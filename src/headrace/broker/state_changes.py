@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from headrace.controller.statistics import Histogram
+from headrace.core.histogram import Histogram
 from headrace.metadata.image import NO_LEADER
 
 if TYPE_CHECKING:

@@ -6,50 +6,17 @@ from a stopwatch that is lent, if any.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from headrace.core.histogram import Histogram
 
-BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
-"""Upper bounds of the buckets, inclusive; the last bucket has none."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLOW_MS: Final = 100.0
 """An event that took longer than this is remembered by its name."""
-
-
-class Histogram:
-    """Counts of times in ms, their sum and the longest; with other `bounds`, of anything that is counted in such steps."""
-
-    __slots__ = ("bounds", "buckets", "count", "highest", "total")
-
-    def __init__(self, bounds: Sequence[float] = BOUNDS_MS) -> None:
-        """`bounds` ascend; they are the upper bounds of the buckets, inclusive, and the last bucket has none."""
-        self.bounds = bounds
-        self.buckets = [0] * (len(bounds) + 1)
-        self.count = 0
-        self.total = 0.0
-        self.highest = 0.0
-
-    def add(self, ms: float) -> None:
-        """One more time."""
-        self.buckets[bisect_left(self.bounds, ms)] += 1
-        self.count += 1
-        self.total += ms
-        if ms > self.highest:
-            self.highest = ms
-
-    def quantile(self, share: float) -> float:
-        """The bound below which this share (0..1) of the times lie; the longest when they lie past the last bound."""
-        wanted, seen = share * self.count, 0
-        for bound, count in zip(self.bounds, self.buckets, strict=False):
-            seen += count
-            if seen >= wanted:
-                return min(float(bound), self.highest)
-        return self.highest
 
 
 class SlowEvent(NamedTuple):

@@ -16,6 +16,7 @@ from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.file_slices import Piece
 from headrace.net.limits import ConnectionLimits
 from headrace.net.output import Output
+from headrace.net.ports import SendWatcher
 from headrace.net.tls import TlsStage
 from headrace.wire.framing import check_frame_length
 
@@ -55,7 +56,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
     Received bytes lie in the shared buffer while they can be used up at once, and in a buffer of the connection's own (`_own`, filled from `_pos` to
     `_end`) while a frame is incomplete or frames are held back. `frame` gets a view that is valid during the call, and says if others should
     have a turn before the next. While there is a reason in `holds` no frame is delivered (but see `Hold.MEMORY`) and the socket is not read. Pieces
-    appended to `pieces` leave in order after the running `frame` call; outside of one, `flush` sends them.
+    appended to `pieces` leave in order after the running `frame` call; outside of one, `flush` sends them. With a `stopwatch` it is known when a turn `began`.
     """
 
     def __init__(self, shared: ConnectionShared, *, tls: Callable[[ConnectionCore], TlsStage] | None = None) -> None:
@@ -84,6 +85,9 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.frame_since: float | None = None
         self.frame_size = 0
         self.active_at = 0.0
+        self.stopwatch: Callable[[], float] | None = None
+        self.turn_began = 0.0
+        self._awaited: list[SendWatcher] = []
 
     # --- what an accepted and a made connection do in their own ways ---
 
@@ -161,6 +165,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.is_closed = True
         self._output.drop()
         self.pieces.clear()
+        self._awaited.clear()
         self._drop_buffer()
         self._shared.memory.forget(self)
         self.lost(exc)
@@ -207,6 +212,13 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._is_flushed_soon = True
             self._shared.soon(self._flush_of_turn)
 
+    def when_sent(self, watcher: SendWatcher) -> None:
+        """Tell it when what is in `pieces` leaves; at once when there is nothing."""
+        self._awaited.append(watcher)
+        if not self.pieces:
+            watcher.sending()
+            self._tell_sent()
+
     def _flush_of_turn(self) -> None:
         self._is_flushed_soon = False
         self.flush()
@@ -248,9 +260,21 @@ class ConnectionCore(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         pieces, self.pieces = self.pieces, []
-        self._output.send(pieces)
+        if self._awaited:
+            for each in self._awaited:
+                each.sending()
+            self._output.send(pieces)
+            if self._output.is_idle:
+                self._tell_sent()
+        else:
+            self._output.send(pieces)
+
+    def _tell_sent(self) -> None:
+        self._awaited = [each for each in self._awaited if not each.sent()]
 
     def _drained(self) -> None:
+        if self._awaited:
+            self._tell_sent()
         if not self.is_closed:
             self._deliver()
 
@@ -306,6 +330,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
 
     def _deliver_frames(self, buffer: bytearray) -> tuple[int, bool]:
         """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn. Raises DecodeError."""
+        if self.stopwatch is not None:
+            self.turn_began = self.stopwatch()
         limits = self._shared.limits
         smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
         frame, holds = self.frame, self.holds

@@ -66,6 +66,8 @@ class Listener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._next_id = 0
+        self.expired = 0
+        """How many connections were closed because nothing came on them."""
 
     @property
     def port(self) -> int:
@@ -228,4 +230,5 @@ class Listener:
             if (now - connection.output_since) * 1000 > limits.slow_reader_timeout_ms:
                 connection.abort("the peer does not read its answers")
         elif limits.idle_timeout_ms >= 0 and not connection.holds and waited_ms > limits.idle_timeout_ms:
+            self.expired += 1
             connection.close_after_sending()

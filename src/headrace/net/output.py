@@ -138,6 +138,11 @@ class Output:
             self._waiting.extend(left)
             self._send_directly()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the socket has taken everything."""
+        return not (self._waiting or self._sealed)
+
     def send_sealed(self, records: bytes) -> None:
         """Send records that TLS made by itself (a handshake, an alert), behind those that are on their way."""
         self._sealed.append(records)

@@ -40,6 +40,16 @@ class FrameHandler(Protocol):
         """The connection is gone."""
 
 
+class SendWatcher(Protocol):
+    """Hears when an answer leaves."""
+
+    def sending(self) -> None:
+        """It is given to the socket."""
+
+    def sent(self) -> bool:
+        """The socket took everything that was given to it; False if this answer was not among it."""
+
+
 class ConnectionOut(Protocol):
     """The socket side of one connection.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from headrace.controller.statistics import Histogram
+from headrace.core.histogram import Histogram, RecentHistogram
 from headrace.raft.events import FlushLog, HighWatermarkAdvanced, LogFlushed
 from headrace.raft.roles import Candidate, Follower, Leader, Prospective
 
@@ -20,33 +20,8 @@ if TYPE_CHECKING:
 
 BOUNDS_US: Final = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
 BOUNDS_RECORDS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-BOUNDS_FINE_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 MAX_UNCOMMITTED: Final = 10_000
 """Appends that wait to be committed and whose time is taken; of more, only the oldest are."""
-
-
-class RecentHistogram(Histogram):
-    """A histogram that also tells the highest of the present window and of the one before. Its reader turns the windows."""
-
-    __slots__ = ("_before", "_now")
-
-    def __init__(self, bounds: Sequence[float] = BOUNDS_FINE_MS) -> None:
-        super().__init__(bounds)
-        self._now = self._before = 0.0
-
-    def add(self, ms: float) -> None:
-        """One more."""
-        super().add(ms)
-        self._now = max(self._now, ms)
-
-    @property
-    def recent_highest(self) -> float:
-        """The highest of the last one or two windows, 0 when there was none."""
-        return max(self._now, self._before)
-
-    def turn(self) -> None:
-        """A new window begins."""
-        self._before, self._now = self._now, 0.0
 
 
 class QuorumStatistics:

@@ -134,8 +134,9 @@ class PartitionLeader:
         if not is_alone:
             self._before_append()
         done = self.log.append_client(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, commits=is_alone)
+        traffic = self.traffic
+        traffic.produces += 1
         if type(done) is Appended:
-            traffic = self.traffic
             traffic.messages_in += done[1] - done[0] + 1
             traffic.bytes_in += done[4]
             waiters = self.waiters
@@ -157,6 +158,7 @@ class PartitionLeader:
         """The same with batches of a coordinator of this broker. Raises StorageFault."""
         is_alone = self.is_alone
         self._before_append()
+        self.traffic.produces += 1
         done = self.log.append_as_leader(
             batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR, commits=is_alone
         )

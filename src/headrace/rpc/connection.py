@@ -6,17 +6,18 @@ This is a hot file: Produce and Fetch run through it once a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.core.errors import DecodeError, EncodeError
 from headrace.core.holds import Hold
 from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
+from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_answers import encoded_in_steps, unwritable
-from headrace.rpc.long_work import Job, LongWork, Steps
+from headrace.rpc.long_work import Job, Steps
+from headrace.rpc.metering import Timing, VersionCount
+from headrace.rpc.output import Output
 from headrace.rpc.reply import (
     AnyReply,
     CloseConnection,
@@ -30,6 +31,7 @@ from headrace.rpc.reply import (
     Reply,
     begun,
 )
+from headrace.rpc.slots import HotHeader, Slot
 from headrace.rpc.splitting import SPLITS, answer_in_parts, answer_later, has_many_things
 from headrace.rpc.unread import LongAnswer
 from headrace.wire.api_facts import ApiKey
@@ -51,86 +53,6 @@ _STEPS_AT_ONCE = 4
 """So many steps of an answer are encoded at once, 32 KiB of it; what is longer is encoded in later turns."""
 
 
-class Output(Protocol):
-    """The socket side of the connection; see `headrace.net.ports.ConnectionOut`."""
-
-    holds: set[Hold]
-    pieces: list[Any]
-
-    def flush(self) -> None:
-        """Send what is in `pieces`."""
-
-    def flush_soon(self) -> None:
-        """The same at the end of this turn, together with what comes until then."""
-
-    def keep_frame(self) -> None:
-        """Called from `frame`: its view stays valid, because its buffer is not used again."""
-
-    def hold(self, reason: Hold) -> None:
-        """Deliver no further frame while this reason lasts."""
-
-    def release(self, reason: Hold) -> None:
-        """This reason is gone: deliver frames that were held back, unless another one lasts."""
-
-    def close(self, reason: str) -> None:
-        """Close the connection; `reason` is logged."""
-
-    def abort(self, reason: str) -> None:
-        """The same without sending what waits."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ListenerService:
-    """The service of one listener: its APIs, what their handlers are given, and the clock.
-
-    `refuses` may answer an API that is not in `rows` (S1-52); what it does not answer closes the connection (B-W04). `on_closed` is told the
-    number of each connection that is gone. While `is_shut`
-    says so, a request closes its connection, but for what replicas ask (`headrace.self.fencing=always`); None: it never does.
-    """
-
-    listener: str
-    rows: dict[int, ApiRow]
-    target: Any
-    now_ms: Callable[[], int]
-    is_controller_listener: bool = False
-    refuses: dict[int, ApiRow]
-    max_in_flight: int = 1000
-    on_closed: Callable[[int], None] | None = None
-    is_shut: Callable[[], bool] | None = None
-    long_work: LongWork = field(default_factory=lambda: LongWork(soon=None, clock=lambda: 0.0))
-
-
-class _Slot:
-    """A request whose reply is still to come, or waits for an earlier one."""
-
-    __slots__ = ("correlation_id", "deferred", "flexible", "reply", "row", "version")
-
-    def __init__(self, row: ApiRow, version: int, correlation_id: int, *, flexible: bool) -> None:
-        self.row = row
-        self.version = version
-        self.correlation_id = correlation_id
-        self.flexible = flexible
-        self.reply: AnyReply | None = None
-        self.deferred: Deferred | None = None
-
-
-class _Hot:
-    """A header that was seen on this connection, understood once: everything but the correlation id.
-
-    `context.now_ms` and `context.correlation_id` are those of the first such request.
-    """
-
-    __slots__ = ("context", "end", "flexible", "handle", "header", "row")
-
-    def __init__(self, row: ApiRow, context: RequestContext, header: bytes, end: int, *, flexible: bool) -> None:
-        self.row = row
-        self.context = context
-        self.header = header
-        self.end = end
-        self.flexible = flexible
-        self.handle = handler_of(row)
-
-
 class Connection:
     """One connection's requests and replies. Driven by `net.connection_core` (`frame`, `closed`) and by deferred replies.
 
@@ -144,17 +66,20 @@ class Connection:
         self._out = out
         self._host = client_host
         self._id = connection_id
-        self._slots: deque[_Slot] = deque()
-        self._hot: dict[int, _Hot] = {}
+        self._slots: deque[Slot] = deque()
+        self._hot: dict[int, HotHeader] = {}
         self._client_ids: dict[bytes, str] = {}
         self._closed = False
+        self._timing: Timing | None = None
+        if service.meter is not None:
+            out.stopwatch = service.meter.clock
         self.principal = ANONYMOUS
         self.software_name = "unknown"
         self.software_version = "unknown"
 
     # --- from the socket ---
 
-    def frame(self, view: memoryview) -> bool:
+    def frame(self, view: memoryview) -> bool:  # noqa: C901 - hot path
         """One request. Bad ones close the connection (B4-B9). True for one that may have cost much: others have their turn before the next (M4, M6)."""
         if len(view) < 10:
             self._out.close(f"a request of {len(view)} bytes is shorter than a header")
@@ -163,6 +88,11 @@ class Connection:
         hot = self._hot.get(api)
         if hot is None or view[8 : hot.end].tobytes() != hot.header:
             return self._unknown_frame(view, api, correlation_id, id_length)
+        counts = hot.counts
+        if counts is not None:
+            counts.count += 1
+            if counts.count >= counts.due:
+                return self._timed_frame(view, counts)
         service = self._service
         if service.is_shut is not None and self._turns_away(hot.row):
             return False
@@ -184,6 +114,30 @@ class Connection:
             self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
         return False
 
+    def _timed_frame(self, view: memoryview, counts: VersionCount) -> bool:
+        """One request whose time is taken. It is counted already."""
+        timing, last = self._begin_timing(counts, len(view)), self._slots[-1] if self._slots else None
+        counts.count -= 1
+        is_long = self.frame(view)
+        self._handled(timing, last)
+        return is_long
+
+    def _begin_timing(self, counts: VersionCount, size: int) -> Timing:
+        meter = self._service.meter
+        assert meter is not None, "only where requests are counted"
+        self._timing = timing = meter.begin(counts, size, self._out.turn_began)
+        return timing
+
+    def _handled(self, timing: Timing, last: Slot | None) -> None:
+        """The request was handled: its answer is written, or waits in the newest slot."""
+        timing.handled()
+        self._timing = None
+        newest = self._slots[-1] if self._slots else None
+        if newest is not None and newest is not last:
+            newest.timing = timing
+        else:
+            self._out.when_sent(timing)
+
     def _write_around(self, body: Pieces, correlation_id: int, *, flexible: bool) -> None:
         """A body of bytes around a slice of a file."""
         first, part = body[0], body[1]
@@ -202,14 +156,29 @@ class Connection:
             version -= 0x10000
         row = self._row(api_key, version, correlation_id)
         if row is not None:
-            work = self._service.long_work
+            work, last = self._service.long_work, self._slots[-1] if self._slots else None
+            if not row.reads_raw:
+                self._counted(row, version, len(view))
             began_s = work.clock()
             try:
                 self._begin_request(row, view, version, correlation_id, id_length)
             except DecodeError as refused:
                 self._out.close(f"{row.name} version {version}: {refused}")
             work.spent(work.clock() - began_s)
+            if self._timing is not None:
+                self._handled(self._timing, last)
         return row is None or not row.reads_raw
+
+    def _counted(self, row: ApiRow, version: int, size: int, body: memoryview | None = None) -> VersionCount | None:
+        """Count a request, where anybody wants to know, and begin to time it if it is to be timed."""
+        meter = self._service.meter
+        if meter is None:
+            return None
+        counts = meter.counts_of(row.key, version, body)
+        counts.count += 1
+        if counts.count >= counts.due:
+            self._begin_timing(counts, size)
+        return counts
 
     def _row(self, api_key: int, version: int, correlation_id: int) -> ApiRow | None:
         """The API asked for; None when it was answered or refused here."""
@@ -237,7 +206,8 @@ class Connection:
             at = _behind_tags(view, at)
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
-            self._hot[row.key << 16 | version] = _Hot(row, context, bytes(view[8:at]), at, flexible=flexible)
+            hot = self._hot[row.key << 16 | version] = HotHeader(row, context, bytes(view[8:at]), at, flexible=flexible)
+            hot.counts = self._counted(row, version, len(view), view[at:])
             result = handler_of(row)(view[at:], context, self._service.target)
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
@@ -306,7 +276,7 @@ class Connection:
         if not self._slots and not isinstance(result, Deferred):
             self._write(row, version, correlation_id, result, flexible=flexible)
             return
-        slot = _Slot(row, version, correlation_id, flexible=flexible)
+        slot = Slot(row, version, correlation_id, flexible=flexible)
         self._slots.append(slot)
         if not row.is_pipelined or len(self._slots) >= self._service.max_in_flight:
             self._out.hold(Hold.REPLY)
@@ -318,7 +288,7 @@ class Connection:
         slot.deferred = result
         result.when_done(lambda reply: self._done(slot, reply))
 
-    def _done(self, slot: _Slot, reply: AnyReply) -> None:
+    def _done(self, slot: Slot, reply: AnyReply) -> None:
         """A deferred reply is there: send it and those that waited behind it."""
         if self._closed:
             return
@@ -332,11 +302,15 @@ class Connection:
             reply = made
         slot.reply = reply
         slot.deferred = None
+        if slot.timing is not None:
+            slot.timing.ready()
         slots = self._slots
         while slots and slots[0].reply is not None:
             first = slots.popleft()
             assert first.reply is not None, "the loop's condition"
             self._write(first.row, first.version, first.correlation_id, first.reply, flexible=first.flexible)
+            if first.timing is not None:
+                self._out.when_sent(first.timing)
         if slots:  # more of them may be there in a moment: a sync, or a high watermark, ends the waiting of many
             self._out.flush_soon()
         else:
@@ -387,6 +361,8 @@ class Connection:
                     service.long_work.release([request])
                 return result
             answers[:] = (request, result.message)
+            if service.meter is not None:
+                service.meter.answered(row.key, result.message)
             return (yield from self._whole(row, context.api_version, result.message))
         finally:
             service.long_work.release(answers)
@@ -398,6 +374,8 @@ class Connection:
             return CloseConnection(f"{work.size} bytes, while as large requests of others wait for their turn")
         if work.keeps_frame:
             self._out.keep_frame()
+        if self._timing is not None:
+            self._timing.is_local = True
         jobs: list[Job] = []
         answer = Deferred(
             on_abandoned=None if work.outlives_asker else lambda: jobs[0].cancel(), holds_back=work.holds_back
@@ -427,6 +405,8 @@ class Connection:
 
     def _encoded(self, row: ApiRow, version: int, reply: Reply) -> EncodedReply | CloseConnection | Deferred:
         """The reply as bytes; a long one in later turns. One that cannot be written is its connection's trouble only."""
+        if self._service.meter is not None:
+            self._service.meter.answered(row.key, reply.message)
         out = bytearray()
         steps = encode_in_steps(reply.message, version, out)
         try:

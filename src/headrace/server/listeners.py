@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from errno import EADDRINUSE
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.config.listener_settings import parse_shared_listeners
 from headrace.config.node_config import NodeConfig
@@ -26,11 +26,21 @@ from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.rpc.apis import ApiRow
-from headrace.rpc.connection import Connection, ListenerService
+from headrace.rpc.connection import Connection
+from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_work import LongWork
+from headrace.rpc.metering import RequestMeter
 from headrace.server.descriptors import descriptors_for
 
 _LOG = logging.getLogger("headrace.server")
+
+
+class SocketFacts(NamedTuple):
+    """The sockets of a node in numbers; `memory_limit` is -1 where there is none."""
+
+    memory_limit: int = -1
+    memory_used: int = 0
+    expired_connections: int = 0
 
 
 class NodeListeners:
@@ -60,6 +70,8 @@ class NodeListeners:
         self._limits = connection_limits(config)
         self._overrides_text = ""
         self._looking_up: asyncio.Task[None] | None = None
+        self.meter: RequestMeter | None = None
+        """Counts requests, where somebody wants metrics; set before `serve`."""
         self.is_shut: Callable[[], bool] = lambda: False
         """Whether clients are turned away at present; the controllers' listeners never are."""
 
@@ -120,6 +132,7 @@ class NodeListeners:
             refuses={row.key: row for row in refuses},
             max_in_flight=self._config.headrace_max_requests_in_flight,
             on_closed=on_closed,
+            meter=self.meter,
             long_work=LongWork(
                 soon=asyncio.get_running_loop().call_soon,
                 clock=time.perf_counter,
@@ -178,6 +191,12 @@ class NodeListeners:
     def connections(self) -> list[tuple[str, int, int]]:
         """Of each listener its name, how many connections it has now, and how many it took since the start."""
         return [(name, len(each.connections), each.accepted) for name, each in self._listeners.items()]
+
+    def facts(self) -> SocketFacts:
+        """Memory that requests take and may take, on the broker's listeners; connections that were closed because they were idle."""
+        memory = self._shared[False].memory
+        held = sum(each.memory.held for each in self._shared.values())
+        return SocketFacts(memory.limit, held, sum(each.expired for each in self._listeners.values()))
 
     def names(self) -> tuple[str, ...]:
         """Those that are bound."""

@@ -193,6 +193,8 @@ class NodeServer:
 
             self._metrics = MetricsService(self.config)
             self._metrics.connections = self._listeners.connections
+            self._metrics.sockets = self._listeners.facts
+            self._listeners.meter = self._metrics.requests
             self._metrics_at = await self._metrics.open()
 
     def _begin_journal(self) -> Rng | None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.broker.served_apis import BROKER_APIS, NOT_CONTROLLER_APIS
 from headrace.core.errors import StorageFault
 from headrace.core.holds import Hold
-from headrace.rpc.connection import Connection, ListenerService
+from headrace.rpc.connection import Connection
+from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_work import LongWork
 from headrace.sim.codec_path import LARGEST
 from headrace.wire.framing import SMALLEST_RESPONSE, FrameReader
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.node.machine import NodeMachine
+    from headrace.rpc.output import SendWatcher
     from headrace.sim.links import Question
     from headrace.sim.network import Network
 
@@ -95,6 +97,8 @@ class SimConnection:
     ) -> None:
         self.holds: set[Hold] = set()
         self.pieces: list[Any] = []
+        self.stopwatch: Callable[[], float] | None = None
+        self.turn_began = 0.0
         self._respond = respond
         self._gone = gone
         self._waiting: deque[Question] = deque()
@@ -144,6 +148,11 @@ class SimConnection:
     def flush_soon(self) -> None:
         """The same: all that one step gives leaves with it."""
         self.flush()
+
+    def when_sent(self, watcher: SendWatcher) -> None:
+        """All leaves at once."""
+        watcher.sending()
+        watcher.sent()
 
     def keep_frame(self) -> None:
         """The request's bytes stay as they are."""

@@ -1,6 +1,6 @@
 """Which metrics does Apache Kafka have? `python -m tests.golden.metrics.record`; Java is needed.
 
-Asks a combined node with one topic for its beans by Kafka's own JmxTool, and writes those of the types that `headrace` shows too: `bean:attribute`, and
+Asks a combined node with one topic for its beans by Kafka's own JmxTool, and writes those of Kafka's domains: `bean:attribute`, and
 `=value` where that follows from what the node was asked to do, not from time.
 """
 
@@ -13,24 +13,13 @@ from pathlib import Path
 
 from tests.peers import kafka
 
-TYPES = (
-    "kafka.cluster:type=Partition",
-    "kafka.controller:type=ControllerEventManager",
-    "kafka.controller:type=ControllerStats",
-    "kafka.controller:type=KafkaController",
-    "kafka.log:type=Log",
-    "kafka.log:type=LogFlushStats",
-    "kafka.server:type=BrokerMetadataListener",
-    "kafka.server:type=BrokerTopicMetrics",
-    "kafka.server:type=DelayedOperationPurgatory",
-    "kafka.server:type=KafkaServer",
-    "kafka.server:type=MetadataLoader",
-    "kafka.server:type=ReplicaFetcherManager",
-    "kafka.server:type=ReplicaManager",
-    "kafka.server:type=SnapshotEmitter",
-    "kafka.server:type=broker-metadata-metrics",
-    "kafka.server:type=raft-metrics",
+DOMAINS = ("kafka.", "org.apache.kafka.")
+ATTRIBUTE = re.compile(r"[^:]+:.*:[^:]+=")
+LEFT_OUT = re.compile(
+    r"type=(app-info|kafka-metrics-count|kafka\.Log4jController)\b|type=RequestMetrics,.*request=(?!Produce|Fetch|CreateTopics|ApiVersions)|"
+    r":(Min|Max|Mean|StdDev|EventType|(One|Five|Fifteen)MinuteRate|LatencyUnit|RateUnit)$"
 )
+"""What no dashboard shows, and requests that are not asked for: each has the metrics of the others."""
 STEADY = re.compile(
     r"name=\w*(Count|IsrPartitionCount|UnderReplicatedPartitions|ReassigningPartitions|IgnoredStaticVoters|CurrentMetadataVersion|"
     r"CurrentControllerId|PurgatorySize|NumDelayedOperations|GeneratedBytes|BrokerState|BrokerRegistrationState,broker=1):Value|"
@@ -66,8 +55,9 @@ def beans(directory: Path) -> list[str]:
 def main() -> None:
     """Record."""
     with tempfile.TemporaryDirectory() as directory:
-        found = {line.rpartition("=")[0]: line for line in beans(Path(directory))}
-    wanted = sorted(name for name in found if name.startswith(tuple(each + end for each in TYPES for end in ",:")))
+        lines = (line.replace(directory, "/kafka") for line in beans(Path(directory)))
+        found = {line.rpartition("=")[0]: line for line in lines if ATTRIBUTE.match(line)}
+    wanted = sorted(name for name in found if name.startswith(DOMAINS) and not LEFT_OUT.search(name))
     FILE.write_text("".join(f"{found[name] if is_steady(name) else name}\n" for name in wanted))
 
 

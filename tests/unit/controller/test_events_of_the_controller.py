@@ -15,8 +15,8 @@ from headrace.controller import event_names
 from headrace.controller.events import Answer, AppendRecords, RequestArrived, RequestCause, TimeAdvanced
 from headrace.controller.machine import ControllerMachine
 from headrace.controller.requests import HANDLED
-from headrace.controller.statistics import BOUNDS_MS, Histogram
 from headrace.core.error_code import ErrorCode
+from headrace.core.histogram import BOUNDS_MS, Histogram
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.node.quorum_statistics import MAX_UNCOMMITTED, QuorumStatistics, RecentHistogram
+from headrace.core.histogram import RecentHistogram
+from headrace.node.quorum_statistics import MAX_UNCOMMITTED, QuorumStatistics
 from headrace.raft.events import FlushLog, StoreQuorumState
 from headrace.server.metrics.service import MetricsService
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -10,9 +10,11 @@ import pytest
 
 from headrace.core.holds import Hold
 from headrace.rpc.apis import API_TABLE, ApiRow, row_of
-from headrace.rpc.connection import Connection, ListenerService
+from headrace.rpc.connection import Connection
 from headrace.rpc.context import RequestContext
+from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_work import MOST_HELD_BYTES, LongWork, Steps
+from headrace.rpc.output import SendWatcher
 from headrace.rpc.reply import (
     NO_REPLY,
     AnyReply,
@@ -50,6 +52,9 @@ class Out:
         self.pieces: list[Any] = []
         self.closed: list[str] = []
         self.flushes: list[str] = []
+        self.stopwatch: Callable[[], float] | None = None
+        self.turn_began = 0.0
+        self.watchers: list[SendWatcher] = []
 
     def flush(self) -> None:
         """Everything is in `pieces`."""
@@ -58,6 +63,10 @@ class Out:
     def flush_soon(self) -> None:
         """The same."""
         self.flushes.append("soon")
+
+    def when_sent(self, watcher: SendWatcher) -> None:
+        """Remember."""
+        self.watchers.append(watcher)
 
     def keep_frame(self) -> None:
         """Views stay valid anyway."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.member import size_of_member
 from headrace.coordinator.groups.requests import TopicsDeleted
+from headrace.coordinator.groups.shard import GroupCounts
 from headrace.coordinator.hashing import partition_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
@@ -34,6 +36,29 @@ class GroupService(CoordinatorService):
 
     def __init__(self, services: BrokerServices) -> None:
         super().__init__(services, lambda: _group_coordinators(services.config))
+        self._former = GroupCounts()
+
+    def _gone(self, coordinator: GroupCoordinator) -> None:
+        self._former.add(coordinator.shard.counts)
+
+    def counts(self) -> GroupCounts:
+        """What happened to groups here since the start. Cost: the coordinators."""
+        total = GroupCounts()
+        for each in (self._former, *(each.shard.counts for each in self._coordinators())):
+            total.add(each)
+        return total
+
+    def states(self) -> Counter[str]:
+        """How many groups are in each state. Cost: the groups."""
+        return Counter(group.state.value for each in self._coordinators() for group in each.shard.groups.values())
+
+    def position_count(self) -> int:
+        """How many positions are stored. Cost: the coordinators."""
+        return sum(each.shard.state.position_count for each in self._coordinators())
+
+    def _coordinators(self) -> list[GroupCoordinator]:
+        coordinators: list[Any] = [each.runtime.coordinator for each in self._hosted.values()]
+        return coordinators
 
     def topics_deleted(self, topics: Iterable[tuple[str, Uuid]]) -> None:
         """Topics are gone, and with them the positions of every group in them."""

@@ -42,7 +42,7 @@ class HostedCoordinator:
     """Drives the runtime of one partition: loads it, then feeds it events and does its effects in order.
 
     `epoch` is the leader epoch it serves in. `answer` takes (token, response), `changed` is called before
-    and after each event: `next_deadline_ms` may be another one.
+    and after each event: `next_deadline_ms` may be another one. `loaded_in_ms` is how long it took until it served.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class HostedCoordinator:
         self._services = services
         self._answer = answer
         self._changed = changed
+        self.loaded_in_ms: int | None = None
         self._begin()
 
     def __repr__(self) -> str:
@@ -74,6 +75,7 @@ class HostedCoordinator:
         self._is_running = False
         self._wall_ahead_ms = 0
         self._is_committed = False
+        self._loading_since_ms: int | None = self._services.now_ms()
         self._reader: LogReader | None = None
         bounds = self._services.log_bounds(self._topic, self._partition)
         if bounds is None:
@@ -153,6 +155,10 @@ class HostedCoordinator:
         finally:
             self._is_running = False
             self._changed()
+        since_ms = self._loading_since_ms
+        if since_ms is not None and self.status is Status.ACTIVE:
+            self._loading_since_ms = None
+            self.loaded_in_ms = self._services.now_ms() - since_ms
 
     def _tell(self, told: deque[tuple[str, str]]) -> None:
         while told:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker.ports import BrokerServices
 from headrace.coordinator.runtime.events import ImageChanged, RequestReceived
 from headrace.core.error_code import ErrorCode
+from headrace.core.histogram import RecentHistogram
 from headrace.core.ids import Uuid
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Deferred, HandlerResult, Reply
@@ -41,6 +42,7 @@ class CoordinatorService:
         self._rung_last = -1
         self._deadline_known = False
         self._deadline_ms: int | None = None
+        self._loads = RecentHistogram()
 
     # ---- what the broker tells
 
@@ -108,6 +110,26 @@ class CoordinatorService:
     def failures(self) -> dict[int, str]:
         """The partitions whose log could not be read, and why."""
         return {number: each.failure for number, each in self._hosted.items() if each.failure is not None}
+
+    @property
+    def loads(self) -> RecentHistogram:
+        """How many ms coordinators took until they served."""
+        for hosted in self._hosted.values():
+            self._note_load(hosted)
+        return self._loads
+
+    def _note_load(self, hosted: HostedCoordinator) -> None:
+        if hosted.loaded_in_ms is not None:
+            self._loads.add(hosted.loaded_in_ms)
+            hosted.loaded_in_ms = None
+
+    @property
+    def partition_states(self) -> dict[str, int]:
+        """How many of the partitions are loading, are served, or could not be read, by Kafka's names."""
+        statuses = [each.status for each in self._hosted.values()]
+        failed = len(self.failures)
+        loading = sum(each.value == "loading" for each in statuses) + len(self._starting)
+        return {"loading": loading, "active": sum(each.value == "active" for each in statuses), "failed": failed}
 
     # ---- what handlers ask
 
@@ -184,7 +206,12 @@ class CoordinatorService:
         self._deadline_known = False
         epoch = self._starting.pop(partition)
         self._hosted[partition] = HostedCoordinator(
-            self._kind(), partition, epoch, self._services, answer=self._answer, changed=self._changed
+            self._kind(),
+            partition,
+            epoch,
+            self._services,
+            answer=self._answer,
+            changed=self._changed,
         )
 
     def _drop(self, partition: int) -> None:
@@ -193,6 +220,11 @@ class CoordinatorService:
         hosted = self._hosted.pop(partition, None)
         if hosted is not None:
             hosted.resign()
+            self._note_load(hosted)
+            self._gone(hosted.runtime.coordinator)
+
+    def _gone(self, coordinator: Any) -> None:
+        """One serves no more; what it counted is to be kept."""
 
     def _earliest_deadline(self) -> int | None:
         if self._starting or any(each.has_turn for each in self._hosted.values()):

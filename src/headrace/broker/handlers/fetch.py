@@ -61,7 +61,7 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
             return found
     session = _open(request, context, broker)
     if isinstance(session, ErrorCode):
-        return top_level_error(version, session)
+        return top_level_error(version, session, broker)
     is_incremental = epoch > INITIAL_EPOCH and session.id != NO_SESSION
     is_led_on = request.rack_id and broker.points_to_followers
     if is_incremental and len(session.changed) == 1 and not is_led_on:
@@ -82,7 +82,7 @@ def _in_steps(body: bytes, context: RequestContext, broker: Broker) -> Steps[Han
         return _SHUT
     session = yield from _opened_in_steps(request, context, broker)
     if isinstance(session, ErrorCode):
-        return top_level_error(context.api_version, session)
+        return top_level_error(context.api_version, session, broker)
     is_incremental = request.session_epoch > INITIAL_EPOCH and session.id != NO_SESSION
     terms = _terms(request, context, broker, by_id=session.by_id)
     call = FetchCall(terms, context, broker, session, is_incremental=is_incremental)
@@ -166,7 +166,9 @@ def _read_one(request: ParsedFetch, version: int, broker: Broker) -> Pieces | No
         return None
     if type(data) is not FileSlice or not data[2] or (data[2] < request[3] and not data[5]):
         return None
-    hosted.traffic.bytes_out += data[2]
+    traffic = hosted.traffic
+    traffic.bytes_out += data[2]
+    traffic.fetches += 1
     offsets = (high_watermark, log.last_stable_offset, log.log_start_offset)
     return encode_one_slice(version, topic, partition, offsets, data)
 

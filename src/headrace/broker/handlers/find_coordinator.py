@@ -36,7 +36,8 @@ def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Bro
     if request.key_type != GROUP_KEY or OFFSETS_TOPIC in broker.image.topics.by_name:
         return Reply(_answer(request, context, broker))
     deferred = Deferred(
-        deadline_ms=context.now_ms + _CREATION_WAIT_MS, on_timeout=lambda: Reply(_answer(request, context, broker))
+        deadline_ms=context.now_ms + _CREATION_WAIT_MS,
+        on_timeout=lambda: Reply(_answer(request, context, broker)),
     )
     broker.purgatory.hold(deferred)
     created = broker.auto_create_topic(OFFSETS_TOPIC, context)

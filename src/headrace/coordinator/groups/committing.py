@@ -80,6 +80,7 @@ def commit(shard: GroupShard, event: RequestReceived) -> None:
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     response = OffsetCommitResponse(topics=tuple(topics))
     if writes:
+        shard.counts.commits += len(writes)
         records = [OffsetStored(key, value) for key, value in writes.items()]
         shard.append(records, now_ms=event.now_ms, waiter=Waiter(event, response))
     else:
@@ -147,6 +148,7 @@ def delete_offsets(shard: GroupShard, event: RequestReceived) -> None:
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     response = OffsetDeleteResponse(topics=tuple(topics))
     if gone:
+        shard.counts.deletions += len(gone)
         shard.append([OffsetStored(key, None) for key in gone], now_ms=event.now_ms, waiter=Waiter(event, response))
     else:
         shard.answer_in_order(event, response)

@@ -38,6 +38,7 @@ def on_expiry_due(shard: GroupShard, *, now_ms: int) -> None:
         expired, kept = _expired_offsets(shard, group, wall_ms=shard.wall(now_ms))
         seen += len(expired) + kept + 1
         gone.extend(sorted(expired))
+        shard.counts.expirations += len(expired)
         is_unused = not kept and not shard.state.open_of(group.group_id)
         if is_unused and group.is_in(GroupState.EMPTY) and not group.pending_joins:
             emptied[group.group_id] = group

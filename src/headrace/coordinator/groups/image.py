@@ -66,12 +66,13 @@ class Held(NamedTuple):
 
 
 class GroupsImage(NamedTuple):
-    """Stored groups by id, positions by group, topic and partition, and those in open transactions by producer id. Whoever makes records or answers of it sorts first."""
+    """Stored groups by id, positions by group, topic and partition, and those in open transactions by producer id; `position_count` is without the latter. Whoever makes records or answers of it sorts first."""
 
     groups: Map[str, GroupMetadataValue]
     offsets: Map[str, TopicOffsets]
     open: Map[int, Map[OffsetKey, Held]]
     held_count: int
+    position_count: int = 0
 
     def positions_of(self, group_id: str) -> TopicOffsets:
         """The positions of a group by topic and partition."""
@@ -112,8 +113,8 @@ EMPTY_IMAGE = GroupsImage(Map(), Map(), Map(), 0)
 
 def replay(image: GroupsImage, records: Iterable[StoredRecord], producer_id: int = NO_PRODUCER) -> GroupsImage:
     """The image after these records; those of a transaction are held until it ends, but for deletions."""
-    groups, offsets, held_by, held_count = image
-    drafts = _Drafts(offsets)
+    groups, offsets, held_by, held_count, position_count = image
+    drafts = _Drafts(offsets, position_count)
     for record in records:
         if isinstance(record, GroupStored):
             groups = _put(groups, record.group_id, record.value)
@@ -127,7 +128,7 @@ def replay(image: GroupsImage, records: Iterable[StoredRecord], producer_id: int
         if held_by:
             held_by = _without(held_by, key) if value is None else _overtaken(held_by, key, held_count)
         drafts.put(key, value)
-    return GroupsImage(groups, drafts.finish(), held_by, held_count)
+    return GroupsImage(groups, drafts.finish(), held_by, held_count, drafts.count)
 
 
 def end_transaction(image: GroupsImage, producer_id: int, *, is_committed: bool) -> GroupsImage:
@@ -136,22 +137,23 @@ def end_transaction(image: GroupsImage, producer_id: int, *, is_committed: bool)
     if ended is None:
         return image
     held_by = image.open.delete(producer_id)
-    drafts = _Drafts(image.offsets)
+    drafts = _Drafts(image.offsets, image.position_count)
     if is_committed:
         for key, (position, order) in ended.items():
             if position is not None:
                 drafts.put(key, position)
                 held_by = _overtaken(held_by, key, order)
-    return GroupsImage(image.groups, drafts.finish(), held_by, image.held_count)
+    return GroupsImage(image.groups, drafts.finish(), held_by, image.held_count, drafts.count)
 
 
 class _Drafts:
-    """Positions under change. A run of positions of one topic in one group is one change of the maps above them."""
+    """Positions under change, and how many there are. A run of positions of one topic in one group is one change of the maps above them."""
 
-    __slots__ = ("_offsets", "_place", "_positions", "_topics")
+    __slots__ = ("_offsets", "_place", "_positions", "_topics", "count")
 
-    def __init__(self, offsets: Map[str, TopicOffsets]) -> None:
+    def __init__(self, offsets: Map[str, TopicOffsets], count: int) -> None:
         self._offsets = offsets
+        self.count = count
         self._place: tuple[str, str] | None = None
         self._topics = _NO_TOPICS
         self._positions: MapMutation[int, CommittedOffset] | None = None
@@ -165,8 +167,10 @@ class _Drafts:
             self._topics = self._offsets.get(group_id, _NO_TOPICS)
             self._positions = self._topics.get(topic, _NO_POSITIONS).mutate()
         if value is not None:
+            self.count += partition not in self._positions
             self._positions[partition] = value
         elif partition in self._positions:
+            self.count -= 1
             del self._positions[partition]
 
     def finish(self) -> Map[str, TopicOffsets]:

@@ -163,6 +163,7 @@ def hand_out(shard: GroupShard, group: ClassicGroup, assignment: dict[str, bytes
         if answer_sync(shard, member, assigned_response(group, member)):
             shard.expect_heartbeat(group, member, now_ms=now_ms)
     group.move_to(GroupState.STABLE, wall_ms=shard.wall(now_ms))
+    shard.counts.rebalances += 1
 
 
 def answer_join(shard: GroupShard, member: Member, response: JoinGroupResponse) -> bool:

@@ -88,6 +88,22 @@ class GroupsDeleted(NamedTuple):
     groups: dict[str, ClassicGroup]
 
 
+class GroupCounts:
+    """What happened to groups since this coordinator began: plain counters. `rebalances` are complete, the others are positions."""
+
+    __slots__ = ("commits", "deletions", "expirations", "rebalances")
+
+    def __init__(self) -> None:
+        self.rebalances = self.commits = self.deletions = self.expirations = 0
+
+    def add(self, other: GroupCounts) -> None:
+        """Those of another coordinator are counted here too."""
+        self.rebalances += other.rebalances
+        self.commits += other.commits
+        self.deletions += other.deletions
+        self.expirations += other.expirations
+
+
 class GroupShard(Shard[GroupsImage, StoredRecord]):
     """The groups of one partition of the offsets topic. Its fields are changed by the step functions of this package only.
 
@@ -101,6 +117,7 @@ class GroupShard(Shard[GroupsImage, StoredRecord]):
         self.sweep: list[str] = []
         self.deletions: deque[LongDeletion] = deque()
         self.tally = MemberTally()
+        self.counts = GroupCounts()
 
     @property
     def kept_bytes(self) -> int:

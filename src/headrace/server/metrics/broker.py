@@ -21,7 +21,7 @@ from headrace.server.metrics.families import (
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.controller.statistics import Histogram
+    from headrace.core.histogram import Histogram
     from headrace.node.machine import NodeMachine
     from headrace.node.partition_counts import BrokerCounts
     from headrace.server.metrics.window import Window
@@ -75,6 +75,10 @@ def directory_families(broker: Broker) -> Iterator[Family]:
     offline = [(info.path, float(not info.is_online)) for info in broker.logs.directories()]
     about = "Log directories that failed."
     yield gauge(LOGS, "OfflineLogDirectoryCount", sum(value for _, value in offline), about)
+    cordoned = [(path, float(path in broker.cordoned_log_dirs)) for path, _ in offline]
+    about = "Log directories that get no new replicas."
+    yield gauge(LOGS, "CordonedLogDirectoryCount", sum(value for _, value in cordoned), about)
+    yield labelled(LOGS, "LogDirectoryCordoned", "logDirectory", cordoned, about="1 for such a log directory.")
     about = "1 for a log directory that failed."
     yield labelled(LOGS, "LogDirectoryOffline", "logDirectory", offline, about=about)
     about = "Replicas whose directory the controller was not told yet."
@@ -85,6 +89,12 @@ def directory_families(broker: Broker) -> Iterator[Family]:
     about = "Records that the furthest future replica is behind."
     bean = "kafka.server:ReplicaAlterLogDirsManager"
     yield labelled(bean, "MaxLag", "clientId", [("ReplicaAlterLogDirs", float(max(lag, 0)))], about=about)
+    about = "Copying between directories has no threads here: none is ever dead."
+    yield labelled(bean, "DeadThreadCount", "clientId", [("ReplicaAlterLogDirs", 0.0)], about=about)
+
+
+_PRODUCES: Final = "Partitions that were written to: one that two requests name counts twice."
+_FETCHES: Final = "Partitions that were read, by consumers and by followers."
 
 
 def traffic_families(broker: Broker, most: int) -> Iterator[Family]:
@@ -93,12 +103,14 @@ def traffic_families(broker: Broker, most: int) -> Iterator[Family]:
     total = TopicTraffic()
     for each in (partitions.former_traffic, *partitions.traffic.values()):
         total.add(each)
-    used = [each for each in partitions.traffic.items() if each[1].messages_in or each[1].bytes_out]
+    used = [each for each in partitions.traffic.items() if each[1].produces or each[1].fetches]
     shown = used[:most]
     for name, count, by_topic, about in (
         ("MessagesInPerSec", total.messages_in, [each.messages_in for _, each in shown], "Records that were appended."),
         ("BytesInPerSec", total.bytes_in, [each.bytes_in for _, each in shown], "Bytes that were appended."),
         ("BytesOutPerSec", total.bytes_out, [each.bytes_out for _, each in shown], "Bytes that consumers were sent."),
+        ("TotalProduceRequestsPerSec", total.produces, [each.produces for _, each in shown], _PRODUCES),
+        ("TotalFetchRequestsPerSec", total.fetches, [each.fetches for _, each in shown], _FETCHES),
     ):
         samples = [Sample("_total", NOTHING, count)]
         samples += [
@@ -136,11 +148,28 @@ def life_families(machine: NodeMachine, broker: Broker) -> Iterator[Family]:
     if machine.self_fencing is not None:
         about = "1 while it hears no controller and serves no client or not all of its partitions."
         yield gauge(bean, "SelfFenced", int(machine.self_fencing.is_alone), about)
-    waiting = [(operation.value, float(number)) for operation, number in broker.purgatory.waiting.items()]
+
+
+def waiting_families(broker: Broker) -> Iterator[Family]:
+    """`kafka.server:type=DelayedOperationPurgatory`, what waited for its whole time, and sessions of fetches (KIP-227). Cost: the requests that wait."""
+    shown = [(operation.value, float(number)) for operation, number in broker.purgatory.waiting.items()]
     about = "Requests that wait for records, replicas or their deadline."
     bean = "kafka.server:DelayedOperationPurgatory"
     for name in ("NumDelayedOperations", "PurgatorySize"):
-        yield labelled(bean, name, "delayedOperation", waiting, about=about)
+        yield labelled(bean, name, "delayedOperation", shown, about=about)
+    expired = broker.expired
+    about = "Partitions of Produce requests that were not replicated in time."
+    yield meter("kafka.server:DelayedProduceMetrics", "ExpiresPerSec", expired.produces, about)
+    about = "Fetches that waited for their whole time."
+    kinds = (("follower", expired.follower_fetches), ("consumer", expired.consumer_fetches))
+    samples = [Sample("_total", {"fetcherType": kind}, count) for kind, count in kinds]
+    yield meter("kafka.server:DelayedFetchMetrics", "ExpiresPerSec", 0, about)._replace(samples=samples)
+    sessions, bean = broker.fetch_sessions, "kafka.server:FetchSessionCache"
+    yield gauge(bean, "NumIncrementalFetchSessions", len(sessions), "Fetch sessions.")
+    about = "Partitions in fetch sessions, and of fetches that wait without one."
+    yield gauge(bean, "NumIncrementalFetchPartitionsCached", sessions.held_partitions, about)
+    about = "Fetch sessions that gave way to others."
+    yield meter(bean, "IncrementalFetchSessionEvictionsPerSec", sessions.evictions, about)
 
 
 def connection_families(listeners: Sequence[tuple[str, int, int]]) -> Iterator[Family]:
@@ -154,6 +183,11 @@ def connection_families(listeners: Sequence[tuple[str, int, int]]) -> Iterator[F
             "connection-creation-total",
             [taken for _, _, taken in listeners],
             "Connections that it took since the start.",
+        ),
+        (
+            "connection-close-total",
+            [taken - now for _, now, taken in listeners],
+            "Connections that ended since the start.",
         ),
     ):
         samples = [Sample("", of, value) for of, value in zip(labels, values, strict=True)]

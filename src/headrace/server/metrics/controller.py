@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.controller.statistics import Histogram
+from headrace.core.histogram import Histogram, merged
 from headrace.server.metrics.families import Family, exported_name, gauge, labelled, meter, summary
 
 if TYPE_CHECKING:
@@ -110,14 +110,4 @@ def latency_family(domain: str, latencies: Mapping[str, Histogram], window: Wind
 def event_histograms(controller: ControllerMachine) -> dict[str, Histogram]:
     """Of all events together. Cost: the names of events, of which there is a fixed number."""
     times = controller.statistics.by_name.values()
-    return {"queued": _sum([each.queued for each in times]), "processed": _sum([each.processed for each in times])}
-
-
-def _sum(parts: Sequence[Histogram]) -> Histogram:
-    total = Histogram()
-    for each in parts:
-        total.buckets = [one + other for one, other in zip(total.buckets, each.buckets, strict=True)]
-        total.count += each.count
-        total.total += each.total
-        total.highest = max(total.highest, each.highest)
-    return total
+    return {"queued": merged([each.queued for each in times]), "processed": merged([each.processed for each in times])}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.core.ids import ZERO_UUID
 from headrace.core.peers import SendFailure
 from headrace.metadata.image import METADATA_VERSION
+from headrace.metadata.versions import SUPPORTED_FEATURES
 from headrace.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from headrace.server.metrics.families import Family, exported_name, gauge, info, labelled, summary
 
@@ -143,6 +144,14 @@ def loader_families(
     yield gauge(LOADER, "AvgIdleRatio", window.idle_ratio("apply_busy_s", statistics.apply_busy_s, now_s), about)
     shown = [(_feature_label(name), float(level)) for name, level in sorted(levels.items())]
     yield labelled(LOADER, "FinalizedLevel", "featureName", shown, about="The finalised level of each feature.")
+
+
+def feature_families() -> Iterator[Family]:
+    """`kafka.server:type=node-metrics`: the levels of features that this version of the node works with (KIP-1180)."""
+    for attribute, which in (("maximum-supported-level", 1), ("minimum-supported-level", 0)):
+        shown = [(name.replace(".", "-"), float(levels[which])) for name, levels in sorted(SUPPORTED_FEATURES.items())]
+        about = f"The {attribute.split('-', 1)[0]} level of each feature that this node works with."
+        yield labelled("kafka.server:node-metrics", attribute, "feature_name", shown, about=about)
 
 
 def emitter_families(files: MetadataFiles, now_ms: int) -> Iterator[Family]:

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.config.checks import parse_listen_address
 from headrace.controller.event_names import REQUEST_EVENTS
-from headrace.controller.statistics import Histogram
 from headrace.core.errors import OperatorError
+from headrace.core.histogram import BOUNDS_FINE_MS, Histogram
 from headrace.core.listener import HostPort
 from headrace.node.partition_counts import BrokerCounts, ClusterCounts
-from headrace.node.quorum_statistics import BOUNDS_FINE_MS, QuorumStatistics
+from headrace.node.quorum_statistics import QuorumStatistics
+from headrace.rpc.metering import RequestMeter
+from headrace.server.listeners import SocketFacts
 from headrace.server.metrics import broker as of_broker
 from headrace.server.metrics import controller as of_controller
+from headrace.server.metrics import groups as of_groups
 from headrace.server.metrics import quorum as of_quorum
+from headrace.server.metrics import requests as of_requests
 from headrace.server.metrics import state_changes as of_changes
 from headrace.server.metrics.exposition import Exposition, load_exposition, wants_openmetrics
 from headrace.server.metrics.families import Family
@@ -59,8 +63,11 @@ class MetricsService:
         self._lag_timer: asyncio.TimerHandle | None = None
         self._exposition: Exposition | None = None
         self._page: PartitionPage | None = None
+        self.requests = RequestMeter(time.perf_counter)
+        self._loop_cpu = time.thread_time
         self.connections: Callable[[], list[tuple[str, int, int]]] = list
         """Of each listener its name, its connections now, and how many it took."""
+        self.sockets: Callable[[], SocketFacts] = SocketFacts
         self._page_at_s = 0.0
         self._texts: dict[bool, tuple[float, tuple[bytes, str]]] = {}
         self._http = HttpServer(Responder(PATH, self.render), self._prepare, is_ready=self._is_prepared)
@@ -155,6 +162,15 @@ class MetricsService:
             histograms |= totals
             histograms |= {f"kafka.controller:{name}": each for name, each in controller.statistics.latencies.items()}
             counters["controller_busy_s"] = totals["processed"].total / 1_000
+        histograms |= of_requests.request_histograms(self.requests)
+        counters["loop_busy_s"] = self._loop_cpu()
+        broker = node.machine.broker
+        if broker is not None:
+            service = broker.groups if broker.has_groups else None
+            counters |= of_groups.window_counters(service)
+            if service is not None:
+                histograms[of_groups.LOADS] = service.loads
+                service.loads.turn()
         if node.machine.state_changes is not None:
             histograms |= of_changes.histograms(node.machine.state_changes)
         self._window.take(self._stopwatch(), histograms, counters)
@@ -172,6 +188,7 @@ class MetricsService:
         ignored = int(self._config.has_static_voters and plane.raft.kraft_version > 0)
         yield from of_quorum.raft_families(plane, statistics, window, now_s, now_ms)
         yield from of_quorum.loader_families(machine, statistics, window, now_s)
+        yield from of_quorum.feature_families()
         yield from of_quorum.emitter_families(node.disk.metadata, now_ms)
         if plane.controller is not None:
             controller, high_watermark = plane.controller, plane.raft.high_watermark
@@ -190,9 +207,14 @@ class MetricsService:
             yield from of_broker.throttle_families(machine.broker)
             yield from of_broker.directory_families(machine.broker)
             yield from of_broker.life_families(machine, machine.broker)
+            yield from of_broker.waiting_families(machine.broker)
+            yield from of_groups.group_families(machine.broker, window, now_s)
             yield of_controller.latency_family("kafka.server", self._forwarded, window)
         if machine.state_changes is not None:
             yield from of_changes.state_change_families(machine.state_changes, window)
+        yield from of_requests.request_families(self.requests, machine.broker, window)
+        yield from of_requests.loop_families(window.idle_ratio("loop_busy_s", self._loop_cpu(), now_s))
+        yield from of_requests.socket_families(self.sockets)
         yield from of_broker.connection_families(self.connections())
         yield of_broker.flush_family(self._flushes, window)
         yield of_broker.lag_family(self._lags, window)

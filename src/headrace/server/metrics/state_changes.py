@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.broker.state_changes import StateChanges
-    from headrace.controller.statistics import Histogram
+    from headrace.core.histogram import Histogram
     from headrace.node.metadata_plane import MetadataPlane
     from headrace.server.metrics.window import Window
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from headrace.controller.statistics import Histogram
+    from headrace.core.histogram import Histogram
 
 SAMPLE_S: Final = 30.0
 """How often copies are made."""

@@ -124,6 +124,7 @@ def test_traffic_is_counted_by_topic_and_kept_in_the_sums() -> None:
             table.add(HostedPartition(topic=topic, topic_id=Uuid(bytes([count]) * 16), partition=partition, log=None))
         assert table.by_name[topic, 0].traffic is table.by_name[topic, 1].traffic
         table.by_name[topic, 1].traffic.messages_in += count
+        table.by_name[topic, 1].traffic.produces += 1
     found = shown(service)
     assert {name: found[name] for name in found if name.startswith(MESSAGES)} == {
         MESSAGES: 7,

@@ -156,11 +156,12 @@ def test_a_controller_without_a_broker_shows_no_broker() -> None:
 
 
 def test_no_metric_holds_a_secret_or_a_name(tmp_path: Path) -> None:
-    """inv:A7, inv:M5, input:B79: no topic's name, no path, no setting is in the text, whatever they are; but that of each log directory, as Kafka's LogDirectoryOffline has it."""
+    """inv:A7, inv:M5, input:B79: no topic's name, no path, no setting is in the text, whatever they are; but that of each log directory, as Kafka's LogDirectoryOffline and LogDirectoryCordoned have it."""
     node, service = started()
     node.forward(create_request("secret-topic"), 7)
     node.settle()
-    text = repr([each for each in service.families() if each.name != "kafka_log_logmanager_logdirectoryoffline"])
+    of_directories = ("kafka_log_logmanager_logdirectoryoffline", "kafka_log_logmanager_logdirectorycordoned")
+    text = repr([each for each in service.families() if each.name not in of_directories])
     for word in ("secret-topic", DATA, "127.0.0.1", str(tmp_path)):
         assert word not in text
 

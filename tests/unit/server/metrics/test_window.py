@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from headrace.controller.statistics import Histogram
+from headrace.core.histogram import Histogram
 from headrace.server.metrics.window import KEPT, SAMPLE_S, Window
 
 
