@@ -77,9 +77,8 @@ API_PAGES: Mapping[str, tuple[str, str, tuple[Module, ...]]] = {
             Module(path="headrace.arrow.read", names=("read_table", "read_topic")),
             Module(path="headrace.arrow.schema"),
             Module(path="headrace.arrow.decode", names=("RangeDecoder",)),
-            Module(
-                path="headrace.arrow.values", names=("ValueColumns", "decode_rows", "DecodedValues", "decode_values")
-            ),
+            Module(path="headrace.arrow.values", names=("DecodedValues", "decode_values")),
+            Module(path="headrace.arrow.value_rows", names=("ValueColumns", "RowDecoder")),
             Module(path="headrace.arrow.value_schema", names=("parse_value_schema",)),
             Module(path="headrace.arrow.encode"),
             Module(path="headrace.arrow.batch_settings"),
@@ -111,13 +110,26 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     ),
     "valueFormat": (
         "values",
-        '`json` or `csv`: `value` is a struct of the columns of `valueSchema` (`select("value.*")`), decoded by Arrow',
+        '`json`, `csv`, `avro` or `protobuf`: `value` is a struct of columns (`select("value.*")`)',
     ),
-    "valueSchema": ("values", "those columns as in SQL, `id bigint, name string`; a CSV timestamp needs its zone"),
+    "valueSchema": (
+        "values",
+        "those columns as in SQL, `id bigint, name string`; with a registry by default those of the subject",
+    ),
     "rescuedColumn": (
         "values",
         "a binary column for values that do not fit the schema, as they came; without it such a value ends the query",
     ),
+    "deadLetterTopic": (
+        "values",
+        "a topic for records whose values do not fit, with headers that say where they were and why; they are left out",
+    ),
+    "schema.registry.url": (
+        "values",
+        "a schema registry with Confluent's API; values are in its wire format; other settings of its client likewise",
+    ),
+    "valueSubject": ("values", "the subject whose schema the columns have, by default `TOPIC-value`"),
+    "valueSubjectVersion": ("values", "its version, by default the latest when the query is planned"),
     "minPartitions": ("min_partitions", "at least as many tasks: large partitions are split"),
     "maxRecordsPerPartition": ("max_records_per_partition", "no task reads more records than this"),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", "no micro-batch of a stream reads more offsets than this"),

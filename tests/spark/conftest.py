@@ -74,10 +74,13 @@ class Topics:
         assert not any(gone.values()), gone
 
     def fill(
-        self, topic: str, values: Sequence[str], *, partition: int = 0, codec: int = 0, time_ms: int = 1000
+        self, topic: str, values: Sequence[str | bytes], *, partition: int = 0, codec: int = 0, time_ms: int = 1000
     ) -> None:
         """Append one batch of values, keys null."""
-        records = [NewRecord(key=None, value=value.encode(), timestamp=time_ms) for value in values]
+        records = [
+            NewRecord(key=None, value=value.encode() if isinstance(value, str) else value, timestamp=time_ms)
+            for value in values
+        ]
         self.client.produce_raw(topic, partition, build_batch(records, codec=codec))
 
 

@@ -24,6 +24,9 @@ _TYPES: Final = {
     "string": pa.string(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
 }  # fmt: skip
 _DECIMAL_DIGITS: Final = 38
 _MOST_DEPTH: Final = 20
@@ -102,6 +105,13 @@ class _Reader:
             element = self.type_(depth + 1)
             self._take(">")
             return pa.list_(pa.field("element", element))
+        if word == "map":
+            self._take("<")
+            key = self.type_(depth + 1)
+            self._take(",")
+            item = self.type_(depth + 1)
+            self._take(">")
+            return pa.map_(key, item)
         if word == "decimal":
             return self._decimal()
         if word not in _TYPES:

@@ -17,13 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
+from numpy.typing import NDArray
 
-from headrace.core.error_code import ErrorCode
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import OperatorError
 
 VALUE_FORMATS: Final = ("json", "csv")
+"""What needs no registry of schemas."""
+REGISTERED_FORMATS: Final = ("avro", "protobuf", "json")
 
 _TOP_LEVEL_NULL: Final = r"(^|\})[ \t\r\n]*null"
+_NULL_BEHIND: Final = r"\}[ \t\r\n]*null"
+_OPENING, _CLOSING = ord("{"), ord("}")
 _MARK: Final = pa.field(secrets.token_hex(8), pa.bool_())
 """The field of the rows between values; by chance, so that no value can hold it on purpose."""
 _MARKED_LINE: Final = f'\n{{"{_MARK.name}":true}}\n'
@@ -31,18 +35,6 @@ _MARKED_LINE: Final = f'\n{{"{_MARK.name}":true}}\n'
 
 class _Unfit(Exception):
     """Among these values there is one that does not fit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueColumns:
-    """How values are decoded: the format, the schema, and the column that gets what does not fit (None: that is an error)."""
-
-    value_format: str
-    schema: pa.Schema
-    rescued_column: str | None = None
-
-    def __post_init__(self) -> None:
-        check_value_schema(self.schema, self.value_format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,38 +56,29 @@ def check_value_schema(schema: pa.Schema, value_format: str) -> None:
         kinds = _leaves(field.type)
         if value_format == "csv" and pa.types.is_nested(field.type):
             raise OperatorError(f"{field.name}: csv has no arrays and structs")
-        if value_format == "json" and any(pa.types.is_date(each) for each in kinds):
-            raise OperatorError(f"{field.name}: json has no dates; take it as a string or timestamp")
+        unread = next((each for each in kinds if _is_unread(each, value_format)), None)
+        if unread is not None:
+            raise OperatorError(
+                f"{field.name}: {value_format} has no {_NAMES.get(str(unread), unread)}; take it as a string or timestamp"
+            )
+
+
+_NAMES: Final = {"date32[day]": "date", "timestamp[us]": "timestamp_ntz"}
+
+
+def _is_unread(kind: pa.DataType, value_format: str) -> bool:
+    """Whether Arrow's reader of the format does not make this type, or not as Spark would."""
+    if pa.types.is_binary(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        return True
+    return value_format == "json" and pa.types.is_date(kind)
 
 
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:
+    if pa.types.is_map(kind):
+        raise OperatorError(f"{kind}: only avro and protobuf have maps")
     if not pa.types.is_nested(kind):
         return [kind]
     return [leaf for each in range(kind.num_fields) for leaf in _leaves(kind.field(each).type)]
-
-
-def decode_rows(rows: pa.RecordBatch, columns: ValueColumns) -> pa.RecordBatch:
-    """Rows of a topic with the struct of the decoded value in the place of the column `value`.
-
-    A value that does not fit is kept as it came in the rescued column, which is null for all others. Raises PeerError with the place of the
-    first where there is no such column.
-    """
-    values = rows.column("value")
-    found = decode_values(values, columns.schema, value_format=columns.value_format)
-    arrays = [found.rows if name == "value" else rows.column(name) for name in rows.schema.names]
-    names = list(rows.schema.names)
-    if columns.rescued_column is not None:
-        names.append(columns.rescued_column)
-        arrays.append(pc.if_else(found.is_bad, values, pa.nulls(len(values), pa.binary())))
-    elif found.is_bad.true_count:
-        at = found.is_bad.index(pa.scalar(value=True)).as_py()
-        place = f"{rows.column('topic')[at]}-{rows.column('partition')[at]} offset {rows.column('offset')[at]}"
-        raise PeerError(
-            ErrorCode.INVALID_RECORD,
-            f"{place}: the value is no {columns.value_format} of the schema {columns.schema.names}; "
-            "name a rescuedColumn to keep such values and go on",
-        )
-    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def decode_values(values: pa.Array, schema: pa.Schema, *, value_format: str) -> DecodedValues:
@@ -105,11 +88,11 @@ def decode_values(values: pa.Array, schema: pa.Schema, *, value_format: str) -> 
     is_given = values.is_valid()
     given = values.filter(is_given) if values.null_count else values
     parts: list[pa.Array] = []
-    bad: list[bool] = []
+    bad: list[NDArray[np.bool_]] = []
     if len(given):
         _halve(given, schema, _json_rows if value_format == "json" else _csv_rows, parts, bad)
-    rows = pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
-    is_bad = pa.array(bad, type=pa.bool_())
+    rows = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
+    is_bad = pa.array(np.concatenate(bad) if bad else np.zeros(0, dtype=np.bool_))
     if values.null_count:
         places = np.cumsum(is_given.to_numpy(zero_copy_only=False)) - 1
         index = pa.array(places, mask=~is_given.to_numpy(zero_copy_only=False))
@@ -122,7 +105,7 @@ def _halve(
     schema: pa.Schema,
     decode: Callable[[pa.Array, pa.Schema], pa.Array],
     parts: list[pa.Array],
-    bad: list[bool],
+    bad: list[NDArray[np.bool_]],
 ) -> None:
     """Decode all at once, or else each half; one value alone that cannot be decoded is bad."""
     try:
@@ -130,34 +113,69 @@ def _halve(
     except (_Unfit, pa.ArrowInvalid, UnicodeDecodeError):
         if len(values) == 1:
             parts.append(pa.nulls(1, pa.struct(list(schema))))
-            bad.append(True)
+            bad.append(np.ones(1, dtype=np.bool_))
             return
         middle = len(values) // 2
         _halve(values.slice(0, middle), schema, decode, parts, bad)
         _halve(values.slice(middle), schema, decode, parts, bad)
         return
     parts.append(found)
-    bad.extend([False] * len(values))
+    bad.append(np.zeros(len(values), dtype=np.bool_))
 
 
 def _json_rows(values: pa.Array, schema: pa.Schema) -> pa.Array:
     """A struct for each value, or an error if one does not fit.
 
-    The reader takes objects wherever they begin, not lines. A marked row stands before each value and behind the last, so a value that is
-    none, or more than one, or reaches into its neighbour, shows: not all marks are there, or not at every other place.
+    The reader takes objects wherever they begin, not lines. Where every value begins with `{` and ends with `}`, a line end between them cannot be within an object: a
+    string has none, and nothing that is open there goes on with `{`. So each value is one object or more, and as many rows as values means one each.
     """
     text = values.cast(pa.string())
+    if _are_objects(text):
+        data = _bytes_of(pc.binary_join_element_wise(text, "\n", ""))
+        raw = pa.py_buffer(data)
+        if not _has_doubtful(text, raw):
+            table = _read_json(raw, schema)
+            if table.num_rows != len(text):
+                raise _Unfit
+            return _structs(table, None, schema, None)
+    return _marked_json_rows(text, schema)
+
+
+def _are_objects(text: pa.Array) -> bool:
+    """Whether every text begins and ends as an object does."""
+    offsets = np.frombuffer(text.buffers()[1], dtype=np.int32)[text.offset : text.offset + len(text) + 1]
+    if text.buffers()[2] is None or not (offsets[1:] > offsets[:-1]).all():
+        return False
+    data = np.frombuffer(text.buffers()[2], dtype=np.uint8)
+    return bool((data[offsets[:-1]] == _OPENING).all() and (data[offsets[1:] - 1] == _CLOSING).all())
+
+
+def _has_doubtful(text: pa.Array, raw: pa.Buffer) -> bool:
+    """Whether there is what the reader stops at or does not survive: a zero byte, a `null` behind an object."""
+    data = memoryview(raw)
+    whole = np.frombuffer(data, dtype=np.uint8)
+    if not whole.all():
+        return True
+    return bool(pc.match_substring_regex(text, _NULL_BEHIND).true_count)
+
+
+def _read_json(raw: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    return pa.json.read_json(
+        pa.BufferReader(raw),
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=raw.size + 1),
+        parse_options=pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _marked_json_rows(text: pa.Array, schema: pa.Schema) -> pa.Array:
+    """The same for any texts. A marked row stands before each value and behind the last, so a value that is none, or more than one, or reaches into its neighbour,
+    shows: not all marks are there, or not at every other place.
+    """
     data, is_null = _marked(text), None
     if b"null" in data and (is_null := _checked_nulls(text)) is not None:
         data = _marked(pc.if_else(is_null, "{}", text))
     count = len(text)
-    table = pa.json.read_json(
-        pa.BufferReader(data),
-        read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pa.json.ParseOptions(
-            explicit_schema=pa.schema([*schema, _MARK]), unexpected_field_behavior="ignore"
-        ),
-    )
+    table = _read_json(pa.py_buffer(data), pa.schema([*schema, _MARK]))
     is_mark = table.column(_MARK.name).combine_chunks().is_valid().to_numpy(zero_copy_only=False)
     if len(is_mark) != 2 * count + 1 or not is_mark[::2].all() or is_mark[1::2].any():
         raise _Unfit
@@ -216,6 +234,10 @@ def _bytes_of(column: pa.Array) -> memoryview:
     return memoryview(column.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
 
 
-def _structs(table: pa.Table, chosen: pa.Array, schema: pa.Schema, is_null: pa.Array | None) -> pa.Array:
-    columns = [table.column(name).combine_chunks().take(chosen).cast(schema.field(name).type) for name in schema.names]
+def _structs(table: pa.Table, chosen: pa.Array | None, schema: pa.Schema, is_null: pa.Array | None) -> pa.Array:
+    """The chosen rows (None: all) as structs."""
+    columns = [table.column(name).combine_chunks() for name in schema.names]
+    if chosen is not None:
+        columns = [each.take(chosen) for each in columns]
+    columns = [each.cast(schema.field(name).type) for each, name in zip(columns, schema.names, strict=True)]
     return pa.StructArray.from_arrays(columns, fields=list(schema), mask=is_null)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from headrace.core.errors import OperatorError
+from headrace.spark.value_options import REGISTRY_PREFIX
 
 KAFKA_PREFIX: Final = "kafka."
 
@@ -32,6 +33,10 @@ READ_OPTIONS: Final = (
     "valueFormat",
     "valueSchema",
     "rescuedColumn",
+    "deadLetterTopic",
+    "valueSubject",
+    "valueSubjectVersion",
+    "schema.registry.url",
     "minPartitions",
     "maxRecordsPerPartition",
     "groupId",
@@ -76,7 +81,7 @@ def check_names(options: Mapping[str, str], *, is_write: bool) -> None:
         key = name.lower()
         if key in refused:
             raise OperatorError(f"option {name} is not supported: {refused[key]}")
-        if not key.startswith(KAFKA_PREFIX) and key not in accepted:
+        if not key.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)) and key not in accepted:
             raise OperatorError(f"unknown option {name}{nearest(name, known)}")
 
 

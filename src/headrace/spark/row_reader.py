@@ -32,12 +32,19 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
     if options.values is None:
         yield from _rows(options, piece, options.columns)
         return
-    from headrace.arrow.values import decode_rows
+    from headrace.arrow.value_rows import RowDecoder
 
     values = options.values.columns()
     rescued = [] if values.rescued_column is None else [values.rescued_column]
-    for rows in _rows(options, piece, list(dict.fromkeys([*options.columns, *_PLACE]))):
-        yield decode_rows(rows, values).select([*options.columns, *rescued])
+    needed, report = list(_PLACE), None
+    if options.values.dead_letter_topic is not None:
+        from headrace.spark.dead_letters import NEEDED, DeadLetters
+
+        needed = [*NEEDED]
+        report = DeadLetters(options.values.dead_letter_topic, options.properties, task=piece.start).send
+    decoder = RowDecoder(values, report=report)
+    for rows in _rows(options, piece, list(dict.fromkeys([*options.columns, *needed]))):
+        yield decoder.decode(rows).select([*options.columns, *rescued])
 
 
 def _rows(options: ReadOptions, piece: InputRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
@@ -20,12 +21,13 @@ from pyspark.sql.types import (
 from headrace.core.errors import OperatorError
 from headrace.spark.option_values import lowered
 from headrace.spark.options import chosen_columns, parse_read_options
-from headrace.spark.value_options import parse_value_options
+from headrace.spark.value_options import ValueOptions, parse_value_options
 from headrace.spark.write_options import check_columns, parse_write_options
 
 if TYPE_CHECKING:
-    from headrace.arrow.values import ValueColumns
+    from headrace.arrow.value_rows import ValueColumns
     from headrace.spark.batch_reader import HeadraceBatchReader
+    from headrace.spark.options import ReadOptions
     from headrace.spark.stream_reader import HeadraceStreamReader
     from headrace.spark.writer import HeadraceStreamWriter, HeadraceWriter
 
@@ -54,7 +56,7 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
 
     def schema(self) -> StructType:
         """The fixed columns, or those of `columns`, with `headers` where `includeHeaders` asks for them, and `value` as a struct where `valueFormat` does."""
-        values = parse_value_options(lowered(self.options))
+        values = self._values()
         fields = {each.name: each for each in _FIELDS}
         if values is not None:
             fields["value"] = StructField("value", _struct(values.columns()))
@@ -68,14 +70,14 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         from headrace.spark.batch_reader import HeadraceBatchReader
 
         self._check_schema(schema)
-        return HeadraceBatchReader(parse_read_options(self.options, is_stream=False))
+        return HeadraceBatchReader(self._read_options(is_stream=False))
 
     def streamReader(self, schema: StructType) -> HeadraceStreamReader:  # noqa: N802
         """For a streaming query."""
         from headrace.spark.stream_reader import HeadraceStreamReader
 
         self._check_schema(schema)
-        return HeadraceStreamReader(parse_read_options(self.options, is_stream=True))
+        return HeadraceStreamReader(self._read_options(is_stream=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> HeadraceWriter:  # noqa: FBT001
         """For a batch write; topics can be appended to only."""
@@ -94,6 +96,17 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         options = parse_write_options(self.options)
         check_columns(_column_types(schema), topic=options.topic)
         return HeadraceStreamWriter(options)
+
+    def _read_options(self, *, is_stream: bool) -> ReadOptions:
+        parsed = parse_read_options(self.options, is_stream=is_stream)
+        return parsed if parsed.values is None else replace(parsed, values=self._values())
+
+    def _values(self) -> ValueOptions | None:
+        """How values are decoded. A registry is asked once: tasks read what the query was planned with."""
+        if not hasattr(self, "_settled"):
+            found = parse_value_options(lowered(self.options))
+            self._settled = None if found is None else found.settle()
+        return self._settled
 
     def _check_schema(self, schema: StructType) -> None:
         if schema.simpleString() != self.schema().simpleString():

@@ -1,0 +1,66 @@
+"""Records whose values could not be decoded, sent to a topic of their own with where they come from and why.
+
+Headers are those of Kafka Connect's dead-letter queues, so that its users' tools read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.arrow.batch_settings import BatchSettings
+from headrace.core.errors import OperatorError
+from headrace.spark.row_writer import write_rows
+from headrace.spark.write_options import WriteOptions
+
+NEEDED: Final = ("key", "value", "topic", "partition", "offset", "headers")
+"""The columns that a dead letter is made of."""
+_PREFIX: Final = "__connect.errors."
+_HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+class DeadLetters:
+    """Sends what one task could not decode, and waits until it is acknowledged: it is there before the rows around it are."""
+
+    def __init__(self, topic: str, properties: Mapping[str, str], *, task: int) -> None:
+        self._options = WriteOptions(properties=properties, topic=topic, batches=BatchSettings())
+        self._task = task
+
+    def send(self, rows: pa.RecordBatch, reasons: list[str]) -> None:
+        """Send these rows. Raises OperatorError where the topic does not take them."""
+        headers = [
+            [*kept, *_told(topic, partition, offset, reason)]
+            for kept, topic, partition, offset, reason in zip(
+                (_pairs(each) for each in rows.column("headers").to_pylist()),
+                rows.column("topic").to_pylist(),
+                rows.column("partition").to_pylist(),
+                rows.column("offset").to_pylist(),
+                reasons,
+                strict=True,
+            )
+        ]
+        letters = pa.RecordBatch.from_arrays(
+            [rows.column("key"), rows.column("value"), pa.array(headers, _HEADERS)], names=["key", "value", "headers"]
+        )
+        try:
+            write_rows(self._options, iter([letters]), task=self._task, is_stream=True)
+        except OperatorError as error:
+            raise OperatorError(f"deadLetterTopic={self._options.topic}: {error}") from error
+
+
+def _pairs(headers: list[dict[str, object]] | None) -> list[dict[str, object]]:
+    return [each for each in headers or [] if each["key"] is not None]
+
+
+def _told(topic: str, partition: int, offset: int, reason: str) -> list[dict[str, object]]:
+    """Where the record was, and why it is here."""
+    found = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "stage": "VALUE_CONVERTER",
+        "exception.message": reason,
+    }
+    return [{"key": _PREFIX + name, "value": str(value).encode()} for name, value in found.items()]
