@@ -381,13 +381,15 @@ class FaultInjector:
             return True
         if not self._are_addresses_known(voters):
             return False
-        whole = [
-            voter
-            for voter in voters.voters
-            if cluster.nodes[voter.voter_id].directory_id == voter.directory_id and voter.voter_id not in self._tampered
-        ]
         has_more = self._destroyed < (cluster.plan.voters - 1) // 2 and len(voters.voters) > 2
-        return has_more and len(whole) == len(voters.voters)
+        return has_more and self._are_whole(voters)
+
+    def _are_whole(self, voters: VoterSet) -> bool:
+        """Each voter has the disk that it was made a voter with, untouched."""
+        disks = {each.voter_id: self._cluster.nodes[each.voter_id].directory_id for each in voters.voters}
+        return all(disks[each.voter_id] == each.directory_id for each in voters.voters) and not self._tampered & {
+            *disks
+        }
 
     def _rot(self, fault: Fault, nodes: list[SimNode]) -> None:
         node = nodes[0]
@@ -426,14 +428,14 @@ class FaultInjector:
         self._cluster.markers.hit("rotten quorum-state")
 
     def _readdress(self, fault: Fault, nodes: list[SimNode]) -> None:
-        """One voter at a time, and not the leader: the others must know where the last one went."""
+        """One voter at a time, and not the leader: the others must know where the last one went, and none of them be without its disk."""
         node, leader = nodes[0], self._cluster.leader()
         if leader is None or leader.raft is None or leader is node or not self._cluster.plan.is_dynamic:
             return
         if leader.raft.voter_change is not None:
             return
-        ids = leader.raft.voters.ids
-        is_whole = self._are_addresses_known(leader.raft.voters) and not any(each in self._tampered for each in ids)
+        voters = leader.raft.voters
+        ids, is_whole = voters.ids, self._are_addresses_known(voters) and self._are_whole(voters)
         if not node.is_up or node.node_id not in ids or len(ids) < 3 or not is_whole:
             return
         node.die(Crash(is_lossy=False, reason="moved to another host"))

@@ -54,7 +54,7 @@ class ElectedLeaders(Judge):
             self._coming.add(event.request.broker_id)
         for topic_id, number, before, after in _changes(decided):
             if after.leader not in (NO_LEADER, before.leader, *before.isr):
-                self._elected_elr(decided, f"{topic_id}-{number}", before, after)
+                self._elected_elr(decided, topic_id, number, before, after)
             if before.leader_recovery_state == LEADER_RECOVERING and after.leader_recovery_state == LEADER_RECOVERED:
                 self._recovered(decided, topic_id, number, before)
             if _is_from_outside(decided, topic_id, number, before, after):
@@ -77,14 +77,27 @@ class ElectedLeaders(Judge):
                 )
 
     def _elected_elr(
-        self, decided: Decided, name: str, before: PartitionRegistration, after: PartitionRegistration
+        self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
     ) -> None:
-        """Who is eligible leads only where nobody is in sync, as if it had been (KIP-966)."""
+        """Who is eligible leads only where nobody is in sync, as if it had been (KIP-966); or by an unclean election, where who is in sync is away."""
         if after.leader not in before.eligible_leader_replicas:
             return
-        if after.leader_recovery_state != before.leader_recovery_state or after.last_known_elr:
-            raise self.group.broken("C11", f"{name} is led by {after.leader} of its elr, and is marked", decided.life)
-        self.group.hit("eligible leader replica elected")
+        name, is_marked = decided.before.topics.by_id[topic_id].name, after.leader_recovery_state
+        if before.isr and is_marked == LEADER_RECOVERING and self._may_lose(decided, name, number):
+            self.group.hit("eligible leader replica elected by an unclean election")
+        elif is_marked != before.leader_recovery_state or after.last_known_elr:
+            raise self.group.broken(
+                "C11", f"{name}-{number} is led by {after.leader} of its elr, and is marked", decided.life
+            )
+        else:
+            self.group.hit("eligible leader replica elected")
+
+    @staticmethod
+    def _may_lose(decided: Decided, name: str, number: int) -> bool:
+        """An unclean election was asked for, or is allowed."""
+        return _is_asked_for(decided, name, number) or _is_allowed(
+            decided.before, name, controller_id=decided.life.node_id
+        )
 
     def _elected_unclean(
         self, decided: Decided, topic_id: Uuid, number: int, before: PartitionRegistration, after: PartitionRegistration
@@ -93,9 +106,7 @@ class ElectedLeaders(Judge):
         is_last_known = _is_last_known(decided, before, after.leader, self._coming)
         if is_last_known:
             self.group.hit("last known leader elected")
-        elif not _is_asked_for(decided, name, number) and not _is_allowed(
-            decided.before, name, controller_id=decided.life.node_id
-        ):
+        elif not self._may_lose(decided, name, number):
             raise self.group.broken(
                 "C11", f"{name}-{number} got the leader {after.leader} from outside of {before.isr}", decided.life
             )

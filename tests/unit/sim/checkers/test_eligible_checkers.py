@@ -123,6 +123,23 @@ def test_who_is_eligible_leads_as_if_it_had_been_in_sync() -> None:
         _is_elected(1, eligible, eligible_leader_replicas=(2,), leader_recovery_state=1)
 
 
+def test_who_is_eligible_while_somebody_away_is_in_sync_leads_by_an_unclean_election() -> None:
+    """inv:C11: as in Kafka 4.3.1 the ELR counts where nobody is in sync; else it takes the setting, and a mark."""
+    eligible = {"eligible_leader_replicas": (1,), "isr": (2,)}
+    allowed = ConfigRecord(resource_type=2, resource_name="t", name="unclean.leader.election.enable", value="true")
+    elected = _change(isr=(1,), leader=1, eligible_leader_replicas=(), leader_recovery_state=1)
+
+    def elect(*records: Message) -> Reigning:
+        reign = _reign(_change(leader=-1, **eligible), *records)
+        event = BrokerUnreachable(broker_id=3, broker_epoch=3, now_ms=reign.now_ms)
+        reign.decide(event, [elected, FenceBrokerRecord(id=3, epoch=3)])
+        return reign
+
+    assert elect(allowed).markers.counts["eligible leader replica elected by an unclean election"] == 1
+    with breaks("C11"):
+        elect()
+
+
 def test_who_led_last_leads_when_nobody_is_eligible() -> None:
     """inv:C11: with a mark; while somebody is eligible it is an unclean election like any other."""
     reign = _is_elected(2, {"last_known_elr": (2,)}, leader_recovery_state=1)
