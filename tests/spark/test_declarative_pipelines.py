@@ -147,8 +147,8 @@ def test_a_project_is_checked_run_and_refreshed(
 
     wait_until(has_heard_of_both)
     assert notes.rows == {table: 3, f"{table}_by_partition": 2, f"{table}_with_key": 0, f"{table}_by_key": 0}
-    assert notes.flows[table] == FlowNotes(state="COMPLETED", rows=3, lag=0)
-    assert notes.flows["to_topic"] == FlowNotes(state="COMPLETED", rows=3)
+    assert notes.flows[table] == FlowNotes(state="COMPLETED", rows=3, out=3, lag=0)
+    assert notes.flows["to_topic"] == FlowNotes(state="COMPLETED", rows=3, out=3)
     assert notes.graph.flows["to_topic"] == Flow("to_topic", "copies", (table,))
     assert notes.graph.flows[table] == Flow(table, table, (f"topic:{source}",))
     assert notes.graph.flows[f"{table}_by_key"].reads == (f"{table}_with_key",)

@@ -101,15 +101,17 @@ def run(
     project = _spec_path(options["project"]).parent
     notes = RunNotes(pipeline=project.name, rows=previous_rows(project))
     view = LiveView(notes, EventTail(_events(project)))
+    counted: dict[str, int] = {}
     try:
         with _opened(**options) as (spark, path, spec):
             notes.pipeline = spec.name
             with view:
                 outcome = run_pipeline(spark, path, spec, wanted, graph=notes.graph, tell=view.tell)
-            notes.rows |= count_rows(spark, notes.finished_tables(), spec.database)
+            counted = count_rows(spark, notes.finished_tables(), spec.database)
     finally:
         if notes.graph.flows:  # the last reports are there when Spark has ended
             view.catch_up()
+            notes.take_rows(counted, None if wanted.is_full else wanted.full)
             save(notes, project)
     show_notes(notes)
     if picture is not None:

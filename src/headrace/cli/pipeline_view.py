@@ -9,7 +9,9 @@ from headrace.cli.output import show_table
 if TYPE_CHECKING:
     from headrace.spark.declarative.notes import EventTail, RunNotes
 
-_COLUMNS: Final = ("flow", "reads", "into", "state", "rows in", "lag", "rows there")
+_COLUMNS: Final = ("flow", "reads", "into", "state", "rows in", "rows out", "late", "quarantined", "lag", "rows there")
+_TEXTS: Final = 4
+"""So many columns are texts, the others numbers."""
 _COLOURS: Final = {"COMPLETED": "green", "RUNNING": "cyan", "STARTING": "cyan", "FAILED": "red", "EXCLUDED": "dim"}
 
 
@@ -52,7 +54,7 @@ class LiveView:
         self.catch_up()
         table = Table(title=f"pipeline {self._notes.pipeline}", title_justify="left", box=None, pad_edge=False)
         for index, column in enumerate(_COLUMNS):
-            table.add_column(column, justify="right" if index >= len(_COLUMNS) - 3 else "left")
+            table.add_column(column, justify="right" if index >= _TEXTS else "left")
         for row in _rows(self._notes):
             cells = [Text(each) for each in row]
             cells[3].stylize(_COLOURS.get(row[3], ""))
@@ -62,7 +64,7 @@ class LiveView:
 
 def show_notes(notes: RunNotes) -> None:
     """The flows of a run as a table."""
-    show_table(f"pipeline {notes.pipeline}", _COLUMNS, _rows(notes), right=range(4, 7))
+    show_table(f"pipeline {notes.pipeline}", _COLUMNS, _rows(notes), right=range(_TEXTS, len(_COLUMNS)))
 
 
 def _rows(notes: RunNotes) -> list[tuple[str, ...]]:
@@ -76,6 +78,9 @@ def _rows(notes: RunNotes) -> list[tuple[str, ...]]:
             each.target,
             notes.flow(each.name).state or "-",
             _number(notes.flow(each.name).rows),
+            _number(notes.flow(each.name).out),
+            _number(notes.flow(each.name).late),
+            _number(notes.quarantined(each.name)),
             _number(notes.flow(each.name).lag),
             _number(notes.rows.get(each.target)),
         )

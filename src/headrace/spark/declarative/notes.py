@@ -7,7 +7,7 @@ unknown.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +22,13 @@ _PROGRESS: Final = "QueryProgressEvent"
 
 @dataclass(slots=True, kw_only=True)
 class FlowNotes:
-    """One flow's part of a run. `rows` were read by it; `lag` is how many records of its topics it had not read when last heard of. None is unknown."""
+    """One flow's part of a run. `rows` were read by it and `out` written; `late` were dropped behind a watermark (as rows of an aggregate, if it had begun to
+    group them); `lag` is how many records of its topics it had not read when last heard of. None is unknown."""
 
     state: str = ""
     rows: int | None = None
+    out: int | None = None
+    late: int | None = None
     lag: int | None = None
     error: str = ""
 
@@ -57,9 +60,34 @@ class RunNotes:
         """What one micro-batch of a streaming flow did."""
         notes = self.flow(str(progress.get("name")))
         notes.rows = (notes.rows or 0) + sum(int(each.get("numInputRows") or 0) for each in progress["sources"])
+        written = int(progress.get("sink", {}).get("numOutputRows") or 0)
+        if written >= 0:
+            notes.out = (notes.out or 0) + written
+        operators = progress.get("stateOperators") or []
+        if operators:
+            notes.late = (notes.late or 0) + sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators)
         lags = [lag_of(each) for each in progress["sources"]]
         known = [each for each in lags if each is not None]
         notes.lag = sum(known) if known else notes.lag
+
+    def take_rows(self, counted: Mapping[str, int], forgotten: Collection[str] | None) -> None:
+        """How many rows tables hold now. What a flow wrote, where its sink does not tell: what the table has more than before the run; those `forgotten` were emptied, all if None."""
+        for name, flow in self.graph.flows.items():
+            only_one = sum(each.target == flow.target for each in self.graph.flows.values()) == 1
+            notes = self.flow(name)
+            if flow.target in counted and only_one and notes.state == "COMPLETED":
+                is_new = forgotten is None or flow.target in forgotten or self.graph.datasets[flow.target].kind == VIEW
+                notes.out = counted[flow.target] - (0 if is_new else self.rows.get(flow.target, 0))
+        self.rows |= counted
+
+    def quarantined(self, name: str) -> int | None:
+        """How many rows of what a flow reads went into a table whose name has `quarantine` in it; None where there is none beside the flow's own."""
+        reads, found = set(self.graph.flows[name].reads), None
+        for other, flow in self.graph.flows.items():
+            out = self.flow(other).out
+            if other != name and "quarantine" in flow.target and reads & set(flow.reads) and out is not None:
+                found = (found or 0) + out
+        return found
 
 
 def lag_of(source: Mapping[str, Any]) -> int | None:

@@ -49,6 +49,8 @@ def flow_text(notes: RunNotes, name: str) -> str:
     parts = [flow.state.lower() or "not run"]
     if flow.rows is not None:
         parts.append(f"{flow.rows:,} in")
+    if flow.late:
+        parts.append(f"{flow.late:,} late")
     if flow.lag is not None:
         parts.append(f"lag {flow.lag:,}")
     return ", ".join(parts)
