@@ -280,10 +280,13 @@ class BlockingClient:
             parts = fetcher.settle(self.session, pending.link.address, outcome, pending.positions)
             part = parts.get(where) if isinstance(parts, dict) else None
             if isinstance(part, Fetched):
-                return part
-            if isinstance(part, OffsetOutOfRange):
-                raise part
-            self.session.cluster.forget_leader(where)
+                if not fetcher.turn_to_copy(self.session, where, part):
+                    return part
+            elif isinstance(part, OffsetOutOfRange):
+                if not fetcher.turn_to_leader(self.session, where, part):
+                    raise part
+            else:
+                self.session.cluster.forget_leader(where)
         return self.run(fetcher.fetch_one, where, offset, pending.options)
 
     def fetch_range(

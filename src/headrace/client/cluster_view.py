@@ -54,6 +54,8 @@ class ClusterView:
     nodes: dict[int, NodeView] = field(default_factory=dict)
     topics: dict[str, TopicView] = field(default_factory=dict)
     leaders: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    near: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The copy that a leader named for reading from this client's rack, and until when (`now_ms`) it is asked."""
     names: dict[Uuid, str] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
@@ -120,5 +122,14 @@ class ClusterView:
             self.leaders.pop(TopicPartition(name, part.partition), None)
 
     def forget_leader(self, where: TopicPartition) -> None:
-        """The node believed to lead `where` does not."""
+        """The node believed to lead `where` does not, and what it said of copies is not believed either."""
         self.leaders.pop(where, None)
+        self.near.pop(where, None)
+
+    def reads_from(self, where: TopicPartition, now_ms: int) -> int:
+        """The node to read `where` from: the near copy, else the leader believed in; -1 where none is known. Source: KIP-392."""
+        node, until_ms = self.near.get(where, (-1, 0))
+        if node in self.nodes and now_ms < until_ms:
+            return node
+        self.near.pop(where, None)
+        return self.leaders.get(where, (-1, -1))[0]

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.client import offsets
-from headrace.client.fetcher import Fetched, FetchOptions, OffsetOutOfRange, fetch_request, split_positions
+from headrace.client.fetcher import (
+    Fetched,
+    FetchOptions,
+    OffsetOutOfRange,
+    fetch_request,
+    split_positions,
+    turn_to_copy,
+    turn_to_leader,
+)
 from headrace.client.offsets import CommittedOffset, ListedOffset
 from headrace.client.session import Session
 from headrace.client.talk import Address, Call, Conversation
@@ -110,9 +118,12 @@ class Consumption:
             if self.positions.get(where) != positions.get(where):
                 continue
             if isinstance(part, Fetched):
+                turn_to_copy(self._session, where, part)
                 if part.next_offset > positions[where]:
                     self.positions[where] = part.next_offset
                     chunks.append(Chunk(where=where, start=positions[where], fetched=part))
+            elif turn_to_leader(self._session, where, part):
+                continue
             elif isinstance(part, OffsetOutOfRange):
                 if self._reset == "none":
                     raise part

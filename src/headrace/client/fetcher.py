@@ -21,6 +21,7 @@ LAST_NAMED_VERSION = 12
 DEFAULT_MAX_BYTES = 8 << 20
 _BATCH = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 _MIN_LENGTH = 49
+_MOST_TURNS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,8 @@ class Fetched:
     """One partition's part of a fetch answer.
 
     `records` are whole batches; the first may begin below the offset asked for. `next_offset` is the one after the last batch, or the
-    one asked for when there is none. `aborted` is filled for readers of committed records only.
+    one asked for when there is none. `aborted` is filled for readers of committed records only. `preferred_replica` is the copy that the
+    leader would rather have asked (KIP-392); the answer has no records then.
     """
 
     records: memoryview
@@ -45,6 +47,7 @@ class Fetched:
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[AbortedRange, ...] = ()
+    preferred_replica: int = -1
 
 
 class OffsetOutOfRange(PeerError):
@@ -87,6 +90,7 @@ def fetch_request(session: Session, positions: dict[TopicPartition, int], option
         min_bytes=options.min_bytes,
         max_bytes=options.max_bytes,
         isolation_level=int(options.is_read_committed),
+        rack_id=session.settings.rack,
         topics=tuple(
             FetchTopic(topic=name, topic_id=session.cluster.topics[name].topic_id, partitions=tuple(parts))
             for name, parts in topics.items()
@@ -139,6 +143,7 @@ def _partition(session: Session, where: TopicPartition, part: Any, offset: int) 
         last_stable_offset=part.last_stable_offset,
         log_start_offset=part.log_start_offset,
         aborted=aborted,
+        preferred_replica=part.preferred_read_replica,
     )
 
 
@@ -168,11 +173,11 @@ def sound_prefix(records: memoryview, offset: int, *, is_crc_checked: bool) -> t
 def split_positions(
     session: Session, positions: dict[TopicPartition, int]
 ) -> tuple[dict[int, dict[TopicPartition, int]], list[TopicPartition]]:
-    """Positions by the leader believed in, and the partitions whose leader is not known."""
+    """Positions by the node to ask, the leader believed in or a copy that it named, and the partitions whose leader is not known."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     unknown: list[TopicPartition] = []
     for where, offset in positions.items():
-        leader = session.cluster.leaders.get(where, (-1, -1))[0]
+        leader = session.cluster.reads_from(where, session.now_ms)
         if leader in session.cluster.nodes and where.topic in session.cluster.topics:
             by_leader.setdefault(leader, {})[where] = offset
         else:
@@ -181,8 +186,9 @@ def split_positions(
 
 
 def fetch_one(session: Session, where: TopicPartition, offset: int, options: FetchOptions) -> Conversation[Fetched]:
-    """Fetch from one partition, following its leader. Raises OffsetOutOfRange, or PeerError when the time is up."""
+    """Fetch from one partition, following its leader, or the near copy that it named. Raises OffsetOutOfRange, or PeerError when the time is up."""
     attempts = Attempts(session)
+    turns = 0
     positions = {where: offset}
     while True:
         by_leader, unknown = split_positions(session, positions)
@@ -200,20 +206,48 @@ def fetch_one(session: Session, where: TopicPartition, offset: int, options: Fet
             request = fetch_request(session, positions, options)
             address = session.cluster.nodes[leader].address
             outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms + options.max_wait_ms)
-            result = settle(session, address, outcome, positions)
-            if isinstance(result, dict):
-                part = result.get(
-                    where, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves out the partition")
-                )
-                if isinstance(part, Fetched):
+            part = _part_of(settle(session, address, outcome, positions), where)
+            if isinstance(part, Fetched):
+                if not turn_to_copy(session, where, part):
                     return part
-                why = part
-            else:
-                why = result
+                turns += 1
+                if turns <= _MOST_TURNS:
+                    continue
+            why = _why_not(session, where, part)
         if isinstance(why, PeerError) and not why.code.is_retriable:
             raise why
         session.cluster.forget_leader(where)
         yield from attempts.again(why)
+
+
+def turn_to_copy(session: Session, where: TopicPartition, part: Fetched) -> bool:
+    """Whether the leader named a copy to ask in its place: from now on it is asked, for as long as metadata are believed. Source: KIP-392."""
+    if part.preferred_replica not in session.cluster.nodes:
+        return False
+    session.cluster.near[where] = (part.preferred_replica, session.now_ms + session.settings.metadata_max_age_ms)
+    return not len(part.records)
+
+
+def turn_to_leader(session: Session, where: TopicPartition, error: PeerError) -> bool:
+    """Whether it was a copy that has nothing at the offset, which its leader may have: that is asked next."""
+    return isinstance(error, OffsetOutOfRange) and session.cluster.near.pop(where, None) is not None
+
+
+def _part_of(
+    result: dict[TopicPartition, Fetched | PeerError] | PeerError | Lost, where: TopicPartition
+) -> Fetched | PeerError | Lost:
+    if not isinstance(result, dict):
+        return result
+    return result.get(where, PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves out the partition"))
+
+
+def _why_not(session: Session, where: TopicPartition, part: Fetched | PeerError | Lost) -> PeerError | Lost:
+    """Why the answer is not the caller's; what a copy said of its own log passes."""
+    if isinstance(part, Fetched):
+        return PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "each copy names another one to ask")
+    if isinstance(part, PeerError) and turn_to_leader(session, where, part):
+        return PeerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(part))
+    return part
 
 
 def settle(

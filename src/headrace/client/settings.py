@@ -21,6 +21,7 @@ class ClientSettings:
     bootstrap: tuple[Address, ...]
     is_controller: bool = False
     client_id: str = "headrace"
+    rack: str = ""
     tls: TlsSettings | None = None
     login: Login | None = None
     request_timeout_ms: int = 30_000
@@ -48,6 +49,7 @@ class ClientSettings:
             bootstrap=parse_servers(servers, key=key),
             is_controller=is_controller,
             client_id=properties.get("client.id") or "headrace",
+            rack=properties.get("client.rack", "").strip(),
             tls=parse_tls(properties) if protocol.endswith("SSL") else None,
             login=parse_login(properties) if protocol.startswith("SASL") else None,
             request_timeout_ms=_number(properties, "request.timeout.ms", 30_000),

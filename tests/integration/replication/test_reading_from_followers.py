@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from headrace.client.blocking import BlockingClient, now_ms
+from headrace.core.ids import TopicPartition
+from headrace.records.record import read_all_records
 from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
@@ -134,6 +137,28 @@ def test_kcat_reads_from_the_replica_of_its_rack(cluster: Cluster, lines: list[s
         assert others == [0] * len(others), counts
         assert counts[reads_from] > 3, counts
         assert reads_from == 101 or counts[101] < counts[reads_from], counts
+
+
+def test_our_client_reads_from_the_replica_of_its_rack(cluster: Cluster, lines: list[str]) -> None:
+    """KIP-392: a range is read from the near copy, and from the leader when that dies."""
+    where = TopicPartition("t", 0)
+    with BlockingClient(cluster.bootstrap_servers, properties={"client.rack": "c"}) as client:
+
+        def read() -> tuple[list[str], list[int]]:
+            found, nodes = [], []
+            for part in client.fetch_range("t", 0, start=0, end=len(lines), max_bytes=1000):
+                found += [
+                    bytes(each.value or b"").decode()
+                    for _, records in read_all_records(part.records)
+                    for each in records
+                ]
+                nodes.append(client.session.cluster.reads_from(where, now_ms()))
+            return found, nodes
+
+        assert read() == (lines, [103] * 10)
+        cluster[103].kill()
+        found, nodes = read()
+        assert (found, nodes[-1]) == (lines, 101)
 
 
 @pytest.mark.java

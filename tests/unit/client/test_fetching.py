@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from headrace.client.fetcher import (
     sound_prefix,
 )
 from headrace.client.offsets import CommittedOffset
-from headrace.client.talk import Answered, Ask
+from headrace.client.talk import Answered, Ask, Lost
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError, OperatorError, PeerError
 from headrace.core.ids import TopicPartition
@@ -29,7 +30,7 @@ from headrace.records.control import ControlType, control_key
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch, read_all_records
 from headrace.wire.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
 from headrace.wire.messages.metadata import MetadataRequest
-from tests.support.conversation import SECOND, TOPIC_ID, Cluster, knowing, message_of
+from tests.support.conversation import FIRST, SECOND, TOPIC_ID, Cluster, knowing, message_of
 
 T0 = TopicPartition("t", 0)
 OPTIONS = FetchOptions()
@@ -187,6 +188,71 @@ def test_a_fetch_follows_the_leader_that_the_answer_names() -> None:
 
     found = Cluster(known, play_with_metadata).hold(fetch_one(known, T0, 3, OPTIONS))
     assert (found.next_offset, bytes(found.records)) == (4, bytes(batch(3, [b"a"])))
+
+
+def test_a_fetch_goes_to_the_copy_that_the_leader_names() -> None:
+    """KIP-392: the leader is told the rack; the copy that it names is asked from then on, and the leader again when metadata are old."""
+    known = knowing()
+    known.settings = replace(known.settings, rack="b")
+    records = bytes(batch(3, [b"a"]))
+
+    def play(ask: Ask) -> Answered:
+        assert message_of(ask, 17).rack_id == "b"
+        return answer(records) if ask.address == SECOND else answer(b"", preferred_read_replica=2)
+
+    cluster = Cluster(known, play)
+    assert cluster.hold(fetch_one(known, T0, 3, OPTIONS)).next_offset == 4
+    assert cluster.hold(fetch_one(known, T0, 3, OPTIONS)).next_offset == 4
+    known.now_ms += known.settings.metadata_max_age_ms
+    assert cluster.hold(fetch_one(known, T0, 3, OPTIONS)).next_offset == 4
+    assert [each.address for each in cluster.asked] == [FIRST, SECOND, SECOND, FIRST, SECOND]
+
+
+def test_a_copy_that_is_behind_or_gone_gives_way_to_the_leader() -> None:
+    """KIP-392: what a copy does not have its leader may have; copies that name each other are not followed for ever."""
+    from tests.unit.client.test_routing_conversations import metadata
+
+    for lost in (
+        answer(b"", error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        Lost(reason="cut"),
+        answer(b"", preferred_read_replica=1),
+    ):
+        known = knowing()
+        known.cluster.near[T0] = (2, known.settings.metadata_max_age_ms)
+
+        def play(ask: Ask, lost: Answered | Lost = lost) -> Answered | Lost:
+            if isinstance(message_of(ask, 12), MetadataRequest):
+                return metadata({0: 1}, epoch=9)
+            return lost if ask.address == SECOND else answer(bytes(batch(3, [b"a"])))
+
+        cluster = Cluster(known, play)
+        assert cluster.hold(fetch_one(known, T0, 3, OPTIONS)).next_offset == 4
+        assert (cluster.asked[0].address, cluster.asked[-1].address) == (SECOND, FIRST)
+    known = knowing()
+
+    def play_in_a_circle(ask: Ask) -> Answered:
+        if isinstance(message_of(ask, 12), MetadataRequest):
+            return metadata({0: 1}, epoch=9)
+        return answer(b"", preferred_read_replica=2 if ask.address == FIRST else 1)
+
+    circle = Cluster(known, play_in_a_circle)
+    with pytest.raises(PeerError, match="each copy names another"):
+        circle.hold(fetch_one(known, T0, 3, OPTIONS))
+    assert circle.paused_ms
+
+
+def test_a_consumer_turns_to_the_copy_that_the_leader_names_and_back() -> None:
+    """KIP-392: the position stays where it was; out of range at the copy is no reason to begin anew."""
+    known = knowing()
+    consumption = Consumption(known, options=OPTIONS, reset="latest")
+    consumption.assign([T0])
+    consumption.seek(T0, 5)
+    leaders = []
+    for part in (replace(fetched(5), preferred_replica=2), OffsetOutOfRange(T0, 5, 9), fetched(6)):
+        (plan,), _ = consumption.plan(is_free=lambda leader: True)
+        leaders.append(plan.leader)
+        consumption.take(plan.positions, {T0: part})
+    assert (leaders, consumption.positions) == ([1, 2, 1], {T0: 6})
 
 
 def test_an_offset_outside_the_log_is_told_with_where_it_begins() -> None:
