@@ -133,6 +133,10 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "minPartitions": ("min_partitions", "at least as many tasks: large partitions are split"),
     "maxRecordsPerPartition": ("max_records_per_partition", "no task reads more records than this"),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", "no micro-batch of a stream reads more offsets than this"),
+    "maxBytesPerTrigger": (
+        "max_bytes_per_trigger",
+        "nor about this many bytes as they are stored, by a look at the next records of each partition",
+    ),
     "minOffsetsPerTrigger": ("min_offsets_per_trigger", "a micro-batch waits for as many offsets"),
     "maxTriggerDelay": ("max_trigger_delay_ms", "but no longer than this (`15m`, `30s`; the default in ms)"),
     "fetchOffset.numRetries": ("offset_retries", "how often offsets are asked for again"),

@@ -15,6 +15,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.ids import Uuid
 from headrace.records.record import NewRecord, build_batch
 from headrace.testing import Node
+from tests.support.metadata_load import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,12 +62,21 @@ class Topics:
     def make(self, partitions: int = 1) -> str:
         """A new topic that keeps its records, whose times lie in 1970, for ever."""
         name = f"spark-test-{next(_NUMBERS)}"
+        self._create(name, partitions)
+        return name
+
+    def _create(self, name: str, partitions: int) -> None:
         new = admin_topics.NewTopic(
             name=name, partitions=partitions, replication_factor=1, configs={"retention.ms": "-1"}
         )
         made = self.client.run(admin_topics.create_topics, [new])
         assert isinstance(made[name], Uuid), made
-        return name
+
+    def remake(self, topic: str, partitions: int = 1) -> None:
+        """Delete the topic and make another of its name, once the node has forgotten the first."""
+        self.delete(topic)
+        wait_until(lambda: not self.client.topics([topic]))
+        self._create(topic, partitions)
 
     def delete(self, name: str) -> None:
         """Delete a topic."""

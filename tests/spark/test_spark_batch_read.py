@@ -64,6 +64,35 @@ def test_only_the_columns_asked_for_are_read(load: Load, topics: Topics) -> None
         load(**decoded).collect()
 
 
+def test_filters_leave_out_what_cannot_hold_a_row(spark: SparkSession, load: Load, topics: Topics) -> None:
+    """With Spark's setting for Python sources, partitions and ranges are pruned; without it the same query reads all, and gives the same rows."""
+    topic = topics.make(3)
+    for partition in range(3):
+        for part in range(3):
+            topics.fill(topic, [f"{partition}-{part}"], partition=partition, time_ms=1000 * (part + 1) + partition)
+    queries = {
+        f"topic = '{topic}' AND partition IN (0, 2)": (2, ["0-0", "0-1", "0-2", "2-0", "2-1", "2-2"]),
+        "partition <> 1 AND offset = 1": (2, ["0-1", "2-1"]),
+        "timestamp > timestamp_millis(3000)": (2, ["1-2", "2-2"]),
+        "timestamp >= timestamp_millis(2001) AND timestamp < timestamp_millis(2002)": (3, ["1-1"]),
+        "offset >= 2 OR partition = 0": (3, ["0-0", "0-1", "0-2", "1-2", "2-2"]),
+        "offset > 5": (1, []),
+        "topic LIKE 'another%'": (1, []),
+    }
+    setting = "spark.sql.python.filterPushdown.enabled"
+    for is_pushed in ("true", "false"):
+        spark.conf.set(setting, is_pushed)
+        try:
+            found = {each: load(subscribe=topic).where(each) for each in queries}
+            tasks = {each: rows.rdd.getNumPartitions() for each, rows in found.items()}
+            assert {each: values(rows) for each, rows in found.items()} == {
+                each: seen for each, (_, seen) in queries.items()
+            }
+        finally:
+            spark.conf.unset(setting)
+        assert tasks == {each: count if is_pushed == "true" else 3 for each, (count, _) in queries.items()}
+
+
 def test_every_codec_is_read(load: Load, topics: Topics) -> None:
     """gzip, snappy, lz4 and zstd beside batches without compression."""
     topic = topics.make()

@@ -10,8 +10,10 @@ from confluent_kafka import Consumer
 
 from headrace.client import offsets
 from headrace.core.ids import TopicPartition
+from headrace.spark.query_watch import watch_queries
 from tests.peers import kafka
 from tests.spark.conftest import Topics, run_stream, with_options
+from tests.support.metadata_load import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,32 @@ def test_kafkas_tool_shows_progress_and_lag_of_a_query(spark: SparkSession, topi
         TopicPartition(topic, 0): offsets.CommittedOffset(offset=7),
         TopicPartition(topic, 1): offsets.CommittedOffset(offset=6),
     }
+
+
+def test_a_listener_knows_the_lag_of_a_query_and_commits_for_the_group_of_its_name(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """`watch_queries`: after the last batch nothing is behind, and the group `spark-NAME` has its end; nothing was said to the source."""
+    topic = topics.make(2)
+    topics.fill(topic, [str(each) for each in range(12)])
+    watch = watch_queries(spark, groups={"bootstrap.servers": topics.servers})
+    try:
+        wanted = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
+        rows = with_options(spark.readStream, topics.servers, wanted).load()
+        name = f"query_of_{topic.replace('-', '_')}"
+        run_stream(rows, lambda writer: writer.queryName(name).format("noop").start(), tmp_path)
+        where = TopicPartition(topic, 0)
+
+        def committed() -> int:
+            found = topics.client.run(offsets.fetch_committed, f"spark-{name}").get(where)
+            return found.offset if isinstance(found, offsets.CommittedOffset) else -1
+
+        wait_until(lambda: committed() == 12)
+        lag = watch.lag(name)
+    finally:
+        spark.streams.removeListener(watch)
+    assert lag is not None
+    assert (lag.offsets, lag.most, lag.seconds) == ({where: 0, TopicPartition(topic, 1): 0}, 0, 0.0)
 
 
 def test_a_group_that_refuses_does_not_stop_the_query(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -52,8 +52,9 @@ def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: 
     progress = run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
     assert [each["numInputRows"] for each in progress] == [50, 50]
     ends = [each["sources"][0]["endOffset"] for each in progress]
-    assert ends[0] == {topic: {"0": 30, "1": 20}, "headrace:start": {topic: {"0": 0, "1": 0}}}
-    assert ends[1] == {topic: {"0": 60, "1": 40}}
+    ids = {"headrace:topics": {topic: str(topics.client.topics([topic])[topic].topic_id)}}
+    assert ends[0] == {topic: {"0": 30, "1": 20}, "headrace:start": {topic: {"0": 0, "1": 0}}, **ids}
+    assert ends[1] == {topic: {"0": 60, "1": 40}, **ids}
 
 
 @pytest.mark.parametrize("most", [None, "8"])
@@ -136,7 +137,36 @@ def test_a_new_partition_is_read_from_its_beginning(
     assert values(load(subscribe=target)) == ["a", "b", "c"]
 
 
-def test_a_topic_made_anew_is_a_loss(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
+def test_a_topic_made_again_under_its_name_is_another_topic(
+    spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
+) -> None:
+    """Even where the new one holds as many records: a loss that is named, or with failOnDataLoss=false its records from the beginning on; and so while the query runs."""
+    source, target = topics.make(), topics.make()
+    topics.fill(source, ["old", "older"])
+
+    def start(available_now: bool, **options: str) -> Any:
+        rows = stream(spark, topics, subscribe=source, **options).selectExpr("value")
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path))
+        return to_topic(topics, target)(writer.trigger(availableNow=True) if available_now else writer)
+
+    start(available_now=True).awaitTermination()
+    topics.remake(source)
+    topics.fill(source, ["new", "newer"])
+    with pytest.raises(Exception, match=f"topic {source} was deleted and made again"):
+        start(available_now=True).awaitTermination()
+    query = start(available_now=False, failOnDataLoss="false")
+    try:
+        query.processAllAvailable()
+        assert values(load(subscribe=target)) == ["old", "older", "new", "newer"]
+        topics.remake(source)
+        topics.fill(source, ["newest"])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert values(load(subscribe=target)) == ["old", "older", "new", "newer", "newest"]
+
+
+def test_records_that_aged_out_are_a_loss(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
     """failOnDataLoss: a stream whose offsets are not there any more stops with the reason, or goes on without them."""
     source, target = topics.make(), topics.make()
     topics.fill(source, ["old", "older", "oldest"])

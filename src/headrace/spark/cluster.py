@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
@@ -27,6 +27,8 @@ from headrace.spark.options import (
 
 if TYPE_CHECKING:
     from headrace.client.blocking import BlockingClient
+
+_LOOK_BYTES: Final = 16 << 10
 
 
 def open_client(properties: Mapping[str, str], *, is_cluster_known: bool = False) -> BlockingClient:
@@ -47,6 +49,8 @@ class TopicCluster:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._client: BlockingClient | None = None
+        self.topic_ids: dict[str, str] = {}
+        """The id of each topic as `partitions` last found it, where the cluster has ids."""
 
     def __getstate__(self) -> ReadOptions:
         return self._options
@@ -54,6 +58,7 @@ class TopicCluster:
     def __setstate__(self, options: ReadOptions) -> None:
         self._options = options
         self._client = None
+        self.topic_ids = {}
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
@@ -83,6 +88,7 @@ class TopicCluster:
             case _:
                 assert_never(selection)
         found = {TopicPartition(name, each.partition) for name, view in topics.items() for each in view.partitions}
+        self.topic_ids = {name: str(view.topic_id) for name, view in topics.items() if any(view.topic_id)}
         if isinstance(selection, Assign):
             found &= set(selection.partitions)
         return tuple(sorted(found))
@@ -117,6 +123,33 @@ class TopicCluster:
                 break
             time.sleep(self._options.offset_retry_ms / 1000)
             found = self._edge(wanted, LATEST)
+        return found
+
+    def first_since(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The first offset of this time or later; partitions without one are left out."""
+        wanted = dict.fromkeys(partitions, time_ms)
+        listed = self._connected().list_offsets(wanted, is_read_committed=self._options.is_read_committed)
+        return {each: listed[each].offset for each in wanted if listed[each].offset >= 0}
+
+    def densities(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """Bytes an offset in each partition, as a look at the next records from its position on tells; without those that show none."""
+        from headrace.client.fetcher import OffsetOutOfRange
+
+        client = self._connected()
+        looks = {
+            each: client.start_fetch(each.topic, each.partition, offset, max_bytes=_LOOK_BYTES, max_wait_ms=0)
+            for each, offset in positions.items()
+        }
+        found = {}
+        for each, look in looks.items():
+            try:
+                part = client.finish_fetch(look)
+            except OffsetOutOfRange:
+                first = self.earliest([each])[each]
+                part = client.fetch_raw(each.topic, each.partition, first, max_bytes=_LOOK_BYTES, max_wait_ms=0)
+            if len(part.records):
+                begin = int.from_bytes(part.records[:8], "big")
+                found[each] = len(part.records) / (part.next_offset - begin)
         return found
 
     def _edge(self, partitions: Iterable[TopicPartition], edge: int) -> dict[TopicPartition, int]:

@@ -11,6 +11,11 @@ from headrace.spark.options import ReadOptions
 _LOG: Final = logging.getLogger("headrace.spark")
 
 
+def remade_text(topic: str, before: str, now: str) -> str:
+    """That a topic is another one of the same name."""
+    return f"topic {topic} was deleted and made again (its id was {before} and is {now}): what had not been read of the former is lost"
+
+
 def report_loss(options: ReadOptions, what: str) -> None:
     """With `failOnDataLoss` an OperatorError that says what is missing, else a warning in the log."""
     if options.is_loss_fatal:

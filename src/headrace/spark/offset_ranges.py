@@ -71,6 +71,26 @@ def limit_offsets(
     return limited
 
 
+def limit_bytes(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    densities: Mapping[TopicPartition, float],
+    *,
+    limit: int,
+) -> dict[TopicPartition, int]:
+    """An end about `limit` bytes after `start`, the same part of what waits in each partition; no partition with data gets nothing.
+
+    `densities` are bytes an offset; a partition without one counts as if it had no bytes.
+    """
+    total = sum(max(end[each] - start[each], 0) * densities.get(each, 0.0) for each in end)
+    if total <= limit:
+        return dict(end)
+    return {
+        each: offset if offset <= start[each] else start[each] + max(floor((offset - start[each]) * limit / total), 1)
+        for each, offset in end.items()
+    }
+
+
 def count_waiting(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
     """How many offsets lie between; partitions that `start` does not know count from 0."""
     return sum(max(offset - start.get(each, 0), 0) for each, offset in end.items())

@@ -96,6 +96,7 @@ class ReadOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
     group_id: str | None = None
@@ -124,6 +125,7 @@ def parse_read_options(raw: Mapping[str, str], *, is_stream: bool) -> ReadOption
         min_partitions=positive_int(options, "minPartitions"),
         max_records_per_partition=positive_int(options, "maxRecordsPerPartition"),
         max_offsets_per_trigger=positive_int(options, "maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=positive_int(options, "maxBytesPerTrigger"),
         min_offsets_per_trigger=positive_int(options, "minOffsetsPerTrigger"),
         max_trigger_delay_ms=duration_ms(options, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
         group_id=options.get("groupid", "").strip() or None,
@@ -220,6 +222,8 @@ def _check_stream(options: Mapping[str, str], parsed: ReadOptions) -> None:
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
         if name.lower() in options:
             raise OperatorError(f"{name} has no meaning in a streaming query")
+    if parsed.max_bytes_per_trigger is not None and parsed.max_offsets_per_trigger is not None:
+        raise OperatorError("maxBytesPerTrigger and maxOffsetsPerTrigger limit the same thing: say one of them")
     low, high = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
         raise OperatorError(f"minOffsetsPerTrigger={low} is more than maxOffsetsPerTrigger={high}")

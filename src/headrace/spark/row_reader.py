@@ -13,10 +13,10 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
-from headrace.spark.cluster import open_client
-from headrace.spark.data_loss import report_loss
+from headrace.spark.data_loss import remade_text, report_loss
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.options import EARLIEST, LATEST, ReadOptions
+from headrace.spark.task_client import task_client
 from headrace.spark.worker_memory import keep_freed_memory
 
 DEFAULT_FETCH_BYTES: Final = 2 << 20
@@ -24,13 +24,13 @@ _PLACE: Final = ("topic", "partition", "offset")
 """What names a value that cannot be decoded."""
 
 
-def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: ReadOptions, piece: InputRange, topic_id: str | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of `piece` in offset order, as record batches of some ten thousand rows.
 
-    Offsets that the log does not hold any more are an error, or with `failOnDataLoss=false` a warning and left out.
+    Offsets that the log does not hold any more, or not under the topic's id that was planned, are an error, or with `failOnDataLoss=false` a warning and left out.
     """
     if options.values is None:
-        yield from _rows(options, piece, options.columns)
+        yield from _rows(options, piece, topic_id, options.columns)
         return
     from headrace.arrow.value_rows import RowDecoder
 
@@ -43,15 +43,17 @@ def read_range(options: ReadOptions, piece: InputRange) -> Iterator[pa.RecordBat
         needed = [*NEEDED]
         report = DeadLetters(options.values.dead_letter_topic, options.properties, task=piece.start).send
     decoder = RowDecoder(values, report=report)
-    for rows in _rows(options, piece, list(dict.fromkeys([*options.columns, *needed]))):
+    for rows in _rows(options, piece, topic_id, list(dict.fromkeys([*options.columns, *needed]))):
         yield decoder.decode(rows).select([*options.columns, *rescued])
 
 
-def _rows(options: ReadOptions, piece: InputRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    options: ReadOptions, piece: InputRange, topic_id: str | None, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     keep_freed_memory()
     decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns)
-    with open_client(_without_crc_check(options), is_cluster_known=True) as client:
-        kept = _kept_part(client, options, piece)
+    with task_client(_without_crc_check(options)) as client:
+        kept = _kept_part(client, options, piece, topic_id)
         if kept is None:
             return
         parts = client.fetch_range(
@@ -64,6 +66,9 @@ def _rows(options: ReadOptions, piece: InputRange, columns: Sequence[str]) -> It
         )
         position = kept.start
         for part in parts:
+            if _is_remade(client, options, kept.topic, topic_id):
+                client.close()  # with the answer that is on its way
+                return
             aborted = part.aborted if options.is_read_committed else None
             yield from decoder.decode(part.records, start_offset=position, end_offset=kept.end, aborted=aborted)
             position = part.next_offset
@@ -79,7 +84,9 @@ def _without_crc_check(options: ReadOptions) -> dict[str, str]:
     return {**options.properties, "check.crcs": "false"}
 
 
-def _kept_part(client: BlockingClient, options: ReadOptions, piece: InputRange) -> InputRange | None:
+def _kept_part(
+    client: BlockingClient, options: ReadOptions, piece: InputRange, topic_id: str | None
+) -> InputRange | None:
     """The part of `piece` that the log holds. What it lacks is reported; an end that is not there yet is waited for."""
     where = TopicPartition(piece.topic, piece.partition)
     try:
@@ -91,6 +98,8 @@ def _kept_part(client: BlockingClient, options: ReadOptions, piece: InputRange) 
             options, f"{piece.topic}-{piece.partition} is gone, and with it offsets {piece.start} to {piece.end}"
         )
         return None
+    if _is_remade(client, options, piece.topic, topic_id):
+        return None
     start, end = max(piece.start, first), min(piece.end, end)
     if (start, end) != (piece.start, piece.end):
         report_loss(
@@ -100,6 +109,15 @@ def _kept_part(client: BlockingClient, options: ReadOptions, piece: InputRange) 
     if start >= end:
         return None
     return InputRange(topic=piece.topic, partition=piece.partition, start=start, end=end)
+
+
+def _is_remade(client: BlockingClient, options: ReadOptions, topic: str, topic_id: str | None) -> bool:
+    """Whether the client has seen another topic of this name than that with the id, which is a loss."""
+    view = client.session.cluster.topics.get(topic)
+    if topic_id is None or view is None or str(view.topic_id) == topic_id:
+        return False
+    report_loss(options, remade_text(topic, topic_id, str(view.topic_id)))
+    return True
 
 
 def _edges(client: BlockingClient, options: ReadOptions, where: TopicPartition, wanted_end: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from headrace.spark.writer import HeadraceStreamWriter, HeadraceWriter
 
 FORMAT: Final = "headrace"
+
+_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program that plans a batch query with filters when `spark.sql.python.filterPushdown.enabled` is true; with false, a reader that takes filters is refused."""
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _FIELDS: Final = (
@@ -66,11 +70,12 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         return StructType(columns)
 
     def reader(self, schema: StructType) -> HeadraceBatchReader:
-        """For a batch query."""
-        from headrace.spark.batch_reader import HeadraceBatchReader
+        """For a batch query; one that takes filters where PySpark is about to hand some over."""
+        from headrace.spark.batch_reader import HeadraceBatchReader, PruningBatchReader
 
         self._check_schema(schema)
-        return HeadraceBatchReader(self._read_options(is_stream=False))
+        reader = PruningBatchReader if _PUSHDOWN_WORKER in sys.modules else HeadraceBatchReader
+        return reader(self._read_options(is_stream=False))
 
     def streamReader(self, schema: StructType) -> HeadraceStreamReader:  # noqa: N802
         """For a streaming query."""

@@ -1,22 +1,21 @@
 """Topics as a streaming query reads them: where it begins, how far each batch goes, and what is in it.
 
 Spark keeps one reader alive beside the driver for the life of a query and asks it for offsets; tasks get copies that only read. Offsets are
-JSON as in Spark's `kafka` source. One thing is added: Spark does not store where a query began, and would ask again after a crash in its
-first batch (which it runs even without a row), when `latest` is somewhere else. So the first batch's end carries its start, under a key that
-no topic can have.
+JSON as in Spark's `kafka` source, with what `stored_offsets` adds. Spark does not store where a query began, and would ask again after a crash in its
+first batch (which it runs even without a row), when `latest` is somewhere else. So the first batch's end carries its start.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -26,23 +25,21 @@ from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.batch_reader import RangePartition
 from headrace.spark.cluster import TopicCluster
-from headrace.spark.data_loss import report_loss
+from headrace.spark.data_loss import remade_text, report_loss
 from headrace.spark.group_view import GroupView
 from headrace.spark.offset_ranges import (
     count_waiting,
-    from_json,
+    limit_bytes,
     limit_offsets,
     resolve_ranges,
     split_ranges,
     to_json,
 )
 from headrace.spark.options import ReadOptions
+from headrace.spark.stored_offsets import StoredOffsets, parse_stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-START_KEY: Final = "headrace:start"
-"""Beside the topics in the first batch's end: the offsets at which the query began. A topic's name has no colon."""
 
 
 class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark is not followed by the type check
@@ -61,10 +58,12 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query begins."""
         partitions = self._cluster.check_selected()
         self._initial = self._cluster.resolve(self._options.starting, partitions, side="starting")
-        return to_json(self._initial)
+        return StoredOffsets(positions=self._initial, topic_ids=self._cluster.topic_ids).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What `maxOffsetsPerTrigger` and `minOffsetsPerTrigger` ask for; with both, `latestOffset` looks at the lower one itself."""
+        """What `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` ask for; with two of them, `latestOffset` looks at the lower one itself."""
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -73,23 +72,33 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch from `start` on: `start` itself when there is nothing, or not yet enough, to read."""
-        begin = _positions(start)
+        stored = parse_stored(start)
+        begin = stored.positions
         if self._group is not None:
             self._group.show(begin)  # a batch is planned when all before it is done
-        newest = self._newest(begin)
+        newest = self._newest(stored)
+        begin = self._without_remade(stored)
         self._check_topics(begin, newest)
         self._seen = newest
-        end = newest
+        end, ids = newest, self._cluster.topic_ids
         if not isinstance(limit, ReadAllAvailable):
             if self._is_too_early(begin, newest):
                 end = dict(begin)
-            elif isinstance(limit, ReadMaxRows):
-                end = self._limited(begin, newest, limit.max_rows)
-        if end == begin and (START_KEY in start or begin != self._initial):
+            elif isinstance(limit, ReadMaxRows | ReadMaxBytes):
+                end = self._limited(begin, newest, limit)
+        is_first = begin == self._initial
+        if end == stored.positions and begin == stored.positions and (stored.start is not None or not is_first):
             return start
         if end != begin:
             self._last_batch_at = time.monotonic()
-        return self._with_start(begin, to_json(end))
+        return StoredOffsets(positions=end, topic_ids=ids, start=begin if is_first else None).as_json()
+
+    def _without_remade(self, stored: StoredOffsets) -> dict[TopicPartition, int]:
+        """The positions, without those of topics that were deleted and made again: what is in these is read from its beginning, unless that loss ends the query."""
+        remade = stored.remade(self._cluster.topic_ids)
+        for name in sorted(remade):
+            report_loss(self._options, remade_text(name, stored.topic_ids[name], self._cluster.topic_ids[name]))
+        return {each: offset for each, offset in stored.positions.items() if each.topic not in remade}
 
     def _check_topics(self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]) -> None:
         """A checkpoint of other topics only is hardly meant. Raises OperatorError, unless `failOnDataLoss` is false."""
@@ -101,16 +110,25 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _limited(
-        self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int], limit: int
+        self,
+        begin: Mapping[TopicPartition, int],
+        newest: Mapping[TopicPartition, int],
+        limit: ReadMaxRows | ReadMaxBytes,
     ) -> dict[TopicPartition, int]:
         known = {**self._earliest_of_new(begin, newest), **begin}
         reachable = {each: offset for each, offset in newest.items() if each in known}
-        return limit_offsets(known, reachable, limit=limit)
+        if isinstance(limit, ReadMaxRows):
+            return limit_offsets(known, reachable, limit=limit.max_rows)
+        waiting = {each: known[each] for each, offset in reachable.items() if offset > known[each]}
+        return limit_bytes(known, reachable, self._cluster.densities(waiting), limit=limit.max_bytes)
 
-    def _newest(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _newest(self, stored: StoredOffsets) -> dict[TopicPartition, int]:
         if self._target is not None:
             return self._target
-        return self._cluster.latest(self._cluster.partitions(), known=begin)
+        partitions = self._cluster.partitions()
+        remade = stored.remade(self._cluster.topic_ids)
+        known = {each: offset for each, offset in stored.positions.items() if each.topic not in remade}
+        return self._cluster.latest(partitions, known=known)
 
     def _is_too_early(self, begin: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]) -> bool:
         """Whether `minOffsetsPerTrigger` is not reached and `maxTriggerDelay` not over.
@@ -126,10 +144,6 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return count_waiting(begin, newest) < wanted
 
-    def _with_start(self, begin: Mapping[TopicPartition, int], end: dict[str, Any]) -> dict[str, Any]:
-        """`end`, and with it `begin` as long as that is where the query began in this process."""
-        return {**end, START_KEY: to_json(begin)} if begin == self._initial else end
-
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The newest offsets seen, for the query's progress."""
         return None if self._seen is None else to_json(self._seen)
@@ -140,9 +154,11 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of the batch between two offsets; what cannot be read any more is reported as loss."""
-        begin = _positions(end[START_KEY]) if START_KEY in end else _positions(start)
-        until = _positions(end)
-        resolved = resolve_ranges(begin, until, self._earliest_of_new(begin, until))
+        since, until = parse_stored(start), parse_stored(end)
+        remade = since.remade(until.topic_ids)
+        begin = since.positions if until.start is None else until.start
+        begin = {each: offset for each, offset in begin.items() if each.topic not in remade}
+        resolved = resolve_ranges(begin, until.positions, self._earliest_of_new(begin, until.positions))
         for loss in resolved.losses:
             report_loss(self._options, loss)
         pieces = split_ranges(
@@ -150,7 +166,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
-        return [RangePartition(each) for each in pieces]
+        return [RangePartition(each, until.topic_ids.get(each.topic)) for each in pieces]
 
     def _earliest_of_new(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
@@ -166,7 +182,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, RangePartition):
             from headrace.spark.row_reader import read_range
 
-            yield from read_range(self._options, partition.piece)
+            yield from read_range(self._options, partition.piece, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: Spark calls this when the next batch has been planned, later than `latestOffset` knows that this one is done."""
@@ -176,14 +192,3 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster.close()
         if self._group is not None:
             self._group.close()
-
-
-def _positions(offsets: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """Offsets of topics only, without the start of the first batch. Raises OperatorError where a checkpoint holds something else."""
-    try:
-        return from_json({topic: partitions for topic, partitions in offsets.items() if topic != START_KEY})
-    except (AttributeError, TypeError, ValueError):
-        raise OperatorError(
-            f'the checkpoint says {json.dumps(offsets)[:200]} where offsets such as {{"topic": {{"0": 23}}}} belong: '
-            "restore it, or begin anew with another checkpointLocation"
-        ) from None

@@ -11,6 +11,7 @@ from headrace.spark.offset_ranges import (
     Resolved,
     count_waiting,
     from_json,
+    limit_bytes,
     limit_offsets,
     resolve_ranges,
     split_ranges,
@@ -37,6 +38,16 @@ def test_the_limit_is_shared_out_in_proportion() -> None:
     assert limit_offsets({A0: 0, A1: 0}, {A0: 900, A1: 100}, limit=100) == {A0: 90, A1: 10}
     assert limit_offsets({A0: 0, A1: 0}, {A0: 9999, A1: 1}, limit=10) == {A0: 9, A1: 1}
     assert limit_offsets({A0: 5, A1: 7}, {A0: 5, A1: 9}, limit=100) == {A0: 5, A1: 9}
+
+
+def test_a_limit_in_bytes_takes_the_same_part_of_each_partition() -> None:
+    """maxBytesPerTrigger: what waits is weighed by what a record of its partition takes; none starves, and what weighs nothing known is no reason to wait."""
+    start, end = {A0: 10, A1: 0}, {A0: 110, A1: 1000}
+    assert limit_bytes(start, end, {A0: 1000.0, A1: 100.0}, limit=100_000) == {A0: 60, A1: 500}
+    assert limit_bytes(start, end, {A0: 1000.0, A1: 100.0}, limit=200_000) == end
+    assert limit_bytes(start, end, {A0: 1000.0, A1: 100.0}, limit=1) == {A0: 11, A1: 1}
+    assert limit_bytes(start, end, {}, limit=1) == end
+    assert limit_bytes({A0: 5, A1: 7}, {A0: 3, A1: 9}, {A1: 100.0}, limit=100) == {A0: 3, A1: 8}
 
 
 def test_waiting_counts_from_zero_for_a_partition_not_yet_read() -> None:

@@ -162,6 +162,8 @@ def test_servers_and_selection_are_needed() -> None:
     [
         ({"endingOffsets": "latest"}, "no meaning in a streaming query"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "is more than maxOffsetsPerTrigger=5"),
+        ({"maxBytesPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "limit the same thing: say one of them"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger=0: must be at least 1"),
     ],
 )
 def test_what_a_stream_refuses(options: dict[str, str], message: str) -> None:
