@@ -30,7 +30,7 @@ def cramped() -> Iterator[Target]:
 
 
 def test_at_the_limit_of_descriptors_new_clients_are_refused_and_old_ones_served(cramped: Target) -> None:
-    """400 connections at a limit of 160: the next checkpoint failed, the directory went offline, the node ended."""
+    """fault:S15: 400 connections at a limit of 160: the next checkpoint failed, the directory went offline, the node ended."""
     early = RawConnection(cramped.node.port)
     crowd: list[socket.socket] = []
     with early, cramped.attacked(memory=32 * MIB):

@@ -109,7 +109,7 @@ WHO: dict[str, Callable[[Simulation], int]] = {
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("who", WHO)
 def test_a_move_ends_whoever_dies_at_whichever_step(who: str, step: str) -> None:
-    """S3-91, S3-92, S3-93, S3-94, S3-96, S3-98: replicas go once those that come are in sync, all in one record, and their logs are removed; nothing is lost.
+    """S3-91, S3-92, S3-93, S3-94, S3-96, S3-98, S3-56: replicas go once those that come are in sync, all in one record, and their logs are removed; nothing is lost.
 
     A request that was under way when the controller died may not have been taken; then the partition is as it was, and the next request is.
     """

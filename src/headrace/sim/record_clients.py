@@ -40,6 +40,7 @@ _HASTY_MS: Final = 60
 _CODECS: Final = (0, 0, 0, 1, 4)
 _SENT_AGAIN: Final = 0.05
 """How often a producer sends what was acknowledged once more, as one does that lost the response."""
+_ALONE: Final = "records-"
 _COPIED: Final = "copied-"
 _BATCHES_OF_A_LIFE: Final = (30, 60, 120)
 _PARTITION_BYTES: Final = (1, 300, 4_096)
@@ -48,7 +49,7 @@ _PARTITION_BYTES: Final = (1, 300, 4_096)
 
 def topic_name(number: int, *, copies: int = 1) -> str:
     """The topic of the producer with this number."""
-    return f"{_COPIED if copies > 1 else 'records-'}{number}"
+    return f"{_COPIED if copies > 1 else _ALONE}{number}"
 
 
 def is_copied(topic: str) -> bool:
@@ -57,8 +58,9 @@ def is_copied(topic: str) -> bool:
 
 
 def is_synced(topic: str) -> bool:
-    """Whether each append to the topic is on disk before it is acknowledged (`flush.messages=1`): every other topic."""
-    return int(topic.rpartition("-")[2]) % 2 == 0
+    """Whether each append to the topic is on disk before it is acknowledged (`flush.messages=1`): every other topic of a producer, none of others."""
+    number = topic.removeprefix(_COPIED if is_copied(topic) else _ALONE)
+    return number != topic and number.isdigit() and int(number) % 2 == 0
 
 
 @dataclass(slots=True)

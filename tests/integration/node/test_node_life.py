@@ -125,7 +125,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 
 def test_a_second_process_on_the_directory_is_refused(tmp_path: Path) -> None:
-    """B-K07: the first goes on undisturbed."""
+    """B-K07, fault:S13: the first goes on undisturbed."""
     with Node(directory=tmp_path) as node:
         second = start_by_hand(node)
         _, said = second.communicate(timeout=30)
@@ -170,7 +170,7 @@ def test_a_deleted_topic_goes_from_disk_and_a_new_one_of_the_name_has_another_id
 
 
 def test_a_partition_that_the_metadata_does_not_know_is_set_aside_at_the_start(tmp_path: Path) -> None:
-    """S1-38, S1-39, S1-40: found by its id before any log is loaded; D-06: renamed to `-stray`. S3-63: what the metadata know is left alone."""
+    """S1-38, S1-39, S1-40, S3-05: found by its id before any log is loaded; D-06: renamed to `-stray`. S3-63: what the metadata know is left alone."""
     with Node(directory=tmp_path) as node:
         create(node, "stays")
         write(node, "stays", "kept")

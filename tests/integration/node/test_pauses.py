@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +76,62 @@ def test_a_broker_that_slept_past_its_session_serves_nothing_stale() -> None:
             )
         until(lambda: unfenced(other) == everybody)
         until(lambda: leader_of(sleeper, "t") == other.node_id)
+
+
+BLOCKED_S = 4.0
+BLOCKABLE = f"""
+import signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: time.sleep({BLOCKED_S}))
+from headrace.cli.main import main
+sys.exit(main())
+"""
+
+
+class Blockable(Member):
+    """A node whose event loop stands still for a while when it is told to, as in a handler that sleeps; its threads go on."""
+
+    def command(self) -> Sequence[str]:
+        """As any node's, with a signal that blocks."""
+        return [sys.executable, "-c", BLOCKABLE, "start", str(self.config)]
+
+    def block(self) -> None:
+        """Now."""
+        os.kill(self.pid, signal.SIGUSR1)
+
+
+class BlockableCluster(Cluster):
+    """A cluster of such nodes."""
+
+    def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
+        """The node of an id."""
+        return Blockable(node_id=node_id, roles=roles, directory=directory)
+
+
+def test_a_broker_whose_loop_is_blocked_is_fenced_and_recovers_alone() -> None:
+    """fault:S14, S2-29: for more than two sessions: another one leads meanwhile; it is the same process and the same epoch afterwards, and is in sync again."""
+    with BlockableCluster(controllers=1, brokers=2, properties=QUICK) as cluster:
+        blocked, other = cluster.brokers
+        everybody = {blocked.node_id, other.node_id}
+        until(lambda: unfenced(other) == everybody)
+        assert create_led_by(blocked, other, "t") == 0
+        until(lambda: leader_of(blocked, "t") == blocked.node_id)
+        pid = blocked.pid
+        assert isinstance(blocked, Blockable)
+        blocked.block()
+        until(lambda: leader_of(other, "t") == other.node_id)
+        assert unfenced(other) == {other.node_id}
+        assert error_of_produce(other, "t") == 0
+        until(lambda: unfenced(other) == everybody)
+        until(lambda: leader_of(blocked, "t") == other.node_id)
+        assert error_of_produce(blocked, "t") == NOT_LEADER_OR_FOLLOWER
+        assert (blocked.is_running, blocked.pid) == (True, pid)
+        until(lambda: in_sync(other, "t") == everybody)
+
+
+def in_sync(member: Member, topic: str) -> set[int]:
+    """The in-sync replicas of the topic's only partition."""
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
+    return set(ask(member.place.host, member.port, request, 12).topics[0].partitions[0].isr_nodes)
 
 
 def error_of_produce(member: Member, topic: str) -> int | None:

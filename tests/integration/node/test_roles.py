@@ -212,7 +212,7 @@ def _values(consumer: Consumer) -> list[int]:
 
 
 def test_a_paused_broker_is_fenced_by_time_and_comes_back() -> None:
-    """S0-18, S0-19, S0-09, C14: silence is not refusal; its session decides, and a heartbeat is enough to take part again.
+    """S0-18, S0-19, S0-09, S3-29, C14: silence is not refusal; its session decides, and a heartbeat is enough to take part again.
 
     Meanwhile it is in no answer of the others, its replicas are offline, and what only it could lead has no leader.
     """

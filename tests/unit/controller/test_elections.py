@@ -99,7 +99,7 @@ def test_a_preferred_election_gives_a_partition_without_a_leader_any_that_is_in_
 
 
 def test_an_unclean_election_is_marked_and_counted() -> None:
-    """B-C26, inv:C11: the leader is alone in the ISR and RECOVERING; without a live replica there is none."""
+    """B-C26, S3-34, inv:C11: the leader is alone in the ISR and RECOVERING; without a live replica there is none."""
     bench, epochs = cluster()
     topic(bench, (1, 2))
     fence(bench, 2, epochs[2])
@@ -190,7 +190,7 @@ def test_balancing_never_brings_a_stopping_broker_back(order: str) -> None:
 
 
 def test_the_unclean_sweep_comes_at_its_time() -> None:
-    """B-C26: `unclean.leader.election.interval.ms`; a topic that does not allow it keeps waiting."""
+    """B-C26, S3-34: `unclean.leader.election.interval.ms`; a topic that does not allow it keeps waiting."""
     bench, epochs = cluster(broker_session_timeout_ms=10**9)
     topic(bench, (1, 2))
     topic(bench, (1, 2), name="strict")

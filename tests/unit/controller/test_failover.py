@@ -278,7 +278,7 @@ def test_what_a_heartbeat_is_told_is_the_committed_image_though_more_was_decided
 
 
 def test_a_fault_in_one_fence_ends_the_term_and_nothing_is_decided_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S2-12, B-C23: two sessions run out at once, the first fence makes no sense: the controller resigns, once, and lives."""
+    """S2-12, S3-03, B-C23: two sessions run out at once, the first fence makes no sense: the controller resigns, once, and lives."""
     bench, _ = cluster(3)
     topic(bench, (1, 2), (2, 1))
 

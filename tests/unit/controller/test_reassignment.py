@@ -46,7 +46,7 @@ def shape(bench: ControllerBench, number: int = 0) -> tuple[tuple[int, ...], ...
 
 
 def test_a_reassignment_ends_with_the_isr_change_that_completes_it() -> None:
-    """S2-06, S2-08, S3-91, S3-92, S3-93, S3-94, KIP-455, inv:C5, inv:CL3: the extra replicas and the leader among them go in the same record."""
+    """S2-06, S2-08, S3-15, S3-91, S3-92, S3-93, S3-94, KIP-455, inv:C5, inv:CL3: the extra replicas and the leader among them go in the same record."""
     bench, epochs = cluster(4)
     topic(bench, (1, 2))
     assert reassign(bench, (3, 4)) == 0

@@ -357,7 +357,7 @@ def test_records_that_change_nothing(record: Message) -> None:
     ],
 )
 def test_a_record_that_does_not_fit_stops_the_replay(record: Message) -> None:
-    """C18: never goes on with a part of it."""
+    """C18, S3-03: never goes on with a part of it."""
     found = image(REGISTERED, TopicRecord(name="t", topic_id=T1), PARTITION)
     with pytest.raises(ReplayError):
         replay(found, record)

@@ -249,7 +249,7 @@ def test_an_error_that_nobody_knows_yet_does_not_end_the_heartbeats() -> None:
 
 
 def test_an_unregistered_broker_registers_again() -> None:
-    """S1-73: at once, as the same process, in the state that it was in; the next heartbeats carry the new epoch until it is unfenced."""
+    """S1-73, S3-29: at once, as the same process, in the state that it was in; the next heartbeats carry the new epoch until it is unfenced."""
     setting = Setting()
     told: list[object] = []
     setting.machine.on_unregistered = told.append

@@ -61,6 +61,25 @@ def test_high_watermark_waits_for_the_slowest_in_sync_replica() -> None:
     assert log.high_watermark == 10
 
 
+def test_a_leader_knows_of_each_follower_what_its_fetches_said() -> None:
+    """S3-21, KIP-16, KIP-903: where its log begins and ends, its incarnation, when it asked last, and when it last had everything; of itself only the log."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1, 2, 3))
+    assert sorted(machine.followers) == [2, 3]
+    silent = machine.followers[3]
+    assert (silent.broker_epoch, silent.log_end_offset, silent.log_start_offset) == (-1, -1, -1)
+    for offset, now_ms in ((7, 20), (10, 30), (10, 40)):
+        machine.follower_fetched(2, broker_epoch=7, fetch_offset=offset, log_start_offset=3, now_ms=now_ms)
+    known = machine.followers[2]
+    assert (known.broker_id, known.broker_epoch, known.log_start_offset, known.log_end_offset) == (2, 7, 3, 10)
+    assert (known.fetched_ms, known.caught_up_ms) == (40, 40)
+    log.grow(5)
+    machine.follower_fetched(2, broker_epoch=7, fetch_offset=12, log_start_offset=3, now_ms=50)
+    assert (known.fetched_ms, known.caught_up_ms, known.log_end_offset) == (50, 40, 12)
+    machine.follower_fetched(2, broker_epoch=7, fetch_offset=15, log_start_offset=3, now_ms=60)
+    assert (known.fetched_ms, known.caught_up_ms) == (60, 60)
+
+
 def test_high_watermark_never_goes_back() -> None:
     """S3-84: a follower that asks for less changes nothing."""
     log = CountingLog(end=10)

@@ -104,7 +104,7 @@ class ReadFiles(LossyFiles):
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_only_after_an_unclean_stop_whole_segments_are_read(*, is_clean: bool) -> None:
-    """B-K04: the mark spares the next start the scan; without it every segment past the recovery point is checked."""
+    """B-K04, S3-48: the mark spares the next start the scan; without it every segment past the recovery point is checked."""
     files = ReadFiles()
     store = memory_store(files)
     log = open_log(store)
@@ -303,7 +303,7 @@ def test_retention_runs_from_maintain() -> None:
 
 
 def test_damage_below_the_recovery_point_is_rot() -> None:
-    """inv:D6: not cut, but set aside and reported; a torn tail above it is cut."""
+    """inv:D6, S3-48: not cut, but set aside and reported; a torn tail above it is cut."""
     for is_below in (True, False):
         files = LossyFiles()
         store = memory_store(files)
@@ -341,7 +341,7 @@ def test_checkpoints_above_the_log_end_are_clamped_and_reported() -> None:
 
 
 def test_caches_may_be_deleted() -> None:
-    """inv:D7: without indexes, snapshots, epoch table and checkpoints the answers are the same."""
+    """inv:D7, S3-48: without indexes, snapshots, epoch table and checkpoints the answers are the same."""
     files = LossyFiles()
     store = memory_store(files)
     log = open_log(store)

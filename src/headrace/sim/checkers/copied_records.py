@@ -1,4 +1,4 @@
-"""Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 E2 P1 P3 P4 P16 P17 PL1
+"""Records with several copies against what clients were told: what was acknowledged or shown stays wherever it must.  PR1 PR2 PR4 E2 P1 P2 P3 P4 P16 P17 PL1 PL2
 
 A promise belongs to a partition. What clients were told with acks=all, or were shown, is held by its leader and by every member of the ISR and the ELR, until
 `min.insync.replicas` copies of it lost what was not synced, or all of these members did (one alone may be in sync, without KIP-966; and where nobody is
@@ -50,6 +50,7 @@ class _Begun(NamedTuple):
     losses: int
     end: int
     leader: tuple[int, int]
+    is_write: bool
 
 
 class CopiedRecords(Group):
@@ -87,7 +88,8 @@ class CopiedRecords(Group):
             promise = self._promises.setdefault(place, Promise(topic_id_at(self._image(), place)))
             if promise.is_void or not is_about(event.request, self.scene, place):
                 return
-            self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place))
+            is_write = isinstance(event.request, ProduceRequest)
+            self._begun[event.call_id] = _Begun(promise, promise.losses, promise.end, self._leader(place), is_write)
         elif isinstance(event, CallEnded) and event.call_id in self._begun:
             begun = self._begun.pop(event.call_id)
             if begun.promise.losses != begun.losses:
@@ -225,10 +227,11 @@ class CopiedRecords(Group):
     # --- what lies there ---
 
     def now_and_then(self, cluster: ClusterView) -> None:
-        """The leader, and every member of the ISR and the ELR, reach to the end of what is promised (P1, P3)."""
+        """Somebody, the leader, and every member of the ISR and the ELR, reach to the end of what is promised (P2, P1, P3)."""
         if self._promises:
             self._count_cuts(cluster)
         for place, promise in self._promises.items():
+            self._somewhere(cluster, place, promise)
             self._in_sync(cluster, place, promise)
             partition = registered_at(self._image(), place)
             for node_id, log in _copies(
@@ -244,6 +247,15 @@ class CopiedRecords(Group):
                 cuts = self._cuts[node.node_id, node.run] = broker.replica_fetchers.cuts
                 if cuts > known:
                     self.hit("follower cut its log", cuts - known)
+
+    def _somewhere(self, cluster: ClusterView, place: Place, promise: Promise) -> None:
+        """Where all copies can be looked at, one of them has what is promised, whoever leads or does not (P2)."""
+        partition = registered_at(self._image(), place)
+        if partition is None or not promise.end:
+            return
+        ends = [log.log_end_offset for _, log in _copies(cluster, place, partition.replicas, promise.topic_id)]
+        if len(ends) == len(partition.replicas) and max(ends) < promise.end:
+            raise self.broken("P2", f"the copies of {place} end at {ends}, {promise.end} is promised")
 
     def _in_sync(self, cluster: ClusterView, place: Place, promise: Promise) -> None:
         partition = registered_at(self._image(), place)
@@ -276,7 +288,7 @@ class CopiedRecords(Group):
                 )
 
     def at_end(self, cluster: ClusterView) -> None:
-        """Every live replica is in sync, and holds what is promised, where it was promised (PL1, PR1, P4)."""
+        """Every live replica is in sync, and holds what is promised, where it was promised (PL1, PL2, PR1, P4)."""
         for place, promise in self._promises.items():
             image = self._image()
             partition = registered_at(image, place)
@@ -285,7 +297,20 @@ class CopiedRecords(Group):
             live = {each for each in partition.replicas if (one := image.cluster.brokers.get(each)) and one.is_active}
             if partition.leader >= 0 and set(partition.isr) != live:
                 raise self.broken("PL1", f"{place} has {sorted(live)} alive, in sync are {partition.isr}")
-            self._compare(cluster, place, promise, list(_copies(cluster, place, partition.isr, promise.topic_id)))
+            copies = dict(_copies(cluster, place, (*partition.isr, *sorted(live)), promise.topic_id))
+            self._everywhere(place, promise, copies, live if partition.leader >= 0 else set())
+            self._compare(cluster, place, promise, [(each, copies[each]) for each in partition.isr if each in copies])
+
+    def _everywhere(self, place: Place, promise: Promise, copies: dict[int, Any], live: set[int]) -> None:
+        """No write waits any more, and what was acknowledged is on every live replica (PL2)."""
+        if any(begun.promise is promise and begun.is_write for begun in self._begun.values()):
+            raise self.broken("PL2", f"a write to {place} was never answered")
+        for each in sorted(live):
+            if each not in copies or copies[each].log_end_offset < promise.end:
+                end = copies[each].log_end_offset if each in copies else None
+                raise self.broken(
+                    "PL2", f"{place} at broker {each}, which lives, ends at {end}, {promise.end} is promised"
+                )
 
     def _compare(self, cluster: ClusterView, place: Place, promise: Promise, copies: list[tuple[int, Any]]) -> None:
         committed = 0 if promise.is_void else min((log.high_watermark for _, log in copies), default=0)

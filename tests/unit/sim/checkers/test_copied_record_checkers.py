@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from headrace.metadata.image import MetadataImage, PartitionRegistration
 from headrace.records.record import NewRecord, Placement, build_batch
-from headrace.sim.checkers.copied_records import CopiedRecords
+from headrace.sim.checkers.copied_records import CopiedRecords, _Begun
 from headrace.sim.observation import Crash, StepKind
 from tests.support.histories import breaks
 from tests.support.spoilt_copies import Copies
@@ -32,6 +35,52 @@ def test_who_is_in_sync_has_all_that_is_promised(whose: str) -> None:
     copies.log(getattr(copies, whose)()).truncate_to(copies.promise.end - 1)
     with breaks("P3"):
         copies.group.now_and_then(copies.cluster)
+
+
+def test_somebody_has_all_that_is_promised() -> None:
+    """inv:P2: also where nobody leads, and nobody is in sync or eligible; as long as one copy reaches so far, nothing is lost."""
+    copies = Copies(CopiedRecords)
+    nobody = replace(copies.partition, leader=-1, isr=(), eligible_leader_replicas=())
+    copies.group._image = lambda: with_partition(copies.image, copies.place, nobody)  # type: ignore[method-assign]
+    *others, last = (101, 102, 103)
+    for broker_id in others:
+        copies.log(broker_id).truncate_to(copies.promise.end - 1)
+    copies.promise.compared.clear()
+    copies.group.now_and_then(copies.cluster)
+    copies.log(last).truncate_to(copies.promise.end - 1)
+    with breaks("P2"):
+        copies.group.now_and_then(copies.cluster)
+
+
+def with_partition(image: MetadataImage, place: tuple[str, int], partition: PartitionRegistration) -> MetadataImage:
+    """The image with that in the place of one of its partitions."""
+    name, number = place
+    topic = image.topics.by_name[name]
+    topic = replace(topic, partitions=topic.partitions.set(number, partition))
+    topics = replace(
+        image.topics, by_name=image.topics.by_name.set(name, topic), by_id=image.topics.by_id.set(topic.id, topic)
+    )
+    return replace(image, topics=topics)
+
+
+def test_at_the_end_no_write_waits_and_what_was_acknowledged_is_on_every_live_replica() -> None:
+    """inv:PL2: a call without an end; a live replica whose log is not there, or ends too early."""
+    copies = Copies(CopiedRecords)
+    call_id, begun = -1, _Begun(copies.promise, 0, 0, (0, 0), is_write=True)
+    copies.group._begun[call_id] = begun._replace(is_write=False)
+    copies.group.at_end(copies.cluster)
+    copies.group._begun[call_id] = begun
+    with breaks("PL2"):
+        copies.group.at_end(copies.cluster)
+    del copies.group._begun[call_id]
+    follower = copies.hosted(copies.follower())
+    kept, follower.log = follower.log, None
+    with breaks("PL2"):
+        copies.group.at_end(copies.cluster)
+    follower.log = kept
+    kept.truncate_to(copies.promise.end - 1)
+    with breaks("PL2"):
+        copies.group.at_end(copies.cluster)
 
 
 def spoil(copies: Copies[CopiedRecords]) -> None:

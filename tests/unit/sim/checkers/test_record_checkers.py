@@ -6,6 +6,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.checkers.records import ClientRecords
 from headrace.sim.observation import CallEnded, CallStarted, Outcome
+from headrace.sim.record_clients import is_synced
 from headrace.wire.messages import fetch, produce
 from tests.support.histories import Story, breaks
 
@@ -152,6 +153,12 @@ def test_a_power_cut_takes_what_was_not_synced() -> None:
     calls.produce(b"c", at=0)
     with breaks("P16"):
         calls.produce(b"d", at=0, topic=SYNCED)
+
+
+def test_topics_that_no_producer_made_are_taken_for_unsynced() -> None:
+    """inv:PR1: a test of somebody else has names of its own; which of them are synced nobody knows here."""
+    names = ("records-0", "records-1", "copied-2", "copied-3", "t", "orders-2", "records-of-2", "")
+    assert [is_synced(name) for name in names] == [True, False, True, False, False, False, False, False]
 
 
 def test_a_response_from_before_the_power_cut_says_nothing() -> None:
