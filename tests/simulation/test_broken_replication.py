@@ -113,7 +113,7 @@ def test_a_leader_without_followers_acknowledges_nothing_and_shrinks_its_isr() -
 
 
 def test_a_leader_without_controllers_is_replaced_and_two_leaders_acknowledge_nothing_at_one_offset() -> None:
-    """fault:S22, S0-02, inv:P15: its followers still reach it, and it can change no ISR; after its session another one leads, and every acknowledged record is where it was acknowledged."""
+    """fault:S22, S0-02, S3-01, inv:P15: its followers still reach it, and it can change no ISR; after its session another one leads, and every acknowledged record is where it was acknowledged."""
     cluster = made(5)
     told = {write(cluster, b"before", 101)[1]: b"before"}
     for controller in CONTROLLERS:

@@ -28,7 +28,7 @@ from headrace.wire.metadata_records.broker_registration_change_record import Bro
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
 from tests.support.controller import CLUSTER_ID, ControllerBench, active, incarnation, registration
-from tests.support.partitions import cluster, partition, topic
+from tests.support.partitions import cluster, join, partition, topic
 
 
 def states(image: MetadataImage) -> dict[int, str]:
@@ -309,6 +309,19 @@ def test_records_are_in_the_versions_of_the_level(level: int) -> None:
 def _frame(data: bytes) -> tuple[int, int, int]:
     """Frame version, type and version of a record, each a varint of one byte."""
     return data[0], data[1], data[2]
+
+
+@pytest.mark.parametrize(("level", "bumps"), [(MINIMUM_METADATA_VERSION, True), (11, True), (12, False), (19, False)])
+def test_before_3_6_a_shrinking_isr_begins_a_leader_epoch(level: int, *, bumps: bool) -> None:
+    """S3-04, KAFKA-15021: brokers of then must fence who left by that; a growing one, and any change of who is in sync from 3.6-IV0 (12) on, keeps the epoch."""
+    bench = at_level(level)
+    epochs = {each: bench.broker(each) for each in (1, 2)}
+    topic(bench, (1, 2))
+    found = []
+    for isr in ((1,), (1, 2)):
+        join(bench, 1, epochs, isr)
+        found.append((partition(bench).leader, partition(bench).leader_epoch, partition(bench).partition_epoch))
+    assert found == [(1, int(bumps), 1), (1, int(bumps), 2)]
 
 
 def test_a_silent_broker_of_the_lowest_level_is_fenced_like_any_other() -> None:

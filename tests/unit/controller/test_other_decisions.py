@@ -345,7 +345,7 @@ def isr(bench: ControllerBench, *members: int, broker_id: int = 1, topic_id: Uui
 
 
 def test_the_leader_changes_its_isr(bench: ControllerBench) -> None:
-    """C9, C6, KIP-497: the answer is the new state; the partition epoch rises, the leader epoch does not."""
+    """C9, C6, S3-04, KIP-497: the answer is the new state; the partition epoch rises, the leader epoch does not."""
     answer = isr(bench, 1, 2)
     assert (answer.isr, answer.leader_id, answer.leader_epoch, answer.partition_epoch) == ((1, 2), 1, 0, 1)
     record = bench.log[-1]

@@ -69,7 +69,7 @@ def test_a_reassignment_ends_with_the_isr_change_that_completes_it() -> None:
 
 
 def test_a_leader_that_stays_keeps_leading_with_a_new_epoch() -> None:
-    """S2-08, S3-95, S3-99, inv:C6: replicas that go must not follow on in the old epoch, and nothing is left pending."""
+    """S2-08, S3-04, S3-95, S3-99, inv:C6: replicas that go must not follow on in the old epoch, and nothing is left pending."""
     bench, epochs = cluster(3)
     topic(bench, (1, 2))
     assert reassign(bench, (1, 3)) == 0

@@ -183,7 +183,7 @@ def test_a_partition_change_raises_the_partition_epoch_always() -> None:
 
 
 def test_the_leader_epoch_rises_when_a_leader_is_named() -> None:
-    """B-C06, C6: also when it is the same one; -1 = none; -2 = no change."""
+    """B-C06, S3-04, C6: also when it is the same one; -1 = none; -2 = no change."""
     assert changed(leader=1) == replace(BEFORE, partition_epoch=10, leader_epoch=5)
     assert changed(leader=-1) == replace(BEFORE, partition_epoch=10, leader_epoch=5, leader=-1)
     assert changed(leader=-2) == replace(BEFORE, partition_epoch=10)
