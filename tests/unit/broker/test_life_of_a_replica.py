@@ -168,6 +168,26 @@ def test_each_leadership_begins_with_its_own_epoch() -> None:
     assert [log.end_offset_for_epoch(epoch) for epoch in (3, 5)] == [(2, 3), (3, 5)]
 
 
+def test_a_leader_that_stays_goes_on_in_its_new_epoch() -> None:
+    """S3-95, S3-53: replicas went, so the epoch rose: whoever asks in the old one is fenced, and the ISR is the new one."""
+    bench = BrokerBench()
+    bench.topic("t", replicas=ALL)
+    Client(bench).ask(produce_request("t", batch(b"a"), acks=1), 9)
+    copy(bench, 1)
+    before = leader_of(bench)
+    bench.topic("t", replicas=(1, 2), leader_epoch=1, partition_epoch=1)
+    after = leader_of(bench)
+    assert (after.leader_epoch, after.epoch_start, after.replicas, after.isr) == (1, 1, (1, 2), (1, 2))
+    assert after is not before
+    Client(bench).ask(produce_request("t", batch(b"b"), acks=1), 9)
+    assert log_of(bench).epoch_at(1) == 1
+    hosted = bench.broker.partitions.get("t", 0)
+    assert hosted is not None
+    late = fetched(Client(bench).ask(follower_fetch(hosted.topic_id, 1), 15))
+    assert late.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert copy(bench, 1).error_code == 0
+
+
 def test_a_new_leader_opens_at_once_and_shows_nothing_that_may_be_lost() -> None:
     """S3-54, S3-57: its high watermark stays where it knew it, though its log goes further, and moves by commits alone."""
     bench = BrokerBench()

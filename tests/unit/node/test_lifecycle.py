@@ -177,6 +177,25 @@ def test_heartbeats_come_at_their_interval() -> None:
     assert setting.machine.next_deadline_ms() == 4030
 
 
+def test_one_heartbeat_is_under_way_at_most() -> None:
+    """S1-62: whatever is to be told at once waits for the answer, and goes with the next; a failure is tried again after 100 ms."""
+    setting = Setting()
+    setting.run_up()
+    setting.machine.tick(2_030)
+    setting.machine.begin_shutdown(2_040)
+    setting.machine.tick(2_050)
+    assert len(setting.controller.asked) == 1
+    first = setting.controller.answer(BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+    assert isinstance(first, BrokerHeartbeatRequest)
+    assert not first.want_shut_down
+    setting.machine.tick(2_060)
+    assert len(setting.controller.asked) == 1
+    second = setting.controller.answer(BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert isinstance(second, BrokerHeartbeatRequest)
+    assert second.want_shut_down
+    assert setting.machine.next_deadline_ms() == 2_160
+
+
 def test_a_shutdown_asks_at_once_then_after_50_ms_then_at_the_interval() -> None:
     """B-K03: until the controller says that the broker may go."""
     setting = Setting()
