@@ -71,9 +71,11 @@ def write(cluster: Simulation, value: bytes, broker_id: int, *, timeout_ms: int 
 
 def copies(cluster: Simulation) -> dict[int, list[tuple[int, bytes]]]:
     """Offset and value of every record of each copy of t-0."""
+    topic_id = cluster.image().topics.by_name[TOPIC].id
     return {
         broker_id: [
-            (each.offset, bytes(each.value or b"")) for _, each in records_of(cluster.cluster, PLACE, broker_id)
+            (each.offset, bytes(each.value or b""))
+            for _, each in records_of(cluster.cluster, PLACE, broker_id, topic_id)
         ]
         for broker_id in BROKERS
     }

@@ -163,6 +163,43 @@ def test_all_laggards_leave_together_and_count_until_that_is_confirmed() -> None
     assert log.high_watermark == 15
 
 
+def test_a_follower_that_keeps_up_under_load_is_in_sync_though_never_at_the_end() -> None:
+    """S3-25, KIP-16: each of its fetches has all that the leader had at the one before; one that falls behind for longer than the lag time goes."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1, 2))
+    now_ms, had = 0, log.log_end_offset
+    for _ in range(10):
+        now_ms += LAG_MS // 2
+        log.grow(5)
+        fetched(machine, 2, had, now_ms=now_ms)
+        had = log.log_end_offset
+        log.grow(5)
+        assert machine.propose_shrink(now_ms + 1) is None
+    for late_ms in (LAG_MS // 2, LAG_MS, 2 * LAG_MS):
+        fetched(machine, 2, had - 1, now_ms=now_ms + late_ms)
+    assert machine.propose_shrink(now_ms + 2 * LAG_MS) is not None
+
+
+def test_nobody_is_proposed_to_leave_while_another_change_is_under_way() -> None:
+    """P9, S3-82: one proposal at a time, whichever way; when that is answered the laggard goes."""
+    log = CountingLog(end=10)
+    machine = leader(log, terms(1, 3))
+    fetched(machine, 3, 10)
+    fetched(machine, 2, 10)
+    proposal = machine.propose_join(2, is_eligible=lambda *_: True)
+    assert proposal is not None
+    log.grow(1)
+    late_ms = LAG_MS + 2
+    assert machine.propose_shrink(late_ms) is None
+    assert machine.proposal is proposal
+    taken = terms(1, 3, 2, partition_epoch=1)
+    machine.isr_answered(proposal, ErrorCode.NONE, taken, now_ms=late_ms)
+    fetched(machine, 2, 11, now_ms=late_ms)
+    leaving = machine.propose_shrink(late_ms)
+    assert leaving is not None
+    assert [member for member, _ in leaving.isr] == [1, 2]
+
+
 def test_a_follower_at_the_log_end_does_not_lag() -> None:
     log = CountingLog(end=10)
     machine = leader(log, terms(1, 2))
