@@ -1,7 +1,7 @@
 """Values of one Avro schema as Arrow columns.
 
-Schemas of all but `bytes`, `fixed`, `decimal` and unions of several types are decoded by compiled code without an object for each record (pyruhvro); the others
-record by record (fastavro).
+Schemas of all but `fixed` and unions of several types are decoded by compiled code without an object for each record (pyruhvro); the others record by record
+(fastavro). The compiled code has no `bytes`, but texts have the same encoding and it does not look at them: they are decoded as texts, and become what they are.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.arrow.fitting import ALIASES, DEFAULT, REQUIRED
 from headrace.core.errors import OperatorError
@@ -32,6 +35,8 @@ _COMPILED_TIMES: Final = ("date", "timestamp-millis", "timestamp-micros")
 _RECORD_TIMES: Final = (*_COMPILED_TIMES, "local-timestamp-millis", "local-timestamp-micros", "decimal")
 _MOST_DEPTH: Final = 50
 _DECIMAL_DIGITS: Final = 38
+_DECIMAL_BYTES: Final = 16
+_SIGN: Final = 0x80
 
 
 class AvroSchema:
@@ -158,7 +163,7 @@ def _is_compiled(schema: Schema) -> bool:
         return bool(schema["fields"]) and all(_is_compiled(each["type"]) for each in schema["fields"])
     if kind in ("array", "map"):
         return _is_compiled(schema["items" if kind == "array" else "values"])
-    return kind == "enum" or (kind in _PRIMITIVE and kind not in ("bytes", "null"))
+    return kind == "enum" or (kind in _PRIMITIVE and kind != "null")
 
 
 def _encoded_alike(schema: Schema, kept: Sequence[str]) -> Schema:
@@ -190,14 +195,80 @@ def _encoded_alike(schema: Schema, kept: Sequence[str]) -> Schema:
 def _compiled(schema: Schema) -> Callable[[Sequence[bytes]], pa.Array]:
     from pyruhvro import deserialize_array
 
-    text = json.dumps(_encoded_alike(schema, _COMPILED_TIMES))
+    if _has_bytes(schema) and not _takes_any_text():
+        return _by_record(schema, _arrow(schema))
+    text = json.dumps(_encoded_alike(schema, _COMPILED_TIMES)).replace('"type": "bytes"', '"type": "string"')
 
     def decode(values: Sequence[bytes]) -> pa.Array:
-        found = deserialize_array(values, text)
-        found.validate(full=True)  # it takes text for UTF-8 without a look
-        return found.to_struct_array()
+        found = deserialize_array(values, text).to_struct_array()
+        if _has_bytes(schema):
+            found = _restored(found, schema)
+        found.validate(full=True)  # what is text must be UTF-8, and decimals must have their digits
+        return found
 
     return decode
+
+
+def _has_bytes(schema: Schema) -> bool:
+    if isinstance(schema, list):
+        return any(_has_bytes(each) for each in schema)
+    inner = [schema[name] for name in ("items", "values") if isinstance(schema.get(name), dict | list)]
+    inner += [each["type"] for each in schema["fields"]] if schema["type"] == "record" else []
+    return schema["type"] == "bytes" or any(_has_bytes(each) for each in inner)
+
+
+@cache
+def _takes_any_text() -> bool:
+    """Whether the compiled code still does not look at texts."""
+    from pyruhvro import deserialize_array
+
+    probe = json.dumps({"type": "record", "name": "r", "fields": [{"name": "s", "type": "string"}]})
+    try:
+        found = deserialize_array([b"\x04\xff\xfe"], probe).column(0)
+    except ValueError:
+        return False
+    return bool(found.view(pa.binary())[0].as_py() == b"\xff\xfe")
+
+
+def _restored(array: pa.Array, schema: Schema) -> pa.Array:
+    """The array with what are no texts in it as bytes and decimals."""
+    if isinstance(schema, list):
+        schema = _union(schema)[0][0]
+    if not _has_bytes(schema):
+        return array
+    mask = array.is_null() if array.null_count else None
+    if schema["type"] == "record":
+        parts = {each["name"]: _restored(array.field(each["name"]), each["type"]) for each in schema["fields"]}
+        return pa.StructArray.from_arrays(list(parts.values()), names=list(parts), mask=mask)
+    if schema["type"] == "array":
+        return pa.ListArray.from_arrays(array.offsets, _restored(array.values, schema["items"]), mask=mask)
+    if schema["type"] == "map":
+        items = _restored(array.items, schema["values"])
+        return pa.MapArray.from_arrays(array.offsets, array.keys, items, mask=mask)
+    raw = array.view(pa.binary())
+    kind = _arrow(schema)
+    return _decimals(raw, kind) if pa.types.is_decimal(kind) else raw
+
+
+def _decimals(raw: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """Two's complements of any length, largest byte first, as decimals. Raises ValueError for one that is too long."""
+    if not len(raw):
+        return pa.nulls(0, kind)
+    offsets = np.frombuffer(raw.buffers()[1], dtype=np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
+    lengths = np.diff(offsets)
+    longest = int(lengths.max())
+    if longest > _DECIMAL_BYTES:
+        raise ValueError(f"a decimal has {longest} bytes")
+    found = np.zeros((len(raw), _DECIMAL_BYTES), dtype=np.uint8)
+    if longest:
+        data = np.frombuffer(raw.buffers()[2], dtype=np.uint8)
+        is_negative = (lengths > 0) & (data[np.minimum(offsets[:-1], len(data) - 1)] >= _SIGN)
+        found[is_negative] = 0xFF
+        for place in range(longest):
+            has = np.flatnonzero(lengths > place)
+            found[has, place] = data[offsets[1:][has] - 1 - place]
+    whole = pa.Array.from_buffers(kind, len(raw), [None, pa.py_buffer(found)])
+    return pc.if_else(raw.is_valid(), whole, pa.scalar(None, kind)) if raw.null_count else whole
 
 
 def _by_record(schema: Schema, kind: pa.DataType) -> Callable[[Sequence[bytes]], pa.Array]:

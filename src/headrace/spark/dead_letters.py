@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.core.errors import OperatorError
@@ -29,7 +30,11 @@ class DeadLetters:
         self._task = task
 
     def send(self, rows: pa.RecordBatch, reasons: list[str]) -> None:
-        """Send these rows. Raises OperatorError where the topic does not take them."""
+        """Send these rows. Raises OperatorError where the topic does not take them, or is read by the query: that would never end."""
+        if pc.any(pc.equal(rows.column("topic"), self._options.topic)).as_py():
+            raise OperatorError(
+                f"deadLetterTopic={self._options.topic} is read by this query: leave it out, or name another"
+            )
         headers = [
             [*kept, *_told(topic, partition, offset, reason)]
             for kept, topic, partition, offset, reason in zip(

@@ -81,11 +81,14 @@ def parse_value_options(options: Mapping[str, str]) -> ValueOptions | None:
     rescued = options.get("rescuedcolumn", "").strip() or None
     if rescued is not None and rescued.lower() in _TAKEN:
         raise OperatorError(f"rescuedColumn={rescued}: there is a column of this name")
+    dead = options.get("deadlettertopic", "").strip() or None
+    if dead is not None and dead in [each.strip() for each in options.get("subscribe", "").split(",")]:
+        raise OperatorError(f"deadLetterTopic={dead} is read by this query: leave it out, or name another")
     parsed = ValueOptions(
         value_format=given,
         schema=schema,
         rescued_column=rescued,
-        dead_letter_topic=options.get("deadlettertopic", "").strip() or None,
+        dead_letter_topic=dead,
     )
     if not registry:
         if given in ("avro", "protobuf"):

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import uuid
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import fastavro
@@ -21,6 +21,8 @@ from headrace.arrow.fitting import fit, misfit, readable
 from headrace.core.errors import OperatorError
 
 UTC = dt.UTC
+BESIDE = {"type": "fixed", "name": "Beside", "size": 1}
+"""A column that the compiled decoder does not have."""
 LOCAL = dt.datetime(2026, 1, 2, tzinfo=UTC).replace(tzinfo=None)
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "float"}]}
 
@@ -114,10 +116,10 @@ CASES: list[tuple[Any, list[Any], list[Any], pa.DataType]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("beside", [(), (("bytes", "bytes"),)], ids=["compiled", "by record"])
+@pytest.mark.parametrize("beside", [(), (("beside", BESIDE),)], ids=["compiled", "by record"])
 @pytest.mark.parametrize(("kind", "rows", "expected", "arrow"), CASES)
 def test_each_type_is_its_column(
-    kind: Any, rows: list[Any], expected: list[Any], arrow: pa.DataType, beside: tuple[tuple[str, str], ...]
+    kind: Any, rows: list[Any], expected: list[Any], arrow: pa.DataType, beside: tuple[tuple[str, Any], ...]
 ) -> None:
     """Avro 1.12, primitive, complex and logical types; the columns are those of Spark's `from_avro`, whichever decoder made them."""
     schema = record(("c", kind), *beside)
@@ -131,6 +133,43 @@ def test_each_type_is_its_column(
     found = fit(avro.decode([written(schema_written, {"c": row} | more) for row in rows]), readable(avro.type))
     assert [each["c"] for each in found.to_pylist()] == expected
     assert found.type.field("c").type == arrow
+
+
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 4}
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "raw": st.binary(max_size=5),
+                "money": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda each: Decimal(each).scaleb(-4, Context(40))),
+                "more": st.lists(st.fixed_dictionaries({"b": st.none() | st.binary(max_size=3)}), max_size=3),
+                "named": st.none() | st.dictionaries(st.text(max_size=2), st.binary(max_size=2), max_size=2),
+            }
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_bytes_and_decimals_are_compiled_too(rows: list[dict[str, Any]]) -> None:
+    """What is no text comes out as it went in, wherever it stands: bytes that are no UTF-8, numbers of 38 digits with either sign."""
+    inner = {"type": "record", "name": "I", "fields": [{"name": "b", "type": ["null", "bytes"]}]}
+    schema = record(
+        ("raw", "bytes"), ("money", MONEY), ("more", {"type": "array", "items": inner}), ("named", ["null", {"type": "map", "values": "bytes"}])
+    )  # fmt: skip
+    expected = [{**row, "named": row["named"] and list(row["named"].items())} for row in rows]
+    found = read(schema, *rows)
+    assert [{**row, "named": row["named"] or None} for row in found] == [
+        {**row, "named": row["named"] or None} for row in expected
+    ]
+
+
+@pytest.mark.parametrize("data", [b"\x22" + b"\x01" * 17, b"\x20" + b"\x7f" * 16, b"\x04\x01"])
+def test_b29_a_decimal_that_is_too_large_is_a_value_error(data: bytes) -> None:
+    """B29: more bytes or digits than the type has, or cut off."""
+    with pytest.raises((ValueError, pa.ArrowException)):
+        AvroSchema(json.dumps(record(("d", MONEY)))).decode([data])
 
 
 def test_names_are_found_by_their_namespace_and_in_referred_schemas() -> None:
@@ -163,11 +202,11 @@ def test_a_schema_that_has_no_columns_is_refused(schema: str, reason: str) -> No
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("beside", [(), (("b", "bytes"),)], ids=["compiled", "by record"])
+@pytest.mark.parametrize("beside", [(), (("beside", BESIDE),)], ids=["compiled", "by record"])
 @pytest.mark.parametrize(
     "data", [b"", b"\x02", b"\x02\x02", b"\x02\xff\xff\xff\xff\x0f", b"\x80" * 12, b"\x02\x02\xff\x00"]
 )
-def test_b29_bytes_that_are_no_such_value_are_a_value_error(beside: tuple[tuple[str, str], ...], data: bytes) -> None:
+def test_b29_bytes_that_are_no_such_value_are_a_value_error(beside: tuple[tuple[str, Any], ...], data: bytes) -> None:
     """B29: truncated, too long, no UTF-8: one kind of error."""
     avro = AvroSchema(json.dumps(record(("n", "long"), ("s", "string"), *beside)))
     with pytest.raises((ValueError, pa.ArrowException)):
@@ -194,8 +233,8 @@ def test_both_decoders_read_what_another_maker_wrote(rows: list[dict[str, Any]])
     """The same rows from compiled code and record by record, for generated rows."""
     expected = [{**row, "m": list(row["m"].items())} for row in rows]
     assert read(ROW_SCHEMA, *rows) == expected
-    with_bytes = {**ROW_SCHEMA, "fields": [*ROW_SCHEMA["fields"], {"name": "b", "type": "bytes"}]}
-    assert read(with_bytes, *({**row, "b": b"\xff"} for row in rows)) == [{**row, "b": b"\xff"} for row in expected]
+    with_fixed = {**ROW_SCHEMA, "fields": [*ROW_SCHEMA["fields"], {"name": "b", "type": BESIDE}]}
+    assert read(with_fixed, *({**row, "b": b"\xff"} for row in rows)) == [{**row, "b": b"\xff"} for row in expected]
 
 
 def resolved(writer: dict[str, Any], reader: dict[str, Any], row: dict[str, Any]) -> Any:

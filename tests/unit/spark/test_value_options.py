@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from headrace.core.errors import OperatorError
+from headrace.spark.dead_letters import DeadLetters
 from headrace.spark.option_names import check_names
 from headrace.spark.value_options import ValueOptions, parse_value_options
 
@@ -42,6 +44,10 @@ def test_a_registry_has_the_schema_of_the_topic_unless_another_is_named() -> Non
         ({"valueformat": "avro", "subscribepattern": "a", **URL}, "valueSubject"),
         ({"valueformat": "avro", "subscribe": "a", "valuesubjectversion": "latest", **URL}, "whole number"),
         ({"valueformat": "avro", "subscribe": "a", "rescuedcolumn": "Offset", **URL}, "a column of this name"),
+        (
+            {"valueformat": "csv", "valueschema": "a int", "subscribe": "a, d", "deadlettertopic": "d"},
+            "is read by this",
+        ),
         ({"deadlettertopic": "d"}, "deadLetterTopic has no meaning without valueFormat"),
         ({"valuesubject": "d"}, "valueSubject has no meaning without valueFormat"),
         (URL, "schema.registry.url has no meaning without valueFormat"),
@@ -60,3 +66,10 @@ def test_settings_of_the_registrys_client_are_known_names() -> None:
     check_names({"schema.registry.ssl.ca.location": "/x", "schema.registry.url": "u"}, is_write=False)
     with pytest.raises(OperatorError, match=r"did you mean schema\.registry\.url"):
         check_names({"schema.registryurl": "u"}, is_write=False)
+
+
+def test_dead_letters_of_the_dead_letter_topic_are_refused() -> None:
+    """A pattern may match that topic: a query that feeds itself would never end."""
+    rows = pa.record_batch({"topic": ["t", "d"], "value": pa.array([b"x", b"y"], pa.binary())})
+    with pytest.raises(OperatorError, match="deadLetterTopic=d is read by this query"):
+        DeadLetters("d", {}, task=0).send(rows, ["why", "why"])
