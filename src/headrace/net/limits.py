@@ -59,11 +59,11 @@ class ConnectionCounter:
     def wait_s(self, now_s: float, max_creation_rate: int) -> float:
         """How long a new connection must wait before it is read, so that no more than `max_creation_rate` begin in a second (KIP-612).
 
-        A second's worth may come at once. Call it once a connection.
+        A second's worth may come at once; a rate of 0 counts as 1. Call it once a connection.
         """
         if max_creation_rate >= _UNLIMITED:
             return 0.0
-        self._next_s = max(self._next_s, now_s) + 1 / max_creation_rate
+        self._next_s = max(self._next_s, now_s) + 1 / max(max_creation_rate, 1)
         return max(0.0, self._next_s - now_s - 1.0)
 
     def closed(self, host: str) -> None:

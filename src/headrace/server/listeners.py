@@ -33,6 +33,8 @@ from headrace.rpc.metering import RequestMeter
 from headrace.server.descriptors import descriptors_for
 
 _LOG = logging.getLogger("headrace.server")
+LEAST_OF_QUORUM = 100
+"""Connections that a controller's listener takes in any case, in all, of one host and in a second: each node has some ten."""
 
 
 class SocketFacts(NamedTuple):
@@ -86,7 +88,7 @@ class NodeListeners:
         listener = Listener(
             configured.name,
             lambda connection, number: self._connection(configured.name, connection, number),
-            limits=self._limits,
+            limits=limits_of_quorum(self._limits) if is_quorums else self._limits,
             shared=self._shared[is_quorums],
             counter=self._counters[is_quorums],
         )
@@ -166,8 +168,9 @@ class NodeListeners:
 
     def _use(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        for listener in self._listeners.values():
-            listener.limits = limits
+        for name, listener in self._listeners.items():
+            is_quorums = name in self._config.controller_listener_names
+            listener.limits = limits_of_quorum(limits) if is_quorums else limits
 
     async def _look_up_at_start(self) -> None:
         """The hosts of `max.connections.per.ip.overrides`. Raises OperatorError: nobody knows one, as in Kafka."""
@@ -226,6 +229,17 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in given else -1,
         backlog=config.socket_listen_backlog_size,
         loopback_congestion_control=config.headrace_loopback_congestion_control,
+    )
+
+
+def limits_of_quorum(limits: ConnectionLimits) -> ConnectionLimits:
+    """The same for a controller's listener: whatever is set for connections, those of the quorum come through, and of who sets it right."""
+    return replace(
+        limits,
+        max_connections=max(limits.max_connections, LEAST_OF_QUORUM),
+        max_connections_per_ip=max(limits.max_connections_per_ip, LEAST_OF_QUORUM),
+        per_ip_overrides={host: max(count, LEAST_OF_QUORUM) for host, count in limits.per_ip_overrides.items()},
+        max_creation_rate=max(limits.max_creation_rate, LEAST_OF_QUORUM),
     )
 
 

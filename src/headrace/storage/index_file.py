@@ -15,6 +15,7 @@ from struct import Struct, calcsize, unpack
 from headrace.core.ports import Files
 from headrace.log.ports import AbortedTransaction
 from headrace.log.segments import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from headrace.records.batch import HEADER_SIZE
 
 _OFFSET_ENTRY = Struct(">iI")
 _FIELD = Struct(">I").unpack_from
@@ -41,6 +42,14 @@ def _columns(data: bytearray, entry: str, before: tuple[int, int]) -> Iterator[t
 def _all_pairs(holds: Callable[[int, int], bool], numbers: Sequence[int]) -> bool:
     """True if it holds of all neighbours; a loop in C."""
     return all(map(holds, numbers, islice(numbers, 1, None)))
+
+
+def read_entries(files: Files, path: str, log_size: int) -> bytes | None:
+    """The file of an index of a log of that size; None if there is none, or if it is larger than one with an entry for each batch would be."""
+    found = files.stat(path)
+    if found is None or found.size > (log_size // HEADER_SIZE + 2) * TIME_ENTRY_BYTES:
+        return None
+    return files.read_file(path)
 
 
 class EntryFile:

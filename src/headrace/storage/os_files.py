@@ -14,6 +14,8 @@ from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
 from headrace.storage.descriptors import open_descriptor, with_spares
 
 _READ_BYTES = 64 * 1024
+MOST_READ_BYTES = 512 << 20
+"""Of a file that is read whole: metadata snapshots of very large clusters are the largest. A hole that somebody made in a checkpoint takes no memory."""
 """A file is read whole in such pieces: nearly all of those that are have fewer bytes, and are read without a look at their size."""
 _locked_here: set[str] = set()
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -232,6 +234,10 @@ class OsFiles:
         except OSError as error:
             raise _fault(error, "open", path, self._directory) from error
         try:
+            size = os.fstat(fd).st_size
+            if size > MOST_READ_BYTES:
+                reason = f"{path} is damaged: it has {size} bytes, more than any file that is read whole"
+                raise StorageFault(reason, directory=self._directory)
             data = part = os.read(fd, _READ_BYTES)
             while len(part) == _READ_BYTES:
                 data += (part := os.read(fd, _READ_BYTES))

@@ -18,7 +18,7 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.storage.descriptors import opened_again
-from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
+from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex, read_entries
 from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
 SCAN_BYTES = 16 * 1024
@@ -161,7 +161,7 @@ class Segment:
 
     def _load_indexes(self) -> None:
         names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)]
-        data = [self._files.read_file(name) for name in names]
+        data = [read_entries(self._files, name, self.size) for name in names]
         if data[0] is not None and data[1] is not None:
             index = OffsetIndex(EntryFile(self._files, names[0], data[0]), self.base_offset)
             time_index = TimeIndex(EntryFile(self._files, names[1], data[1]), self.base_offset)
