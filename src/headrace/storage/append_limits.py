@@ -34,17 +34,22 @@ class AppendLimits:
     latest: int
     index_interval_bytes: int
     leader_epoch: int
+    is_follower: bool
 
 
-def append_limits(config: LogConfig, segment: Segment, log: PartitionLog, *, now_ms: int) -> AppendLimits | None:
+def append_limits(
+    config: LogConfig, segment: Segment, log: PartitionLog, *, now_ms: int, is_follower: bool = False
+) -> AppendLimits | None:
     """The limits of a segment that has batches; None if every batch of this topic needs a closer look, or there may be no room left.
 
     An index entry is made at most once in `index.interval.bytes`, and once a batch, so that the room in the indexes is a number of bytes, too.
     `flush.messages` counts from the log's durable end, which only moves on. A batch of another leader epoch than the log's newest
-    begins an entry of the epoch table. What the topic says of timestamps is a range about the clock: of the ranges at all times for which the limits hold this is what they share.
+    begins an entry of the epoch table. A follower takes what its leader took: of the topic's rules only those of segments count for it. What the topic says of timestamps is a range about the clock: of the ranges at all times for which the limits hold this is what they share.
     """
     leader_epoch = log.epochs.latest
-    if leader_epoch is None or not segment.size or segment.first_timestamp < 0 or not takes_batches_as_they_are(config):
+    if leader_epoch is None or not segment.size or segment.first_timestamp < 0:
+        return None
+    if not is_follower and not takes_batches_as_they_are(config):
         return None
     used = max(len(segment.index.file.data), len(segment.time_index.file.data))
     entries = (config.segment_index_bytes - used) // TIME_ENTRY_BYTES - 1
@@ -63,7 +68,8 @@ def append_limits(config: LogConfig, segment: Segment, log: PartitionLog, *, now
         from_ms=now_ms,
         until_ms=until_ms,
         earliest=max(0, until_ms - config.message_timestamp_before_max_ms),
-        latest=min(last_timestamp, now_ms + config.message_timestamp_after_max_ms),
+        latest=last_timestamp if is_follower else min(last_timestamp, now_ms + config.message_timestamp_after_max_ms),
         index_interval_bytes=config.index_interval_bytes,
         leader_epoch=leader_epoch,
+        is_follower=is_follower,
     )

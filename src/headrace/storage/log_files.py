@@ -1,13 +1,20 @@
-"""The files of one log: what of them is not durable yet, and how the log goes on in others, in another log directory."""
+"""The files of one log: what is simply added to them, what of them is not durable yet, and how the log goes on in others, in another log directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.core.ports import DiskFull
+from headrace.records.batch import NO_TIMESTAMP
+from headrace.storage.append_limits import append_limits
+from headrace.storage.following import add_usual
+from headrace.storage.log_writer import appended
+
 if TYPE_CHECKING:
     from headrace.core.ports import Files
     from headrace.log.partition_log import PartitionLog
+    from headrace.log.ports import Appended, AppendRefused
     from headrace.storage.append_limits import AppendLimits
     from headrace.storage.flush_state import FlushState
     from headrace.storage.flushing import SegmentFlush
@@ -46,6 +53,41 @@ class LogFiles:
     owner: LogOwner
     path: str
     retired: RetiredSegments
+
+    # --- appending what is usual ---
+
+    def _new_limits(self, now_ms: int, *, is_follower: bool) -> AppendLimits | None:
+        """Within which batches are simply added from now on; None if each must be looked at closely."""
+        state, active, limits = self._state, self._segments.active, None
+        if not self.owner.is_being_cut:
+            limits = append_limits(state.config, active, state, now_ms=now_ms, is_follower=is_follower)
+        self._limits = limits
+        return limits
+
+    def _add_followed(self, batches: memoryview, leader_epoch: int, now_ms: int) -> Appended | AppendRefused | None:
+        """Add the batches of a leader if nothing about them is unusual; else None, and nothing is done. Hot path."""
+        state, limits = self._state, self._limits
+        if (
+            limits is None
+            or limits.config is not state.config
+            or limits.segment is not self._segments.active
+            or not limits.from_ms <= now_ms <= limits.until_ms
+            or not limits.is_follower
+        ):
+            limits = self._new_limits(now_ms, is_follower=True)
+            if limits is None:
+                return None
+        first, size = state.log_end_offset, len(batches)
+        try:
+            last = add_usual(batches, state, limits, leader_epoch)
+        except DiskFull as fault:
+            return self._writer.refuse_for_space(fault)
+        if last < 0:
+            self._limits = None
+            return None
+        if last > limits.unsynced_offset:
+            return self._writer.added(first, last, size, commits=False)
+        return appended((first, last, NO_TIMESTAMP, state.log_start_offset, size, False, False))
 
     # --- flushing ---
 

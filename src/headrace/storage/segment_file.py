@@ -196,8 +196,9 @@ class Segment:
         """Write batches at the end. On a fault the file is cut back to what it was (D10)."""
         start = self.size
         self._write_at_end(data)
-        for position, base_offset, _, header in batches:
-            self.note_batch(start + position, base_offset, header, index_interval_bytes)
+        note = self._note
+        for position, base, _, header in batches:
+            note(start + position, header[1] + LOG_OVERHEAD, base + header[6], header[8], index_interval_bytes)
         self.size = start + len(data)
 
     def append_one(self, data: BytesLike, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:

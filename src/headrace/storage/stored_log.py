@@ -47,7 +47,7 @@ from headrace.records.batch import (
 from headrace.records.crc import crc32c
 from headrace.records.walk import Search, finish
 from headrace.storage import lookups
-from headrace.storage.append_limits import AppendLimits, append_limits
+from headrace.storage.append_limits import AppendLimits
 from headrace.storage.checkpoints import write_topic_id
 from headrace.storage.cutting import CutOfLog
 from headrace.storage.flush_state import FlushState
@@ -264,9 +264,9 @@ class StoredLog(LogFiles):
             or limits.config is not state.config
             or limits.segment is not active
             or not limits.from_ms <= now_ms <= limits.until_ms
+            or limits.is_follower
         ):
-            is_cut = self.owner.is_being_cut
-            limits = self._limits = None if is_cut else append_limits(state.config, active, state, now_ms=now_ms)
+            limits = self._new_limits(now_ms, is_follower=False)
         if limits is None or size < HEADER_SIZE:
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         fields = _HEADER(data)
@@ -324,6 +324,9 @@ class StoredLog(LogFiles):
         """Write the leader's batches byte for byte, up to the first bad or cut-off one; an empty log that begins inside the first of them begins with it."""
         if self.owner.is_being_cut:
             return BEING_CUT
+        added = self._add_followed(batches, leader_epoch, now_ms)
+        if added is not None:
+            return added
         state = self._state
         log_start = state.log_start_offset
         if log_start == state.log_end_offset and len(batches) >= HEADER_SIZE:
