@@ -15,7 +15,9 @@ from headrace.broker.fetch_reading import (
     PartitionRead,
     has_news,
     must_answer,
+    only_offsets_moved,
     read_for_consumer,
+    read_for_follower,
     read_partition,
 )
 from headrace.broker.fetch_reply import fetch_reply, fetch_reply_in_steps
@@ -24,7 +26,7 @@ from headrace.core.ids import Uuid
 from headrace.replication.fetch_session import NO_SESSION, FetchSession, SessionPartition
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
-from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult, InSteps, Operation
+from headrace.rpc.reply import AnyReply, Deferred, EncodedReply, HandlerResult, InSteps, Operation, Pieces
 from headrace.wire.fetch import FIRST_WITH_PREFERRED_REPLICA, encode_one_slice
 
 T = TypeVar("T")
@@ -219,16 +221,14 @@ class FetchCall:
             return
         terms, reads = self._terms, self._reads
         before = reads.get(partition)
-        if terms.is_plain and len(reads) == (before is not None):
-            pieces = read_for_consumer(
-                partition, self._session, (terms.min_bytes, terms.max_bytes), self._context.api_version, self._broker
-            )
-            if pieces is not None:
-                self._rest()
-                deferred.complete(EncodedReply(pieces))
-                return
+        pieces = self._read_at_once(partition) if len(reads) == (before is not None) else None
+        if pieces is not None:
+            self._rest()
+            deferred.complete(EncodedReply(pieces))
+            return
         if before is not None:
-            if not has_news(before, terms) and not _begins_later(before):
+            is_as_it_was = not has_news(before, terms) and not _begins_later(before)
+            if is_as_it_was or (terms.is_follower and only_offsets_moved(before) and not self._must_answer(before)):
                 self._stay_subscribed(before)
                 return
             self._size -= before.size
@@ -244,6 +244,16 @@ class FetchCall:
             deferred.complete(self._finish())
         else:
             self._stay_subscribed(read)
+
+    def _read_at_once(self, partition: SessionPartition) -> Pieces | None:
+        """The whole answer, where this is the only partition that was looked at and nothing about it is unusual."""
+        terms, version = self._terms, self._context.api_version
+        if terms.is_follower and version >= FIRST_WITH_PREFERRED_REPLICA:
+            return read_for_follower(partition, self._session, terms, version, self._broker)
+        if not terms.is_plain:
+            return None
+        bounds = (terms.min_bytes, terms.max_bytes)
+        return read_for_consumer(partition, self._session, bounds, version, self._broker)
 
     def _stay_subscribed(self, read: PartitionRead) -> None:
         if read.hosted is not None:

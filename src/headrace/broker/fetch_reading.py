@@ -224,15 +224,75 @@ def read_for_consumer(
         return None
     if type(data) is not FileSlice or not data[2] or (data[2] < least and not data[5]):
         return None
-    log_start = log.log_start_offset
     asked.told_high_watermark = high_watermark
-    asked.told_log_start_offset = log_start
+    asked.told_log_start_offset = log_start = log.log_start_offset
     session.served(asked)
     traffic = hosted.traffic
     traffic.bytes_out += data[2]
     traffic.fetches += 1
     offsets = (high_watermark, log.last_stable_offset, log_start)
     return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
+
+
+def read_for_follower(
+    asked: SessionPartition, session: FetchSession, terms: FetchTerms, version: int, broker: Broker
+) -> Pieces | None:
+    """The same to a replica that follows this leader in its own epoch: what it does not have yet, committed or not."""
+    partitions = broker.partitions
+    topic: TopicName
+    if session.by_id:
+        topic = asked.topic_id  # type: ignore[assignment] # of the request's own class
+        hosted = partitions.by_id.get((asked.topic_id, asked.partition))
+    else:
+        topic = asked.topic or ""
+        hosted = partitions.by_name.get((topic, asked.partition))
+    if (
+        hosted is None
+        or (leader := hosted.leader) is None
+        or hosted.is_throttled_leader
+        or terms.replica_id not in leader.followers
+        or asked.current_leader_epoch not in (-1, hosted.leader_epoch)
+        or asked.last_fetched_epoch not in (-1, hosted.leader_epoch)
+    ):
+        return None
+    log = leader.log
+    offset, end = asked.fetch_offset, log.log_end_offset
+    if offset >= end:
+        return None
+    most = min(asked.max_bytes, terms.max_bytes)
+    try:
+        data = log.read_slice(offset, most, upper_offset=end, min_one_batch=True)
+    except StorageFault:
+        return None
+    if type(data) is not FileSlice or not data[2] or (data[2] < terms.min_bytes and not data[5]):
+        return None
+    partitions.replication_bytes_out += data[2]
+    hosted.traffic.fetches += 1
+    asked.told_high_watermark = high_watermark = log.high_watermark
+    asked.told_log_start_offset = log_start = log.log_start_offset
+    session.served(asked)
+    offsets = (high_watermark, log.last_stable_offset, log_start)
+    return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
+
+
+def only_offsets_moved(read: PartitionRead) -> bool:
+    """Whether a follower that has all there is may be told other offsets than it was read with, and nothing else; then `read` has them."""
+    hosted, log = read.hosted, None if read.hosted is None else read.hosted.log
+    if (
+        hosted is None
+        or log is None
+        or read.error
+        or read.size
+        or read.diverging_epoch is not None
+        or hosted.leader is not read.leader
+        or hosted.leader_epoch != read.leader_epoch
+        or log.log_end_offset != read.asked.fetch_offset
+    ):
+        return False
+    read.high_watermark = log.high_watermark
+    read.last_stable_offset = log.last_stable_offset
+    read.log_start_offset = log.log_start_offset
+    return True
 
 
 def has_news(read: PartitionRead, terms: FetchTerms) -> bool:

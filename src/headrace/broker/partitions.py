@@ -12,7 +12,7 @@ from headrace.metadata.image import MetadataImage
 from headrace.replication.leader import PartitionLeader
 from headrace.replication.traffic import TopicTraffic
 from headrace.replication.waiting import PartitionWaiters
-from headrace.wire.produce import TopicName
+from headrace.wire.produce import ParsedProduce, ProduceBatch
 from headrace.wire.produce_heads import appended_form
 
 _MOST_HEADS = 4_096
@@ -82,9 +82,10 @@ class LogStartOf(NamedTuple):
 
 
 class ProduceRoute(NamedTuple):
-    """A partition of this broker that clients may write to; `write` and `end` are `wire.produce_heads.AppendedForm`."""
+    """A partition of this broker that clients may write to; `write` and `end` are `wire.produce_heads.AppendedForm`, `request` is what such a request says, without records."""
 
     hosted: HostedPartition
+    request: ParsedProduce
     is_leader_enough: bool
     """Nobody else need have the records before they are acknowledged (acks=1)."""
     write: Callable[[int, int, int, bytes], bytes]
@@ -102,13 +103,15 @@ class ProduceRoutes:
     def __init__(self) -> None:
         self.by_head: tuple[dict[bytes, ProduceRoute], ...] = tuple({} for _ in range(_VERSIONS))
 
-    def remember(self, version: int, head: bytes, hosted: HostedPartition, topic: TopicName, *, acks: int) -> None:
+    def remember(self, version: int, head: bytes, hosted: HostedPartition, request: ParsedProduce) -> None:
         """Requests with this head are for one partition, without a transaction, and `acks` is 1 or -1."""
+        ((topic, partition, _),) = request.batches
         routes = self.by_head[version]
         if len(routes) >= _MOST_HEADS:
             routes.clear()
         write, end = appended_form(version, topic, hosted.partition)
-        routes[head] = ProduceRoute(hosted, acks == 1, write, end)
+        known = request._replace(batches=(ProduceBatch(topic, partition, None),))
+        routes[head] = ProduceRoute(hosted, known, request.acks == 1, write, end)
 
     def forget(self) -> None:
         """Partitions have come or gone."""

@@ -9,7 +9,7 @@ import pytest
 from headrace.broker import fetch_call
 from headrace.broker.fetch_reading import FetchTerms, read_partition
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.wire.messages.fetch import FetchPartition, FetchResponse
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
 
@@ -124,3 +124,134 @@ def test_a_plain_consumer_is_answered_quickly(version: int, in_session: bool, mo
     scene._listen()
     assert len(scene.told) == 1
     assert not reads
+
+
+class FollowerScene:
+    """A topic with its leader here; broker 2 follows some of its partitions, and producers wait for it."""
+
+    def __init__(self, *, partitions: int, in_session: bool, isr: tuple[int, ...] = (1, 2), **fields: Any) -> None:
+        self.bench = BrokerBench()
+        self.isr = isr
+        self.partitions = partitions
+        self.topic_id = self.bench.topic("t", partitions=partitions, replicas=(1, 2), isr=isr)
+        self.writer, self.follower = Client(self.bench), Client(self.bench)
+        self.session = (0, 0 if in_session else -1)
+        self.in_session = in_session
+        self.fields = {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
+        self.ends = dict.fromkeys(range(partitions), 0)
+        self.epoch = 0
+        self.is_waiting = False
+        self.told: list[tuple[str, object]] = []
+
+    def write(self, partition: int, *, acks: int = -1) -> None:
+        self.writer.send(produce_request("t", batch(b"x", timestamp=STAMP), acks=acks, partition=partition), 9)
+        self.listen()
+
+    def fetch(self, *only: int) -> None:
+        """Ask for what comes behind the last answers, unless such a request waits already; in a session for the named partitions alone."""
+        if self.is_waiting:
+            return
+        self.is_waiting = True
+        asked = tuple(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=self.epoch,
+                fetch_offset=self.ends[index],
+                last_fetched_epoch=0 if self.ends[index] else -1,
+                log_start_offset=0,
+                partition_max_bytes=1 << 20,
+            )
+            for index in (only if self.in_session and self.session[0] else range(self.partitions))
+        )
+        topics = (FetchTopic(topic_id=self.topic_id, partitions=asked),) if asked else ()
+        state = ReplicaState(replica_id=2, replica_epoch=12)
+        fields = {**self.fields, "session_id": self.session[0], "session_epoch": self.session[1]}
+        self.follower.send(FetchRequest(replica_state=state, topics=topics, **fields), 17)
+        self.listen()
+
+    def listen(self) -> None:
+        for answer in self.follower.answers():
+            self.is_waiting = False
+            self.told.append(("fetch", _without_session(answer)))
+            if self.in_session and not answer.error_code:
+                self.session = (answer.session_id, self.session[1] + 1)
+            for topic in answer.responses:
+                for part in topic.partitions:
+                    if part.records:
+                        log = self.bench.broker.partitions.by_name["t", part.partition_index].log
+                        assert log is not None
+                        self.ends[part.partition_index] = log.log_end_offset
+        self.told += [("produce", each.responses) for each in self.writer.answers()]
+
+    def lead(self, leader_epoch: int) -> None:
+        """Elected again, or elsewhere."""
+        leader = 1 if leader_epoch % 2 == 0 else 2
+        self.epoch = leader_epoch
+        replicas = {"replicas": (1, 2), "isr": self.isr, "partitions": self.partitions}
+        self.bench.topic("t", leader=leader, leader_epoch=leader_epoch, partition_epoch=leader_epoch, **replicas)  # type: ignore[arg-type]
+        self.listen()
+
+    def pass_time(self, ms: int) -> None:
+        self.bench.advance(ms)
+        self.listen()
+
+
+def follower_story(**given: Any) -> list[tuple[str, object]]:
+    """Writes that wait for the follower while it waits for them, high watermarks that move, another epoch; all that both were told."""
+    scene = FollowerScene(**given)
+    last = scene.partitions - 1
+    scene.fetch()
+    for acks in (-1, 1, -1, 1):
+        scene.write(last, acks=acks)
+        scene.fetch(last)
+        scene.write(0)
+        scene.write(last)
+        scene.fetch(*{0, last})
+        scene.fetch()
+        scene.pass_time(600)
+    scene.lead(2)
+    scene.fetch(last)
+    scene.write(last)
+    scene.fetch(last)
+    scene.pass_time(600)
+    scene.fetch(last)
+    scene.lead(3)
+    scene.write(last)
+    scene.fetch(last)
+    scene.pass_time(600)
+    return [*scene.told, ("bytes", scene.bench.broker.partitions.replication_bytes_out)]
+
+
+@pytest.mark.parametrize("fields", [{}, {"min_bytes": 300}, {"max_bytes": 100}, {"isr": (1,)}], ids=str)
+@pytest.mark.parametrize("in_session", [False, True])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_follower_is_told_the_same_in_both_ways(
+    partitions: int, in_session: bool, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P16, P18, KIP-227: records, offsets, errors of another epoch, and when those who wait for all replicas are answered."""
+    quick = follower_story(partitions=partitions, in_session=in_session, **fields)
+    monkeypatch.setattr(fetch_call, "read_for_follower", lambda *_: None)
+    monkeypatch.setattr(fetch_call, "only_offsets_moved", lambda _: False)
+    assert quick == follower_story(partitions=partitions, in_session=in_session, **fields)
+    assert len(quick) >= 20
+
+
+def test_a_follower_that_waits_is_answered_by_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a write with acks=all waits for: the append answers the fetch, and the fetch after it is read once, though it moves the high watermark."""
+    reads: list[object] = []
+
+    def counted(*given: Any, **more: Any) -> Any:
+        reads.append(given)
+        return read_partition(*given, **more)
+
+    monkeypatch.setattr(fetch_call, "read_partition", counted)
+    scene = FollowerScene(partitions=1, in_session=True)
+    scene.fetch()
+    scene.write(0)
+    scene.fetch(0)
+    reads.clear()
+    scene.write(0)
+    assert not reads
+    scene.fetch(0)
+    assert len(reads) == 1
+    assert [kind for kind, _ in scene.told] == ["fetch", "produce", "fetch", "produce"]

@@ -43,24 +43,28 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
     route = broker.partitions.produce_routes.by_head[version].get(head)
     if route is None:
         return _read_and_append(body, context, broker, head)
-    hosted, is_leader_enough, write, end = route
+    hosted, request, is_leader_enough, write, end = route
     leader = hosted.leader
     if (
         leader is None
-        or not (is_leader_enough or leader.is_alone)
         or hosted.is_withheld
         or len(records) <= ATTRIBUTES_LOW_BYTE
         or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
     ):
+        return _read_and_append(body, context, broker, None)
+    is_leader_enough = is_leader_enough or leader.is_alone
+    if not is_leader_enough and not leader.has_enough_replicas:
         return _read_and_append(body, context, broker, None)
     try:
         appended = leader.append(records, now_ms=broker.wall_ms())
     except StorageFault as fault:
         broker.on_storage_fault(fault)
         appended = AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
-    if type(appended) is Appended and not appended[6]:
+    if type(appended) is not Appended:
+        request = parse_produce(body, 0, version)
+    elif is_leader_enough and not appended[6]:
         return write(appended[0], appended[2], appended[3], end)
-    return ProduceCall(parse_produce(body, 0, version), context, broker).go_on([(hosted, appended)])
+    return ProduceCall(request, context, broker).go_on([(hosted, appended)])
 
 
 def _read_and_append(body: memoryview, context: RequestContext, broker: Broker, head: bytes | None) -> HotResult:
@@ -78,9 +82,9 @@ def _read_and_append(body: memoryview, context: RequestContext, broker: Broker, 
         partitions = broker.partitions
         hosted = (partitions.by_id if version >= _FIRST_BY_ID else partitions.by_name).get((topic, index))  # type: ignore[arg-type]
         leader = None if hosted is None else _usual_leader(hosted, records, acks)
+        if hosted is not None and head is not None and hosted.topic not in INTERNAL_TOPICS:
+            partitions.produce_routes.remember(version, head, hosted, request)
         if hosted is not None and leader is not None:
-            if head is not None:
-                partitions.produce_routes.remember(version, head, hosted, topic, acks=acks)
             try:
                 appended = leader.append(records, now_ms=broker.wall_ms())  # type: ignore[arg-type] # a leader has its records
             except StorageFault as fault:
