@@ -30,8 +30,9 @@ from tests.peers.postgres import Postgres
 TABLES = ("parquet", "delta", "postgres")
 PARTITIONS = 3
 RECORDS_PER_BATCH = 250
+RECORDS_PER_ROUND = 4_000
 REST_S = 0.05
-READY_S, ANSWER_S = 240.0, 240.0
+READY_S, ANSWER_S = 240.0, 480.0
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -110,14 +111,14 @@ class SparkProgram:
 
 
 class Feed(threading.Thread):
-    """Fills a topic with numbers, batch after batch, by one idempotent producer that outlasts brokers."""
+    """Fills a topic with numbers, some thousand when it is told, by one idempotent producer that outlasts brokers."""
 
     def __init__(self, servers: str, topic: str) -> None:
         super().__init__(name="feed", daemon=True)
         self._servers, self._topic = servers, topic
-        self._may_run, self._is_over = threading.Event(), threading.Event()
-        self._is_idle = threading.Event()
-        self._is_idle.set()
+        self._change = threading.Condition()
+        self._wanted = 0
+        self._is_over = False
         self.sent = 0
         self.partitions = PARTITIONS
         self.error: Exception | None = None
@@ -127,16 +128,19 @@ class Feed(threading.Thread):
         try:
             with BlockingClient(self._servers, properties={"delivery.timeout.ms": "300000"}) as client:
                 producer = client.producer()
-                while not self._is_over.is_set():
-                    if not self._may_run.wait(0.1):
-                        continue
-                    self._is_idle.clear()
+                while self._waits_for_work():
                     self._send(producer)
-                    self._is_idle.set()
                     time.sleep(REST_S)
         except Exception as error:  # noqa: BLE001 - the thread's edge: whoever waits for it raises the error
             self.error = error
-            self._is_idle.set()
+        with self._change:
+            self._change.notify_all()
+
+    def _waits_for_work(self) -> bool:
+        with self._change:
+            self._change.notify_all()
+            self._change.wait_for(lambda: self._is_over or self.sent < self._wanted)
+            return not self._is_over
 
     def _send(self, producer: Any) -> None:
         first = self.sent
@@ -148,20 +152,25 @@ class Feed(threading.Thread):
         producer.flush()
         self.sent += RECORDS_PER_BATCH
 
-    def go_on(self) -> None:
-        """Begin to send."""
-        self._may_run.set()
+    def go_on(self, records: int = RECORDS_PER_ROUND) -> None:
+        """Send so many more."""
+        with self._change:
+            self._wanted += records
+            self._change.notify_all()
 
-    def pause(self) -> None:
-        """Stop sending, and wait for what is on its way. Raises what ended the feed."""
-        self._may_run.clear()
-        self._is_idle.wait(ANSWER_S)
+    def finish(self) -> None:
+        """Wait until all is sent. Raises what ended the feed."""
+        with self._change:
+            self._change.wait_for(lambda: self.error is not None or self.sent >= self._wanted, ANSWER_S)
         if self.error is not None:
             raise self.error
+        assert self.sent >= self._wanted, f"{self.sent} of {self._wanted} records were acknowledged"
 
     def end(self) -> None:
         """For good."""
-        self._is_over.set()
+        with self._change:
+            self._is_over = True
+            self._change.notify_all()
         self.join(30)
 
 
@@ -227,7 +236,7 @@ class Stage:
     def start_queries(self) -> None:
         """From the topic that fills into each kind of table, or those again that there were."""
         for table in TABLES:
-            self.start_query(table, table, self.topic, {"maxOffsetsPerTrigger": "2000"})
+            self.start_query(table, table, self.topic, {"maxOffsetsPerTrigger": "1000"})
 
     def is_in_batch(self, name: str) -> bool:
         """Is a batch of the query planned and not done?"""
@@ -244,7 +253,7 @@ class Stage:
 
     def drain(self, tries: int = 8) -> int:
         """Let the queries read all there is, and start those that failed again; how many did."""
-        self.feed.pause()
+        self.feed.finish()
         waiting, restarts = list(TABLES), 0
         failed: dict[str, str] = {}
         for _ in range(tries):
