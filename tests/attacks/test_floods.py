@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.records.batch import HEADER_SIZE, set_crc
+from headrace.records.record import NewRecord, build_batch
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -165,3 +167,18 @@ def test_the_metrics_listener_survives_whatever_is_not_http(metrics_target: tupl
         sound.settimeout(30)
         sound.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert sound.recv(64).startswith(b"HTTP/1.1 200")
+
+
+def test_a_flood_that_wants_no_answers(target: Target) -> None:
+    """M1: 80,000 produces with acks=0 from 20 connections, which nothing slows down but the node's reading."""
+    target.create_topic("acks-0")
+    now_ms = int(time.time() * 1000)
+    data = (
+        request_frame(produce_request("acks-0", build_batch([NewRecord(None, b"x" * 1_000, now_ms)]), acks=0), 9) * 200
+    )
+    with target.attacked(memory=32 * MIB), ExitStack() as opened, ThreadPoolExecutor(20) as threads:
+        peers = [opened.enter_context(RawConnection(target.node.port)) for _ in range(20)]
+        for peer in peers:
+            peer.socket.settimeout(120)
+        for each in [threads.submit(peer.send, data * 20) for peer in peers]:
+            each.result()

@@ -13,6 +13,7 @@ from headrace.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from headrace.raft.snapshots import finish_download, read_snapshot
 from headrace.storage.metadata_log import open_metadata_log
 from headrace.storage.recovery import LoadHints, RottenLog
+from headrace.storage.roll_allowance import RollAllowance
 from headrace.storage.snapshot_files import (
     METADATA_PARTITION_DIRECTORY,
     QUORUM_STATE_FILE_NAME,
@@ -79,6 +80,7 @@ class MetadataFiles:
                 latest_epoch=None if config.is_controller else self._latest_epoch(),
             ),
         )
+        self.log.owner.rolls = RollAllowance()
         self.log.owner.persist_recovery_point = partial(_lower_synced, files, directory, self.log)
         self._check_epochs()
 

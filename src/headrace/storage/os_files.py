@@ -7,16 +7,16 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, DiskFull, DiskSpace, FileStat
 from headrace.storage.descriptors import open_descriptor, with_spares
 
 _READ_BYTES = 64 * 1024
+"""A file is read whole in such pieces: nearly all of those that are have fewer bytes."""
 MOST_READ_BYTES = 512 << 20
 """Of a file that is read whole: metadata snapshots of very large clusters are the largest. A hole that somebody made in a checkpoint takes no memory."""
-"""A file is read whole in such pieces: nearly all of those that are have fewer bytes, and are read without a look at their size."""
 _locked_here: set[str] = set()
 _sync_data = getattr(os, "fdatasync", os.fsync)
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -228,16 +228,20 @@ class OsFiles:
     def read_file(self, path: str, /) -> bytes | None:
         """The whole file, or None if there is none."""
         try:
-            fd = open_descriptor(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_descriptor(
+                path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+            )  # a pipe would have us wait for a writer
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _fault(error, "open", path, self._directory) from error
         try:
-            size = os.fstat(fd).st_size
-            if size > MOST_READ_BYTES:
-                reason = f"{path} is damaged: it has {size} bytes, more than any file that is read whole"
-                raise StorageFault(reason, directory=self._directory)
+            found = os.fstat(fd)
+            if not S_ISREG(found.st_mode) or found.st_size > MOST_READ_BYTES:
+                what = (
+                    f"{found.st_size} bytes, more than any that is read whole" if S_ISREG(found.st_mode) else "no file"
+                )
+                raise StorageFault(f"{path} is damaged: it is {what}", directory=self._directory)
             data = part = os.read(fd, _READ_BYTES)
             while len(part) == _READ_BYTES:
                 data += (part := os.read(fd, _READ_BYTES))

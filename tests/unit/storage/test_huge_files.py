@@ -46,9 +46,18 @@ def test_a_huge_file_is_a_fault_of_its_directory(tmp_path: Path, monkeypatch: py
     path.touch()
     os.truncate(path, HUGE)
     before = peak()
-    with pytest.raises(StorageFault, match="more than any file that is read whole"):
+    with pytest.raises(StorageFault, match="more than any that is read whole"):
         OsFiles().read_file(str(path))
     monkeypatch.setattr(os_files, "MOST_READ_BYTES", 10)
     os.truncate(path, 10)
     assert OsFiles().read_file(str(path)) == bytes(10)
     assert peak() - before < 64 * MIB
+
+
+def test_a_pipe_or_a_device_is_no_file(tmp_path: Path) -> None:
+    """fault:S61, PR8: who reads the one waits for ever, and who reads the other has no memory left."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    for name in ("pipe", "zeros"):
+        with pytest.raises(StorageFault, match="no file"):
+            OsFiles().read_file(str(tmp_path / name))
