@@ -199,8 +199,9 @@ class BrokerBench:
         leader_epoch: int = 0,
         partition_epoch: int = 0,
         partitions: int = 1,
+        is_published: bool = True,
     ) -> Uuid:
-        """Make or change a topic; its id."""
+        """Make or change a topic; its id. What is not published comes with the next delta."""
         topic_id = Uuid(name.encode().ljust(16, b"-")[:16])
         partition = PartitionRegistration(
             replicas=replicas,
@@ -213,7 +214,8 @@ class BrokerBench:
         self._topics[name] = TopicImage(
             name=name, id=topic_id, partitions=Map({index: partition for index in range(partitions)})
         )
-        self.publish()
+        if is_published:
+            self.publish()
         return topic_id
 
     def configure(self, topic: str, **settings: str) -> None:

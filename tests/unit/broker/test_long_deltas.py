@@ -70,6 +70,27 @@ def test_a_change_of_leader_waits_for_no_logs_that_are_made_or_removed() -> None
     assert sorted({each.topic for each in bench.logs.logs()}) == ["kept", "new"]
 
 
+def test_partitions_to_lead_come_before_those_to_follow() -> None:
+    """S3-07: of one delta, whatever their names: clients wait for a leader, and nobody waits for a follower."""
+    bench = BrokerBench()
+    for name in ("a", "b"):
+        bench.topic(name, replicas=(1, 2, 3), leader=2, partitions=1_000)
+    bench.publishes_in_turns = True
+    bench.topic(
+        "a", replicas=(1, 2, 3), leader=3, leader_epoch=1, partition_epoch=1, partitions=1_000, is_published=False
+    )
+    bench.topic("b", replicas=(1, 2, 3), leader=1, leader_epoch=1, partition_epoch=1, partitions=1_000)
+    turns = 1
+    while len(hosted(bench)) < 1_000:
+        assert {each.leader_id for each in bench.broker.partitions if each.topic == "a"} == {2}
+        bench.publisher.tick()
+        turns += 1
+    assert turns > 2
+    while bench.publisher.next_deadline_ms() == 0:
+        bench.publisher.tick()
+    assert {each.leader_id for each in bench.broker.partitions if each.topic == "a"} == {3}
+
+
 def test_who_writes_to_a_topic_made_anew_never_writes_into_the_old_ones_log() -> None:
     """PR1: its name and its id are known at once, its log is made in a later turn; what was acknowledged by the old log would go with it."""
     for is_old_hosted in (True, False):

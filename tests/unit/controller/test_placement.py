@@ -49,6 +49,15 @@ def test_leaders_and_replicas_are_spread_evenly() -> None:
     assert all(len({number % 3 for number in replicas}) == 3 for replicas in placed)
 
 
+def test_the_same_replicas_do_not_stand_together_again_and_again() -> None:
+    """S3-65, KIP-36: when every broker has led once the order changes, so that what a broker held is everywhere when it goes."""
+    brokers = [UsableBroker(number, None, False) for number in range(5)]
+    placed = place_replicas(brokers, partitions=60, replication_factor=2, rng=random.Random(1))
+    pairs = Counter(frozenset(replicas) for replicas in placed)
+    assert len(pairs) == 10, "every two brokers have a partition together"
+    assert max(pairs.values()) < 60 / 5
+
+
 def test_the_same_chance_places_the_same() -> None:
     """Decisions repeat from one seed."""
     brokers = [UsableBroker(number, "ab"[number % 2], False) for number in range(5)]
