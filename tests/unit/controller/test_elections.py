@@ -62,6 +62,19 @@ def test_the_preferred_replica_leads_again_when_asked() -> None:
     assert elect(bench, PREFERRED, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
+def test_an_election_of_an_unknown_type_is_refused() -> None:
+    """S3-77, input:B23: INVALID_REQUEST, whatever a newer client means by it; nobody leads that did not before."""
+    bench, epochs = cluster()
+    topic(bench, (1, 2))
+    fence(bench, 1, epochs[1])
+    bench.heartbeat(1, epochs[1])
+    join(bench, 2, epochs, (2, 1))
+    asked = TopicPartitions(topic="t", partitions=(0,))
+    answer = bench.ask(ElectLeadersRequest(election_type=2, topic_partitions=(asked,)))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert partition(bench).leader == 2
+
+
 def test_a_preferred_election_that_would_elect_another_replica_is_refused() -> None:
     """S2-07, inv:H13: NONE says that the preferred replica leads (Kafka 4.3.1 says so of any replica that it elected); a refusal changes nothing."""
     bench, epochs = cluster(3)
