@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.ids import Uuid
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
+from headrace.wire.messages import assign_replicas_to_dirs as assign
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -89,6 +91,22 @@ def test_only_replicas_that_are_new_are_added() -> None:
     assert shape(bench) == ((4, 3, 1, 2), (1, 2, 3), (4,), (2,))
     assert (after.leader, after.leader_epoch) == (before.leader, before.leader_epoch)
     assert all(after.directory_of(each) == before.directory_of(each) for each in (1, 2, 3))
+
+
+def test_a_replica_that_is_on_its_way_stays_in_its_directory_when_the_target_changes() -> None:
+    """S3-43, KIP-858: what it has copied is there; only replicas that are new are placed."""
+    bench, _ = cluster(2)
+    places = (Uuid(b"directory-nr-one"), Uuid(b"directory-nr-two"))
+    epoch = bench.broker(3, log_dirs=places)
+    topic(bench, (1, 2))
+    assert reassign(bench, (3, 2)) == 0
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    there = assign.RequestTopicData(topic_id=topic_id, partitions=(assign.RequestPartitionData(),))
+    asked = assign.RequestDirectoryData(id=places[1], topics=(there,))
+    bench.ask(assign.AssignReplicasToDirsRequest(broker_id=3, broker_epoch=epoch, directories=(asked,)))
+    assert partition(bench).directory_of(3) == places[1]
+    assert reassign(bench, (3, 1)) == 0
+    assert (shape(bench)[2], partition(bench).directory_of(3)) == ((3,), places[1])
 
 
 def test_a_new_order_or_fewer_replicas_need_no_waiting() -> None:

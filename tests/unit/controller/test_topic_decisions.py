@@ -203,6 +203,18 @@ def test_no_new_replica_is_placed_on_a_fenced_broker() -> None:
     assert {each.replicas for each in bench.machine.image.topics.by_name["t"].partitions.values()} <= {(1, 3), (3, 1)}
 
 
+def test_no_new_replica_is_placed_on_a_stopping_broker(bench: ControllerBench) -> None:
+    """S3-65, KIP-841: it is live while its leaderships move, and soon is not."""
+    epochs = {each: bench.broker(each) for each in (2, 3)}
+    given = (CreatableReplicaAssignment(partition_index=0, broker_ids=(3, 2)),)
+    assert outcome(bench, new("led", partitions=-1, factor=-1, assignments=given))[0][1] == 0
+    bench.heartbeat(3, epochs[3], want_shut_down=True)
+    assert bench.committed_image.cluster.brokers[3].in_controlled_shutdown
+    assert outcome(bench, new(partitions=6, factor=2))[0][1] == 0
+    assert {each.replicas for each in bench.machine.image.topics.by_name["t"].partitions.values()} <= {(1, 2), (2, 1)}
+    assert outcome(bench, new("u", partitions=1, factor=3))[0][1] == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 @pytest.mark.parametrize(
     ("assignments", "error", "message"),
     [
