@@ -461,7 +461,7 @@ def test_the_usual_requests_call_few_functions() -> None:
         for number in range(60)
     ]
     costs = [calls_of(lambda each=each: client.connection.frame(each)) for each in requests]  # type: ignore[misc]
-    assert min(costs[10:]) <= 14
+    assert min(costs[10:]) <= 12
     for offset in range(3):
         consumer.client.send(consumer.request({0: offset}), 13)
         assert consumer.told(consumer.client.answers()[0])[0][0] == 60

@@ -18,6 +18,7 @@ from headrace.records.record import NewRecord, Placement, ProducerStamp, build_b
 from headrace.sim.disk import LossyFiles, Op
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import NOW_MS, SMALL, memory_store, open_log
+from tests.unit.broker.test_waiting_requests import calls_of
 
 PLAIN = replace(SMALL, segment_bytes=6_000, segment_ms=40_000)
 CONFIGS = {
@@ -215,3 +216,31 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
         disk.is_full = False
         assert isinstance(log.append_as_follower(memoryview(data), leader_epoch=0, now_ms=NOW_MS), Appended)
     assert log.log_end_offset == 5
+
+
+def test_a_followers_append_is_less_work_than_its_leaders() -> None:
+    """Functions are counted, not time: for one batch as many as the leader calls, and for more batches hardly more."""
+    leader, follower = new_log(replace(PLAIN, segment_bytes=1 << 20)), new_log(replace(PLAIN, segment_bytes=1 << 20))
+    leader.begin_epoch(0)
+
+    def sent(offset: int, count: int) -> memoryview:
+        records = [NewRecord(b"k", b"v", NOW_MS)]
+        return memoryview(
+            b"".join(
+                bytes(build_batch(records, placement=Placement(base_offset=offset + at, leader_epoch=0)))
+                for at in range(count)
+            )
+        )
+
+    for offset in range(3):
+        leader.append_client(memoryview(bytearray(sent(0, 1))), leader_epoch=0, now_ms=NOW_MS)
+        follower.append_as_follower(sent(offset, 1), leader_epoch=0, now_ms=NOW_MS)
+    client = memoryview(bytearray(sent(0, 1)))
+    leads = calls_of(lambda: leader.append_client(client, leader_epoch=0, now_ms=NOW_MS))
+    one = sent(3, 1)
+    follows = calls_of(lambda: follower.append_as_follower(one, leader_epoch=0, now_ms=NOW_MS))
+    many = sent(4, 50)
+    follows_many = calls_of(lambda: follower.append_as_follower(many, leader_epoch=0, now_ms=NOW_MS))
+    assert (leader.log_end_offset, follower.log_end_offset) == (4, 54)
+    assert follows <= leads
+    assert follows_many <= 3 * 50
