@@ -40,7 +40,8 @@ class Split:
     """How a request is cut: the way to the things it names, the way to their answers, and how many are answered at once.
 
     `weight` says what a thing counts against Kafka's bound of 10,000 partitions in one request, for the APIs that have it.
-    `only_once` are the fields that name a thing where one that is named twice is refused.
+    `only_once` are the fields that name a thing where one that is named twice is refused, with the words that `repeated` has for its names; of things
+    that are mere names it is the field of their answers.
     """
 
     things: tuple[str, ...]
@@ -48,12 +49,20 @@ class Split:
     at_once: int = 50
     weight: Callable[[Any], int] | None = None
     only_once: tuple[str, ...] = ()
+    repeated: Callable[[dict[str, Any]], str] = lambda _: _REPEATED
 
 
 _PARTITIONS = Split(things=("topics", "partitions"), answers=("topics", "partitions"))
 _MANY_PARTITIONS = replace(_PARTITIONS, at_once=500)
 _RESOURCES = Split(
     things=("resources",), answers=("responses",), at_once=20, only_once=("resource_type", "resource_name")
+)
+
+_TOPICS_TO_DELETE = Split(
+    things=(),
+    answers=("responses",),
+    at_once=10,  # with all their partitions
+    repeated=lambda names: f"Duplicate topic {'id' if names['name'] is None else 'name'}.",
 )
 
 SPLITS: Final[dict[int, tuple[Split, ...]]] = {
@@ -76,8 +85,8 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
         ),
     ),
     ApiKey.DELETE_TOPICS: (
-        Split(things=("topics",), answers=("responses",), at_once=10),  # with all their partitions
-        Split(things=("topic_names",), answers=("responses",), at_once=10),
+        replace(_TOPICS_TO_DELETE, things=("topics",), only_once=("name", "topic_id")),
+        replace(_TOPICS_TO_DELETE, things=("topic_names",), only_once=("name",)),
     ),
     ApiKey.DELETE_RECORDS: (_PARTITIONS,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),
@@ -267,7 +276,7 @@ def _identity(thing: Any) -> tuple[Any, ...]:
 def _without_repeated(api_key: int, request: Any, split: Split) -> Generator[None, None, tuple[Any, dict[int, Any]]]:
     """The request without the things that it names more than once, and the refusals of these by their places."""
     things = getattr(request, split.things[0])
-    name_of = attrgetter(*split.only_once)
+    name_of = attrgetter(*split.only_once) if not isinstance(things[0], str) else str
     counts: Counter[Any] = Counter()
     for number, thing in enumerate(things):
         if not number % _REST_AFTER:
@@ -283,8 +292,9 @@ def _without_repeated(api_key: int, request: Any, split: Split) -> Generator[Non
         if counts[name_of(thing)] == 1:
             others.append(thing)
         else:
-            names = {name: getattr(thing, name) for name in split.only_once}
-            repeated[number] = result(error_code=ErrorCode.INVALID_REQUEST, error_message=_REPEATED, **names)
+            names = {name: thing if isinstance(thing, str) else getattr(thing, name) for name in split.only_once}
+            message = split.repeated(names)
+            repeated[number] = result(error_code=ErrorCode.INVALID_REQUEST, error_message=message, **names)
     return replace(request, **{split.things[0]: tuple(others)}), repeated
 
 
