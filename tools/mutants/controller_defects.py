@@ -6,18 +6,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from headrace.controller import activation, alter_partition, broker_states, machine, producer_ids, requests, term
+from headrace.controller import (
+    activation,
+    alter_partition,
+    broker_states,
+    causes,
+    machine,
+    producer_ids,
+    requests,
+    term,
+)
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
 from headrace.controller.events import Answer, AppendRecords, RequestArrived
 from headrace.controller.heartbeats import Heartbeats
 from headrace.controller.machine import ControllerMachine
 from headrace.core.error_code import ErrorCode
 from headrace.metadata import loader
+from headrace.metadata.cause import CauseKind
 from headrace.metadata.replay import replay_all
 from headrace.node.machine import NodeMachine
 from headrace.node.metadata_plane import MetadataPlane
 from headrace.sim.faults import FaultKind
 from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tools.mutants.planting import Defect, Planting
 
 if TYPE_CHECKING:
@@ -186,6 +197,17 @@ def takes_over_halves(planting: Planting) -> None:
     planting.replace(loader, "_is_whole", is_whole)
 
 
+def keeps_its_reasons(planting: Planting) -> None:
+    """X19: what a request led to is written without the request."""
+    planting.replace(causes, "caused_by_request", lambda records, request, asker: records)
+
+
+def tells_service_as_registration(planting: Planting) -> None:
+    """X20: a broker that may serve is told as one that registered."""
+    kinds = {**vars(causes)["_OF_BROKERS"], BrokerHeartbeatRequest: CauseKind.REGISTERED}
+    planting.replace(causes, "_OF_BROKERS", kinds)
+
+
 _JUMPS = frozenset({FaultKind.JUMP})
 _FAILOVERS = frozenset(
     {FaultKind.HUNT, FaultKind.FLAP, FaultKind.ISOLATE, FaultKind.SPLIT, FaultKind.LOOP, FaultKind.KILL}
@@ -214,5 +236,7 @@ DEFECTS = (
     Defect(id="X4", what="a broker is fenced as soon as it serves", plant=fences_what_it_just_let_in),
     Defect(id="X12", what="a decision's image is not that of its records", plant=decides_on_less_than_it_writes),
     Defect(id="X13", what="half an operation is taken over as the whole", plant=takes_over_halves),
+    Defect(id="X19", what="what a request led to has no cause", plant=keeps_its_reasons),
+    Defect(id="X20", what="a broker that may serve is told as a new one", plant=tells_service_as_registration),
 )
 """K: section 8 of the fault catalogue; X: others that a rule of section 4.2 must find."""

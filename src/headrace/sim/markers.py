@@ -55,6 +55,9 @@ REQUIRED: Final[dict[str, int]] = {
     "broker unfenced": 20,
     "unclean registration left an isr": 20,
     "request refused: older broker epoch": 20,
+    "decision told with the request that led to it": 500,
+    "broker's change told with its cause": 100,
+    "leader's change told with its cause": 100,
     # What is asked of partitions
     "reassignment begun": 100,
     "reassignment changed": 50,

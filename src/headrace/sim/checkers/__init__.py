@@ -32,6 +32,7 @@ from headrace.sim.checkers.replication import Replication
 from headrace.sim.checkers.sessions import Sessions
 from headrace.sim.checkers.snapshots import Snapshots
 from headrace.sim.checkers.supported_features import SupportedFeatures, UsableDirectories
+from headrace.sim.checkers.told_causes import ToldCauses
 from headrace.sim.checkers.topic_lives import TopicLives
 from headrace.sim.checkers.voters import CheckQuorum, VoterChanges
 from headrace.sim.checkers.watcher import Watcher
@@ -53,7 +54,7 @@ JUDGES = (
     SupportedFeatures,
     UsableDirectories,
 )
-"""Those that look at single decisions of a controller."""
+"""Those that look at single decisions of a controller; `ToldCauses` looks at how they are written."""
 
 GROUPS: Sequence[Callable[[Scene], Group]] = (
     Elections,
@@ -69,7 +70,7 @@ GROUPS: Sequence[Callable[[Scene], Group]] = (
     HostedPartitions,
     HeartbeatOffsets,
     CommittedState,
-    partial(ControllerSteps, judges=JUDGES),
+    partial(ControllerSteps, judges=(*JUDGES, ToldCauses)),
     History,
     Reads,
     Reassignments,

@@ -89,13 +89,14 @@ class Reign:
 
 @quick_value
 class Decided:
-    """One event of an active controller and what it led to. `base_offset` is that of the first of `records`."""
+    """One event of an active controller and what it led to. `base_offset` is that of the first of `records`, `batches` have them as they are written."""
 
     reign: Reign
     event: Any
     before: MetadataImage
     after: MetadataImage
     records: tuple[Any, ...]
+    batches: tuple[tuple[bytes, ...], ...]
     base_offset: int
     answers: tuple[Answer, ...]
 
@@ -216,13 +217,13 @@ class ControllerSteps(Group):
         event: Any = step.event
         before, base_offset = reign.image, -1
         records: list[Any] = []
-        parts = 0
+        batches: list[tuple[bytes, ...]] = []
         for effect in step.effects:
             if isinstance(effect, AppendRecords):
                 base_offset = effect.base_offset if base_offset < 0 else base_offset
                 reign.next_offset = reign.decided_end = effect.base_offset + len(effect.records)
                 records += [decode_record(each) for each in effect.records]
-                parts += 1
+                batches.append(effect.records)
         if records:
             try:
                 reign.image = replay_all(before, records)
@@ -231,7 +232,7 @@ class ControllerSteps(Group):
                     "C18", f"controller {reign.life.node_id} writes what cannot be replayed: {error}", reign.life
                 ) from error
         self._note_asker(reign, event, has_written=bool(records))
-        is_split = parts > 1 and isinstance(event, RequestArrived) and isinstance(event.request, ATOMIC)
+        is_split = len(batches) > 1 and isinstance(event, RequestArrived) and isinstance(event.request, ATOMIC)
         if is_split and not isinstance(records[0], BeginTransactionRecord):
             self._split.append((base_offset, reign.next_offset, type(event.request).__name__, reign.epoch))
         answers = tuple(effect for effect in step.effects if isinstance(effect, Answer))
@@ -241,6 +242,7 @@ class ControllerSteps(Group):
             before=before,
             after=reign.image,
             records=tuple(records),
+            batches=tuple(batches),
             base_offset=base_offset,
             answers=answers,
         )
