@@ -49,6 +49,10 @@ class Registry:
             raise OperatorError(f"the schema.registry options are wrong: {type(error).__name__}: {error}") from None
         self._known: dict[int, RegisteredSchema] = {}
 
+    def close(self) -> None:
+        """Close the client's connections; nothing can be asked afterwards."""
+        self._client.close()
+
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         """The schema, or None where the registry has none of this id. Raises OperatorError where it does not answer."""
         if schema_id not in self._known:
