@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,3 +89,25 @@ def test_what_cannot_be_written_is_refused(spark: SparkSession, topics: Topics) 
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         with_options(refusals[3][0].write, topics.servers, {"topic": topic}).mode("overwrite").save()
     assert read(spark, topics, topic) == []
+
+
+def test_a_task_stops_at_the_first_batch_that_is_refused(topics: Topics) -> None:
+    """What comes behind it is not asked of Spark any more; the query fails anyway."""
+    import pyarrow as pa
+
+    from headrace.core.errors import OperatorError
+    from headrace.spark.row_writer import write_rows
+    from headrace.spark.write_options import parse_write_options
+
+    taken = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal taken
+        for size in (1_200_000, *(400_000 for _ in range(100))):
+            taken += 1
+            yield pa.RecordBatch.from_pydict({"value": [b"x" * size]})
+
+    options = parse_write_options({"kafka.bootstrap.servers": topics.servers, "topic": topics.make()})
+    with pytest.raises(OperatorError, match="MESSAGE_TOO_LARGE"):
+        write_rows(options, rows(), task=0)
+    assert taken < 50

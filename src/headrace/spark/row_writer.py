@@ -157,6 +157,8 @@ class _TaskWriter:
         now_ms = time.time_ns() // 1_000_000
         for batch in encode_batches(rows, now_ms=now_ms, settings=self._options.batches):
             self._deliveries = [each for each in self._deliveries if not each.is_done or each.error is not None]
+            if self.first_failed() is not None:
+                self._producer.flush()  # which raises it, before more is written in vain
             self._deliveries.append(self._producer.send(topic, partition, batch))
             self.written.batches += 1
 

@@ -48,6 +48,9 @@ def _is_found_by_workers(directory: Path) -> bool:
 def _make(home: Path, package: Path) -> None:
     """Put it there whole: another process may be about to use it, or to make the same."""
     home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in home.parent.glob("spark-home-*"):
+        if not (each / "jars").exists():  # that PySpark has been removed
+            shutil.rmtree(each, ignore_errors=True)
     made = Path(tempfile.mkdtemp(dir=home.parent))
     try:
         for name in _PARTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,14 +29,24 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_spark_home_has_all_but_the_zip_that_python_must_compile_each_time(installed: Path, tmp_path: Path) -> None:
-    """The links lead to the installed package; made once, found again."""
+def test_spark_home_has_all_but_the_zip_that_python_must_compile_each_time(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links lead to the installed package; made once, found again, and removed by the next one when the package has gone."""
     home = compiled_spark_home(tmp_path / "cache")
     assert home is not None
     assert sorted(each.name for each in home.iterdir()) == ["bin", "jars"]
     assert (home / "jars").resolve() == installed / "jars"
     assert compiled_spark_home(tmp_path / "cache") == home
     assert [each.name for each in (tmp_path / "cache").iterdir()] == [home.name]
+    installed.rename(installed.with_name("gone"))
+    (tmp_path / "other").mkdir()
+    shutil.move(installed.with_name("gone"), tmp_path / "other" / "pyspark")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "other"), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "other"))
+    other = compiled_spark_home(tmp_path / "cache")
+    assert other is not None
+    assert [each.name for each in (tmp_path / "cache").iterdir()] == [other.name]
 
 
 def test_spark_keeps_its_home_where_workers_would_not_find_pyspark(
