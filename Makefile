@@ -100,7 +100,7 @@ bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 bench-cluster: setup ## three nodes with three copies of each record, beside three of Apache Kafka
 	$(PY) -m benchmarks.cluster
 
-bench-spark: setup ## our Spark source beside the JVM connector
+bench-spark: setup ## our Spark source and sink beside the JVM connector; with --all by hand for each size, codec and partition count
 	$(PY) -m benchmarks.spark.run
 
 bench-scale: setup ## the controller with 10 k to 1 M partitions

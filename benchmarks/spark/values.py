@@ -20,13 +20,15 @@ import pyarrow as pa
 from confluent_kafka.admin import NewTopic
 
 from benchmarks import peers
-from benchmarks.spark import connector
-from benchmarks.spark.run import PARTITIONS, PRODUCER_BATCH_BYTES, Sample, timed
+from benchmarks.spark.loads import PRODUCER_BATCH_BYTES
+from benchmarks.spark.run import Sample, timed
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.arrow.encode import RowColumns, encode_batches
 from headrace.client.blocking import BlockingClient
 from headrace.spark.session import local_session, stop_session
+from tests.peers import spark_connector
 
+PARTITIONS = 2
 SCHEMA = "id bigint, name string, score double, ok boolean, city string, n int"
 _TOTALS = (
     "count(*)",
@@ -96,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         system.admin.create_topics([NewTopic("bench-json", PARTITIONS, 1)])["bench-json"].result(30)
         fill(system.bootstrap, "bench-json", options.rows)
-        jars = ",".join(str(jar) for jar in connector.jars())
+        jars = ",".join(str(jar) for jar in spark_connector.jars())
         spark = local_session(
             "bench-json", master="local[2]", config={"spark.jars": jars}, log_path=directory / "spark.log"
         )

@@ -15,12 +15,16 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.ids import Uuid
 from headrace.records.record import NewRecord, build_batch
 from headrace.testing import Node
+from tests.peers import spark_connector
+from tests.peers.kafka import is_available
 from tests.support.metadata_load import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARKS_CONNECTOR = "rows_of_kafka"
+"""The fixture of tests that compare with Spark's own Kafka connector."""
 _NUMBERS = count()
 
 
@@ -31,14 +35,16 @@ def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_log: Path) -> Iterator[SparkSession]:
-    """One local Spark for all tests; its Java process is gone afterwards."""
+def spark(request: pytest.FixtureRequest, spark_log: Path) -> Iterator[SparkSession]:
+    """One local Spark for all tests, with Spark's own Kafka connector where a test compares with it; its Java process is gone afterwards."""
     from headrace.spark.session import local_session, stop_session
 
+    is_compared = any(SPARKS_CONNECTOR in getattr(item, "fixturenames", ()) for item in request.session.items)
     config = {
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        **({"spark.driver.extraClassPath": spark_connector.class_path()} if is_compared and is_available() else {}),
     }
     session = local_session("tests", config=config, log_path=spark_log)
     yield session
