@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("partition", "offset", "number")
 Row = tuple[int, int, int]
+_MOST_CAUSES = 20
 
 
 class Program:
@@ -66,7 +67,7 @@ class Program:
             try:
                 self._queries[name].processAllAvailable()
             except Exception as error:  # noqa: BLE001 - whatever ends a query is what is asked for
-                failed[name] = str(error)
+                failed[name] = _with_causes(error)
         return failed
 
     def judge(self, name: str, table: str, topic: str) -> dict[str, int]:
@@ -97,6 +98,16 @@ class Program:
 
     def _place(self, name: str) -> Path:
         return self._directory / "tables" / name
+
+
+def _with_causes(error: Exception) -> str:
+    """What Spark says, and below it what its causes say: with a table of files its own error comes first, TASK_WRITE_FAILED."""
+    parts: list[str] = []
+    cause: Any = error
+    while cause is not None and len(parts) < _MOST_CAUSES:
+        parts.append(str(cause))
+        cause = getattr(cause, "_cause", None)
+    return "\n".join(parts)
 
 
 def _counted(rows: pa.Table) -> Counter[Row]:
