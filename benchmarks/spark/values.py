@@ -96,7 +96,8 @@ def main(arguments: Sequence[str]) -> None:
     system = peers.start_headrace(directory)
     samples: dict[str, list[Sample]] = {"headrace": [], "from_json": []}
     try:
-        system.admin.create_topics([NewTopic("bench-json", PARTITIONS, 1)])["bench-json"].result(30)
+        admin = system.admin
+        admin.create_topics([NewTopic("bench-json", PARTITIONS, 1)])["bench-json"].result(30)
         fill(system.bootstrap, "bench-json", options.rows)
         jars = ",".join(str(jar) for jar in spark_connector.jars())
         spark = local_session(
