@@ -70,6 +70,21 @@ def test_a_broker_whose_listeners_all_refuse_twice_is_gone() -> None:
     assert bench.probes == []
 
 
+def test_one_listener_that_refuses_says_nothing_while_another_may_answer() -> None:
+    """S1-32, C14: each of them must have refused, in each of the two rounds; a broker that listens at one lives."""
+    bench = Bench(broker(ports=(1, 2)))
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None, None)
+    bench.watch.closed(ONE)
+    for outcome in (REFUSED, None):
+        first, second = bench.probes
+        bench.probes.clear()
+        bench.watch.probed(first.correlation, REFUSED, 100)
+        assert (bench.probes, bench.gone) == ([], [])
+        bench.watch.probed(second.correlation, outcome, 100)
+    assert (bench.probes, bench.gone) == ([], [])
+
+
 def test_a_listener_that_dies_last_is_probed_again_a_few_times() -> None:
     """A killed process closes its connections and listeners one after the other; a broker that stays up is left in peace."""
     bench = Bench(broker())
