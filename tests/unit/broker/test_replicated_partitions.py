@@ -297,6 +297,20 @@ def test_laggards_are_proposed_to_leave_and_a_failed_proposal_is_repeated() -> N
     assert [produced(answer) for answer in client.answers()] == [(0, 0)]
 
 
+def test_a_proposal_that_failed_for_its_partition_alone_is_repeated() -> None:
+    """S3-82, inv:P5: the request as a whole was answered; this change may have been taken or not."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    Client(bench).ask(follower_fetch(topic_id, 0), 15)
+    failed = ResponsePartitionData(partition_index=0, error_code=ErrorCode.NOT_CONTROLLER)
+    topics = (ResponseTopicData(topic_id=topic_id, partitions=(failed,)),)
+    first = bench.controller.answer(AlterPartitionResponse(topics=topics))
+    assert bench.controller.asked == []
+    bench.advance(100)
+    ((again, _, _),) = bench.controller.asked
+    assert again.topics == first.topics
+
+
 def test_a_deleted_topic_answers_those_who_wait_for_it() -> None:
     """S1-37: at once, not at the end of their wait."""
     bench = BrokerBench()
