@@ -62,5 +62,6 @@ def test_flights_are_all_accounted_for_though_runs_are_killed(tmp_path: Path) ->
     damaged = notes.rows["quarantine"]
     assert notes.rows["reports"] == FLIGHTS + 3 == notes.rows["flights"] + damaged
     assert {each.state for each in notes.flows.values()} == {"COMPLETED", ""}  # views have none
+    assert notes.flows["delays"].late
     assert f">streaming table · {notes.rows['delays']:,} rows<" in (project / "graph.svg").read_text()
     assert (project / "flights.png").read_bytes().startswith(b"\x89PNG")

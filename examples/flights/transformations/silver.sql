@@ -3,7 +3,7 @@ CREATE TEMPORARY VIEW decoded AS
 SELECT
   from_json(report, 'seq INT, scheduled TIMESTAMP, carrier STRING, flight INT, origin STRING, dest STRING, dep_delay DOUBLE, arr_delay DOUBLE, distance INT') AS r,
   report, partition, offset
-FROM STREAM reports;
+FROM STREAM reports WITH ('maxFilesPerTrigger' = '3');
 
 CREATE STREAMING TABLE flights
 AS SELECT r.*, partition, offset FROM STREAM decoded WHERE r.seq IS NOT NULL AND r.scheduled IS NOT NULL AND r.carrier IS NOT NULL;
