@@ -180,13 +180,24 @@ def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topi
 
 
 def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
-    """CREATE TABLE ... USING headrace, SELECT and INSERT."""
+    """A view; and CREATE TABLE ... USING headrace, INSERT and SELECT, each with the options that Spark does not hand over from the table."""
     topic = topics.make()
     options = f"`kafka.bootstrap.servers` '{topics.servers}', subscribe '{topic}'"
     spark.sql(f"CREATE TEMPORARY VIEW in_sql USING headrace OPTIONS ({options})")
     topics.fill(topic, ["x", "y"])
     assert [row["n"] for row in spark.sql("SELECT count(*) AS n FROM in_sql").collect()] == [2]
     spark.catalog.dropTempView("in_sql")
+    spark.sql(f"CREATE TABLE events USING headrace OPTIONS ({options})")
+    try:
+        servers = f"'kafka.bootstrap.servers' = '{topics.servers}'"
+        rows = "SELECT encode('k', 'UTF-8'), encode(concat('v', id), 'UTF-8') FROM range(3)"
+        spark.sql(f"INSERT INTO events WITH ({servers}, topic = '{topic}') (key, value) {rows}")
+        shown = "CAST(key AS STRING) AS key, CAST(value AS STRING) AS value"
+        found = spark.sql(f"SELECT {shown} FROM events WITH ({servers}, subscribe = '{topic}') ORDER BY value")
+        written = [("k", f"v{each}") for each in range(3)]
+        assert [tuple(row) for row in found.collect()] == [*written, (None, "x"), (None, "y")]
+    finally:
+        spark.sql("DROP TABLE events")
 
 
 def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_log: Path) -> None:

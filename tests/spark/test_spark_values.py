@@ -73,8 +73,8 @@ def test_a_stream_decodes_too(spark: SparkSession, topics: Topics, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"valueFormat": "avro", "valueSchema": "a int"}, "valueFormat=avro: must be json or csv"),
-        ({"valueFormat": "json", "valueSchema": "a map<string,int>"}, "is not understood at 'map'"),
+        ({"valueFormat": "xml", "valueSchema": "a int"}, "valueFormat=xml: must be json, csv, avro or protobuf"),
+        ({"valueFormat": "json", "valueSchema": "a map<string,int>"}, "only avro and protobuf have maps"),
         ({"valueFormat": "json"}, "needs valueSchema"),
     ],
 )
