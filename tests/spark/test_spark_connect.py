@@ -44,6 +44,7 @@ for _ in range(600):
     time.sleep(0.1)
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 print(type(spark).__module__, written.count(), drop_replays(written).count(), written.where("offset >= 4").count(), watch.lag("copies").total)
+spark.streams.removeListener(watch)
 spark.stop()
 """
 
@@ -53,7 +54,11 @@ def test_a_stream_through_connect_marks_replays_and_shows_progress(topics: Topic
     source, target = topics.make(), topics.make()
     topics.fill(source, ["same", "same", "other"])
     arguments = [topics.servers, source, target, str(tmp_path / "checkpoint"), JAVA_OPTIONS]
-    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_DIRS": str(tmp_path),
+        "SPARK_TESTING": "1",
+    }  # any free port for its server
     done = subprocess.run(
         [sys.executable, "-c", _CLIENT, *arguments],
         capture_output=True,

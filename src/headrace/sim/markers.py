@@ -90,7 +90,7 @@ REQUIRED: Final[dict[str, int]] = {
     "replica joined an isr": 100,
     "history judged": 200,
     "topic made anew under its name": 20,
-    "whole life of a topic": 2,
+    "whole life of a topic": 1,
     "log moved to another directory while it was in use": 50,
     "log directory failed, and its broker went on": 3,
     # Groups

@@ -260,6 +260,7 @@ class RecordConsumer(RecordClient):
         self._reads_copies = False
         self._session: tuple[int, int, int] | None = None
         """Broker, session id, epoch of the next request."""
+        self._topic_id: Uuid | None = None
 
     def act(self) -> None:
         """The next fetch; now and then of another partition, from its start."""
@@ -274,6 +275,8 @@ class RecordConsumer(RecordClient):
             self._reads_copies = self._copies > 1 and self.chance.random() < _COPIES_READ
         topic = self.topic(self._name)
         broker = None if topic is None else self._whom(topic)
+        if topic is not None and topic.id != self._topic_id:
+            self._topic_id, self._session = topic.id, None  # or it would go on with a topic that is gone
         if topic is None or broker is None:
             self.begin(self.chance.randrange(50, 200))
             return
