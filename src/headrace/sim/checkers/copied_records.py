@@ -63,6 +63,10 @@ class CopiedRecords(Group):
         self._sent: dict[bytes, set[Uuid]] = {}
         """Value -> the topics that it was sent to; `ZERO_UUID` where by name, which may reach a later one of that name."""
         self._cuts: dict[tuple[int, int], int] = {}
+        self._started: dict[int, int] = {}
+        """Node -> the step in which its process began."""
+        self._acknowledged: dict[bytes, int] = {}
+        """First value of a batch -> the step in which it was acknowledged last."""
 
     def after_changes(self) -> Mapping[type, Handler]:
         """New metadata, by which a replica leads, or follows and perhaps cuts its log."""
@@ -111,9 +115,12 @@ class CopiedRecords(Group):
         told = response.responses[0].partition_responses[0]
         if told.error_code in _FORGOTTEN:
             self._known_again(begun.promise, request)
-        if told.error_code != ErrorCode.NONE or request.acks != _ALL:
+        if told.error_code != ErrorCode.NONE:
             return
         values = values_of(request.topic_data[0].partition_data[0].records)
+        self._acknowledged[values[0]] = self.scene.step.number
+        if request.acks != _ALL:
+            return
         for offset, value in enumerate(values, told.base_offset):
             self._hold(begun.promise, offset, value)
         self.hit("copied records acknowledged", len(values))
@@ -121,9 +128,17 @@ class CopiedRecords(Group):
         self._in_sync(self.scene.cluster, asked_partition(request, self.ghost), begun.promise)
 
     def _known_again(self, promise: Promise, request: ProduceRequest) -> None:
-        """What a producer sends again is one of its last batches: where it is stored, it is answered with its offset (E2)."""
+        """What a producer sends again is one of its last batches: where it is stored, it is answered with its offset (E2).
+
+        A process that began later, with a producer snapshot, knows the very last one only, as Kafka's does.
+        """
         values = values_of(request.topic_data[0].partition_data[0].records)
         if values and all(value in promise.offsets for value in values):
+            is_last = promise.offsets[values[-1]] + 1 == promise.end
+            started = self._started.get(self.scene.step.node.node_id, 0)
+            if not is_last and started > self._acknowledged.get(values[0], 0):
+                self.hit("batch before the last forgotten by a restart")
+                return
             raise self.broken(
                 "E2", f"{values[0]!r} lies at {promise.offsets[values[0]]}, and is not known again", self._life()
             )
@@ -170,7 +185,11 @@ class CopiedRecords(Group):
                 self._hold(promise, offset, value)
                 self.hit("copied record read")
 
-    # --- crashes ---
+    # --- processes ---
+
+    def began(self, life: Life) -> None:
+        """A process knows what it found on its disk."""
+        self._started[life.node_id] = self.scene.step.number
 
     def ended(self, life: Life, kind: StepKind) -> None:
         """What was not synced may be gone with the power, all with the disk."""

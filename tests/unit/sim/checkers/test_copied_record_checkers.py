@@ -10,6 +10,7 @@ from headrace.metadata.image import MetadataImage, PartitionRegistration
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.checkers.copied_records import CopiedRecords, _Begun
 from headrace.sim.observation import Crash, StepKind
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.histories import breaks
 from tests.support.spoilt_copies import Copies
 
@@ -93,6 +94,29 @@ def spoil(copies: Copies[CopiedRecords]) -> None:
     placement = Placement(base_offset=at, leader_epoch=log.latest_epoch or 0)
     log.append_as_follower(memoryview(build_batch(values, placement=placement)), leader_epoch=9, now_ms=0)
     log.advance_high_watermark(end)
+
+
+def test_a_batch_is_known_again_unless_a_restart_left_only_later_ones() -> None:
+    """inv:E2: a producer snapshot holds the last batch of a producer, as Kafka's does."""
+    copies = Copies(CopiedRecords)
+    group, promise, leader = copies.group, copies.promise, copies.leader()
+    group.scene.step.node = copies.cluster.nodes[leader]
+    in_order = sorted(promise.offsets, key=lambda value: promise.offsets[value])
+    earlier, last = (ProduceRequest(topic_data=(_written(value),)) for value in (in_order[0], in_order[-1]))
+    group._acknowledged.update(dict.fromkeys(in_order, 5))
+    group._started[leader] = 4
+    for request in (earlier, last):
+        with breaks("E2"):
+            group._known_again(promise, request)
+    group._started[leader] = 6
+    group._known_again(promise, earlier)
+    with breaks("E2"):
+        group._known_again(promise, last)
+
+
+def _written(value: bytes) -> TopicProduceData:
+    batch = bytes(build_batch([NewRecord(None, value)]))
+    return TopicProduceData(partition_data=(PartitionProduceData(records=batch),))
 
 
 def test_copies_are_the_same_below_their_high_watermarks() -> None:
