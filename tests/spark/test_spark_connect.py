@@ -30,22 +30,24 @@ spark = SparkSession.builder.remote("local[2]").config("spark.driver.extraJavaOp
     "spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false").getOrCreate()
 where = {"kafka.bootstrap.servers": servers}
 watch = watch_queries(spark)
-for _ in range(2):
-    rows = spark.readStream.format("headrace").options(**where, subscribe=source, startingOffsets="earliest", groupId=source).load()
-    query = rows.selectExpr("value").writeStream.queryName("copies").format("headrace").options(
-        **where, topic=target, writeOrigin="true", checkpointLocation=checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
-    for done in Path(checkpoint, "commits").glob("*0*"):
-        done.unlink()
-written = spark.read.format("headrace").options(**where, subscribe=target, includeHeaders="true").load()
-for _ in range(600):
-    if watch.lag("copies"):
-        break
-    time.sleep(0.1)
-spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-print(type(spark).__module__, written.count(), drop_replays(written).count(), written.where("offset >= 4").count(), watch.lag("copies").total)
-spark.streams.removeListener(watch)
-spark.stop()
+try:
+    for _ in range(2):
+        rows = spark.readStream.format("headrace").options(**where, subscribe=source, startingOffsets="earliest", groupId=source).load()
+        query = rows.selectExpr("value").writeStream.queryName("copies").format("headrace").options(
+            **where, topic=target, writeOrigin="true", checkpointLocation=checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+        for done in Path(checkpoint, "commits").glob("*0*"):
+            done.unlink()
+    written = spark.read.format("headrace").options(**where, subscribe=target, includeHeaders="true").load()
+    for _ in range(600):
+        if watch.lag("copies"):
+            break
+        time.sleep(0.1)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    print(type(spark).__module__, written.count(), drop_replays(written).count(), written.where("offset >= 4").count(), watch.lag("copies").total)
+finally:
+    spark.streams.removeListener(watch)  # or the process may never end
+    spark.stop()
 """
 
 
