@@ -182,3 +182,5 @@ def test_a_flood_that_wants_no_answers(target: Target) -> None:
             peer.socket.settimeout(120)
         for each in [threads.submit(peer.send, data * 20) for peer in peers]:
             each.result()
+        for peer in peers:  # answered when all before it is done
+            assert peer.ask(MetadataRequest(topics=()), 9).brokers
