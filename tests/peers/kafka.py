@@ -84,17 +84,30 @@ def is_available() -> bool:
     return shutil.which("java") is not None and (shutil.which("mvn") is not None or (HOME / ".done").exists())
 
 
-def install() -> Path:
-    """Fetch the jars once; safe to call from several processes. Returns the directory that holds ``libs``."""
+@contextmanager
+def fetched_once(home: Path) -> Iterator[bool]:
+    """Is what belongs into this directory still to be fetched? One process at a time is told so; it is done when the block ends well."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (HOME / ".done").exists():
-            pom = Path(__file__).with_name("pom.xml")
-            command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={VERSION}", "dependency:copy-dependencies"]
-            subprocess.run([*command, f"-DoutputDirectory={HOME / 'libs'}"], check=True, stdout=sys.stderr, timeout=900)
+        is_missing = not (home / ".done").exists()
+        yield is_missing
+        if is_missing:
+            (home / ".done").touch()
+
+
+def copy_jars(pom: str, to: Path, *options: str) -> None:
+    """Have Maven copy the jars that a file beside this one names."""
+    command = ["mvn", "-q", "-B", "-f", str(Path(__file__).with_name(pom)), *options, "dependency:copy-dependencies"]
+    subprocess.run([*command, f"-DoutputDirectory={to}"], check=True, stdout=sys.stderr, timeout=900)
+
+
+def install() -> Path:
+    """Fetch the jars once; safe to call from several processes. Returns the directory that holds ``libs``."""
+    with fetched_once(HOME) as is_missing:
+        if is_missing:
+            copy_jars("pom.xml", HOME / "libs", f"-Dkafka.version={VERSION}")
             (HOME / "log4j2.yaml").write_text(_LOG4J)
-            (HOME / ".done").touch()
     return HOME
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
-from tests.peers.kafka import CACHE
+from tests.peers.kafka import CACHE, copy_jars, fetched_once
 
 SPARK: Final = "4.2.0"
 """The PySpark that these jars run on."""
@@ -24,14 +21,9 @@ ARTIFACTS: Final = (
 def jars() -> list[Path]:
     """The connector's jars, fetched if they are not there."""
     home = CACHE / f"spark-connector-{SPARK}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / ".done").exists():
-            pom = Path(__file__).with_name("spark_connector.xml")
-            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-            subprocess.run([*command, f"-DoutputDirectory={home}"], check=True, stdout=sys.stderr, timeout=900)
-            (home / ".done").touch()
+    with fetched_once(home) as is_missing:
+        if is_missing:
+            copy_jars("spark_connector.xml", home)
     found = [jar for name in ARTIFACTS for jar in sorted(home.glob(f"{name}-*.jar"))[:1]]
     if len(found) < len(ARTIFACTS):
         raise SystemExit(f"the connector's jars are incomplete in {home}: remove it and try again")

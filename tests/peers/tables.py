@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import subprocess
-import sys
-from pathlib import Path
-
-from tests.peers.kafka import CACHE
+from tests.peers.kafka import CACHE, copy_jars, fetched_once
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -19,12 +14,7 @@ DELTA = {
 def jars() -> str:
     """`spark.jars` for PySpark 4.2, fetched if they are not there; versions are in `tables.xml`."""
     home = CACHE / "spark-tables-4.4.0"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / ".done").exists():
-            pom = Path(__file__).with_name("tables.xml")
-            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-            subprocess.run([*command, f"-DoutputDirectory={home}"], check=True, stdout=sys.stderr, timeout=900)
-            (home / ".done").touch()
+    with fetched_once(home) as is_missing:
+        if is_missing:
+            copy_jars("tables.xml", home)
     return ",".join(str(each) for each in sorted(home.glob("*.jar")))
