@@ -15,7 +15,7 @@ from headrace.core.ids import ZERO_UUID
 from headrace.log.ports import FileSlice
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
-from headrace.sim.checkers.promises import Place, Promise, Wound, hosted_at, registered_at, topic_id_at
+from headrace.sim.checkers.promises import Place, Promise, Wound, hosted_at, hosted_on, registered_at, topic_id_at
 from headrace.sim.checkers.records import asked_partition, batches_of, records_in, values_of
 from headrace.sim.group_clients import OFFSETS_TOPIC
 from headrace.sim.observation import CallEnded, CallStarted, Crash, ImagePublished, StepKind
@@ -374,9 +374,7 @@ def is_about(request: ProduceRequest | FetchRequest, scene: Scene, place: Place)
     asked = request.topic_data[0] if isinstance(request, ProduceRequest) else request.topics[0]
     if current is None or asked.topic_id != ZERO_UUID:
         return asked.topic_id == current
-    machine = scene.step.node.machine
-    broker: Any = None if machine is None else machine.broker
-    hosted = None if broker is None else broker.partitions.get(*place)
+    hosted = hosted_on(scene.step.node, place)
     return hosted is None or hosted.topic_id == current
 
 
@@ -412,8 +410,7 @@ def records_of(cluster: ClusterView, place: Place, node_id: int, topic_id: Uuid 
     """The log of one copy with each of its records; nothing if it is not loaded."""
     for _, log in _copies(cluster, place, (node_id,), topic_id):
         node: Any = cluster.nodes[node_id]
-        kept, node.disk.fail_reads = node.disk.fail_reads, 0
-        try:
+        with node.disk.looked_at():
             at = log.log_start_offset
             while at < log.log_end_offset:
                 data = log.read_slice(at, _READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True)
@@ -421,5 +418,3 @@ def records_of(cluster: ClusterView, place: Place, node_id: int, topic_id: Uuid 
                 for records in records_in(data.read()):
                     at = records[-1].offset + 1
                     yield from ((log, record) for record in records)
-        finally:
-            node.disk.fail_reads = kept

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, PartitionRegistration
-    from headrace.sim.observation import ClusterView
+    from headrace.sim.observation import ClusterView, NodeView
 
 Place = tuple[str, int]
 
@@ -67,11 +67,16 @@ def topic_id_at(image: MetadataImage, place: Place) -> Uuid | None:
     return None if topic is None else topic.id
 
 
+def hosted_on(node: NodeView, place: Place) -> Any:
+    """The partition on the node's broker, of whatever topic of that name; None when it runs none, or does not host it."""
+    broker: Any = None if node.machine is None else node.machine.broker
+    return None if broker is None else broker.partitions.get(*place)
+
+
 def hosted_at(cluster: ClusterView, node_id: int, place: Place, topic_id: Uuid | None) -> Any:
     """The partition as a broker hosts it that has heard of this topic; None: it runs none, hosts nothing there, or still another topic's."""
     node = cluster.nodes.get(node_id)
-    broker: Any = None if node is None or node.machine is None else node.machine.broker
-    hosted = None if broker is None else broker.partitions.get(*place)
+    hosted = None if node is None else hosted_on(node, place)
     return hosted if hosted is not None and hosted.topic_id == topic_id else None
 
 

@@ -13,6 +13,7 @@ from headrace.log.ports import FileSlice
 from headrace.records.batch import BatchHeader, checked_batches
 from headrace.records.record import Record, read_records
 from headrace.sim.checkers.group import Group, Scene
+from headrace.sim.checkers.promises import hosted_on
 from headrace.sim.observation import CallEnded, CallStarted, Crash, StepKind
 from headrace.sim.record_clients import is_copied, is_synced
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
@@ -250,23 +251,19 @@ class ClientRecords(Group):
         """The copies that are led where they lie."""
         for place, copy in self._copies.items():
             node = cluster.nodes[place.node_id]
-            hosted = _hosted(node, place.topic, place.partition) if node.directory_id == place.directory_id else None
+            hosted = (
+                hosted_on(node, (place.topic, place.partition)) if node.directory_id == place.directory_id else None
+            )
             if hosted is not None and hosted.leader is not None and hosted.log is not None:
                 yield place, copy, hosted.log
 
     def _leader_epoch(self, node: NodeView, topic: str, partition: int) -> int | None:
         """In which the node leads the partition now."""
-        hosted = _hosted(node, topic, partition)
+        hosted = hosted_on(node, (topic, partition))
         return None if hosted is None or hosted.leader is None else int(hosted.leader_epoch)
 
     def _life(self, node: NodeView) -> Life:
         return self.ghost.lives[node.node_id]
-
-
-def _hosted(node: NodeView, topic: str, partition: int) -> Any:
-    """The partition on the node's broker; None when it runs none, or does not host it."""
-    broker: Any = None if node.machine is None else node.machine.broker
-    return None if broker is None else broker.partitions.get(topic, partition)
 
 
 def asked_partition(request: ProduceRequest | FetchRequest, ghost: Ghost) -> tuple[str, int]:
