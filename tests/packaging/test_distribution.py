@@ -62,12 +62,11 @@ NOT_ON_THE_NEWEST = [
         "spark_same_records",
         "spark_tables",
         "spark_cluster",
-        "spark_connect",
         "example_flights",
         "example_telemetry",
     )
 ]
-"""Those that need jars made for the oldest PySpark (Spark's own connector, Delta Lake), long ones made of what the others try, and Connect, whose reports to a listener do not always come on 4.3."""
+"""Those that need jars made for the oldest PySpark (Spark's own connector, Delta Lake) and long ones made of what the others try."""
 
 
 def pythons() -> list[str]:
@@ -173,9 +172,14 @@ def test_the_wheel_installs_and_works(
     shutil.rmtree(place)
 
 
+def inherited(*left_out: str) -> dict[str, str]:
+    """This process's environment without the variables that begin so: a Spark session in this process says in some where its Spark is."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
+
+
 def fresh_environment(python: str, place: Path, wanted: Sequence[str | Path]) -> dict[str, str]:
     """A new virtual environment with what is wanted; the variables in which its programs run."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environment = inherited("PYTHON", "VIRTUAL_ENV", "SPARK_", "PYSPARK_")
     environment["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
     commands: tuple[list[str | Path], ...] = (
         [UV, "venv", "--quiet", "--no-python-downloads", "--python", python, place],
@@ -259,7 +263,7 @@ def test_the_newest_pyspark_passes_the_spark_tests(pyspark: Path, tmp_path: Path
     wheel = next(pyspark.glob("*.whl"))
     subprocess.run([*install, "--target", overlay, wheel], check=True, capture_output=True)
     environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        **inherited("PYTEST_", "SPARK_", "PYSPARK_"),
         "HEADRACE_VOLUMES": "quick",
         "PYTHONPATH": f"{overlay}{os.pathsep}{ROOT / 'src'}",
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -29,13 +30,25 @@ def connections(to: Member) -> int:
     return sum(each.split()[2].endswith(remote) and each.split()[3] == ESTABLISHED for each in lines)
 
 
+def fetchers(broker: Member) -> int:
+    """How many of a leader a broker says it has."""
+    resource = DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(broker.node_id), configuration_keys=("num.replica.fetchers",)
+    )
+    (answer,) = ask(broker.place.host, broker.port, DescribeConfigsRequest(resources=(resource,)), 4).results
+    (config,) = answer.configs
+    return int(config.value or "")
+
+
 def set_fetchers(cluster: Cluster, count: int) -> None:
-    """Of every broker, while they run."""
+    """Of every broker, while they run; told when the brokers have heard of it: the next count is judged by what they run with."""
     config = AlterableConfig(name="num.replica.fetchers", config_operation=SET, value=str(count))
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(config,))
     broker = cluster.brokers[0]
     answer = ask(broker.place.host, broker.port, IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)]
+    for each in cluster.brokers:
+        until(lambda each=each: fetchers(each) == count or None)
 
 
 def test_more_fetchers_have_more_connections_and_copy_the_same() -> None:
