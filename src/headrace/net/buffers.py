@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.net.turn_shares import MOST_BYTES
+
 SHARED_BYTES = 2 << 20
-FIRST_READ_BYTES = 256 << 10
-"""The most that is read before the size of a frame is known: with what the kernel touches beside it, this stays in a core's own cache."""
 _SPARE_BUFFERS = 4
 _MOST_LENT = 32
 """So many large buffers are lent at once; beyond that a connection's buffer follows the bytes that came (S96: 64 MiB)."""
@@ -29,7 +29,7 @@ class BufferPool:
     def _share(self, buffer: bytearray) -> None:
         self.shared = buffer
         self.shared_view = memoryview(buffer)
-        self.first_view = self.shared_view[:FIRST_READ_BYTES]
+        self.first_view = self.shared_view[:MOST_BYTES]
 
     @property
     def has_room(self) -> bool:

@@ -18,6 +18,7 @@ from headrace.net.limits import ConnectionLimits
 from headrace.net.output import Output
 from headrace.net.ports import SendWatcher
 from headrace.net.tls import TlsStage
+from headrace.net.turn_shares import TurnShares
 from headrace.wire.framing import check_frame_length
 
 _LENGTH = Struct(">i").unpack_from
@@ -25,8 +26,6 @@ _OWN_FROM_BYTES = 32 << 10
 _OWN_ROOM_BYTES = 128 << 10
 _EXACT_FROM_BYTES = 128 << 10
 """Of frames of this size and more as many are read at once as have room, if all are of one size, so that no bytes of the next one must be moved."""
-_FRAMES_A_TURN = 256
-"""A produce of a new producer takes 0.1 ms: so many of them are half of the 50 ms that nobody may wait for another connection."""
 _BEFORE_ITS_TURN_BYTES = 64
 """So much is read of a connection whose turn has not come: enough to see that it has begun a request, and uvloop reads in any case when `connection_made` is over."""
 _MEMORY_ONLY = frozenset({Hold.MEMORY})
@@ -37,6 +36,7 @@ class ConnectionShared(Protocol):
 
     limits: ConnectionLimits
     pool: BufferPool
+    shares: TurnShares
     memory: RequestMemory
     turn_time: float
 
@@ -62,6 +62,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def __init__(self, shared: ConnectionShared, *, tls: Callable[[ConnectionCore], TlsStage] | None = None) -> None:
         self._shared = shared
         self._pool = shared.pool
+        self._shares = shared.shares
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._output: Output = cast("Output", None)
         self._own: bytearray | None = None
@@ -133,7 +134,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
             if end:
                 return self._pool.shared_view[end:]
             large = self._last_large
-            return self._pool.shared_view[: self._pool.size // large * large] if large else self._pool.first_view
+            if large:
+                return self._pool.shared_view[: self._pool.size // large * large]
+            shares = self._shares
+            return self._pool.first_view if shares.is_whole else self._pool.shared_view[: shares.read_bytes]
         if end == len(own):
             self._grow()
             own, end = self._own, self._end
@@ -141,7 +145,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         large = 4 + self.frame_size
         if large > _EXACT_FROM_BYTES and (room := len(own) - self._pos) >= large:
             return memoryview(own)[end : self._pos + room // large * large]
-        return memoryview(own)[end:]
+        return memoryview(own)[end : end + max(self._shares.read_bytes, large)]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.is_closed:
@@ -151,6 +155,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
             buffer = self._own if self._own is not None else self._pool.shared
             self._first = bytes(buffer[: min(8, self._end)])
         self._deliver()
+        if nbytes >= self._shares.much_bytes and self.frame_size < _EXACT_FROM_BYTES:
+            self._much_was_read()
 
     def eof_received(self) -> bool:
         return False
@@ -336,7 +342,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
         frame, holds = self.frame, self.holds
         view = memoryview(buffer)
-        for _ in range(_FRAMES_A_TURN):
+        for _ in range(self._shares.frames):
             pos = self._pos
             if self._end - pos < 4 or (holds and self._is_held()) or self.is_closed:
                 return 0, False
@@ -362,7 +368,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
             if rest >= _OWN_FROM_BYTES and self._pool.has_room and buffer is self._pool.shared:
                 self._own = self._pool.take()
             else:
-                self._own = bytearray(max(4096, 2 * rest, min(4 * frame_size, 16 * rest, _OWN_ROOM_BYTES)))
+                came = self._end  # where much came more is to come
+                self._own = bytearray(
+                    max(4096, 2 * rest, min(max(came, min(4 * frame_size, 16 * rest)), _OWN_ROOM_BYTES))
+                )
                 self._move_to_start(self._own, buffer)
         elif self._pos >= len(self._own) // 2:
             self._move_to_start(self._own, buffer)
@@ -423,6 +432,14 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._shared.memory.changed(change)
 
     # --- when to read ---
+
+    def _much_was_read(self) -> None:
+        """Of small requests: in a crowd that asks for much the rest is for the next turn; the loop itself would read a socket up to 32 times in one."""
+        shared = self._shared
+        if self._shares.took_much(shared.soon) and not self.is_closed:
+            self.holds.add(Hold.TURN)
+            self._set_reading()
+            shared.soon(lambda: self.release(Hold.TURN))
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""

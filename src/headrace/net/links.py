@@ -27,6 +27,7 @@ from headrace.net.connection_core import ConnectionCore
 from headrace.net.file_slices import Data
 from headrace.net.limits import ConnectionLimits
 from headrace.net.tls import TlsStage
+from headrace.net.turn_shares import TurnShares
 from headrace.wire.codec import LongMessage, in_few_steps
 from headrace.wire.framing import SMALLEST_RESPONSE
 from headrace.wire.headers import framed_request
@@ -115,6 +116,7 @@ class _LinkShared:
     def __init__(self, settings: ClientSettings, tls: ssl.SSLContext | None) -> None:
         self.limits = ConnectionLimits(min_frame_bytes=SMALLEST_RESPONSE, max_frame_bytes=settings.max_frame_bytes)
         self.pool = BufferPool(_BUFFER_BYTES)
+        self.shares = TurnShares()
         self.memory = RequestMemory()
         self.settings = settings
         self.tls = tls

@@ -15,6 +15,7 @@ from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
+from headrace.net.turn_shares import TurnShares
 
 _LOG = logging.getLogger("headrace.net")
 _SWEEP_S = 0.25
@@ -27,6 +28,7 @@ class SharedByListeners:
     """What the listeners of one node have in common. `descriptors`: a socket with this number or a higher one is refused, the rest is the node's own."""
 
     pool: BufferPool
+    shares: TurnShares
     memory: RequestMemory
     poller: BusyPoller
     closed_log: ClosedConnectionLog = field(default_factory=ClosedConnectionLog)
@@ -51,6 +53,7 @@ class Listener:
         self.name = name
         self.limits = limits
         self.pool = shared.pool
+        self.shares = shared.shares
         self.memory = shared.memory
         self._poller = shared.poller
         self.served = shared.poller.served

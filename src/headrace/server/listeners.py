@@ -25,6 +25,7 @@ from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
+from headrace.net.turn_shares import TurnShares
 from headrace.rpc.apis import ApiRow
 from headrace.rpc.connection import Connection
 from headrace.rpc.listener_service import ListenerService
@@ -54,11 +55,12 @@ class NodeListeners:
     def __init__(self, config: NodeConfig, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._now_ms = now_ms
-        pool, poller = BufferPool(), BusyPoller(config.headrace_network_busy_poll)
+        pool, shares, poller = BufferPool(), TurnShares(), BusyPoller(config.headrace_network_busy_poll)
         closed_log = ClosedConnectionLog()
         self._shared = {
             is_quorums: SharedByListeners(
                 pool=pool,
+                shares=shares,
                 memory=RequestMemory(config.queued_max_request_bytes),
                 poller=poller,
                 closed_log=closed_log,

@@ -56,7 +56,7 @@ def test_s1_77_each_way_to_log_in_is_taken(secured: SecuredKafka, tmp_path: Path
 def test_kip_368_a_login_is_renewed_before_it_expires(secured: SecuredKafka) -> None:
     """KIP-368: with `connections.max.reauth.ms` the broker closes connections whose login is too old; no request is lost to that."""
     settings = secured.settings("scram-sha-256")
-    links = {}
+    links: dict[int, object] = {}
     with BlockingClient(properties=settings) as client:
         until = time.monotonic() + 3 * REAUTHENTICATION_MS / 1000
         while time.monotonic() < until:

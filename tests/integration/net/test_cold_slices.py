@@ -19,6 +19,7 @@ from headrace.net.file_slices import PART_BYTES, ColdSlice, SliceRest
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.server_connection import ServerConnection
+from headrace.net.turn_shares import TurnShares
 from headrace.server.run import new_event_loop
 from headrace.storage.os_files import OsFile, OsFiles
 
@@ -132,7 +133,9 @@ def test_the_loop_does_not_wait_for_the_disk(watched: WatchedFile) -> None:
             "L",
             lambda connection, _: SendsSlices(connection, watched),
             limits=ConnectionLimits(),
-            shared=SharedByListeners(pool=BufferPool(), memory=RequestMemory(), poller=BusyPoller("off")),
+            shared=SharedByListeners(
+                pool=BufferPool(), shares=TurnShares(), memory=RequestMemory(), poller=BusyPoller("off")
+            ),
             counter=ConnectionCounter(),
         )
         await listener.bind("127.0.0.1", 0)

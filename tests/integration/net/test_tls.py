@@ -24,6 +24,7 @@ from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.links import OutboundLinks, link_settings
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.server_connection import ServerConnection
+from headrace.net.turn_shares import TurnShares
 from headrace.server.run import new_event_loop
 from headrace.storage.os_files import OsFile, OsFiles
 from headrace.wire.headers import framed_response, parse_request_header
@@ -162,7 +163,7 @@ async def serving(
         "SSL",
         made,
         limits=ConnectionLimits(max_frame_bytes=100 << 20, frame_timeout_ms=frame_timeout_ms),
-        shared=SharedByListeners(pool=BufferPool(), memory=memory, poller=BusyPoller("off")),
+        shared=SharedByListeners(pool=BufferPool(), shares=TurnShares(), memory=memory, poller=BusyPoller("off")),
         counter=ConnectionCounter(),
     )
     await listener.bind("127.0.0.1", 0, tls=tls)

@@ -47,8 +47,7 @@ def set_fetchers(cluster: Cluster, count: int) -> None:
     broker = cluster.brokers[0]
     answer = ask(broker.place.host, broker.port, IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)]
-    for each in cluster.brokers:
-        until(lambda each=each: fetchers(each) == count or None)
+    until(lambda: {fetchers(each) for each in cluster.brokers} == {count} or None)
 
 
 def test_more_fetchers_have_more_connections_and_copy_the_same() -> None:

@@ -13,6 +13,7 @@ from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
+from headrace.net.turn_shares import MOST_BYTES, MOST_FRAMES, MUCH_BYTES, TurnShares
 
 
 class Wire(asyncio.Transport):
@@ -59,6 +60,7 @@ class Hub:
         self.name = "L"
         self.limits = ConnectionLimits()
         self.pool = BufferPool()
+        self.shares = TurnShares()
         self.memory = RequestMemory()
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
@@ -308,6 +310,39 @@ def run_turns(hub: Hub) -> None:
     turns, hub.turns = hub.turns, []
     for turn in turns:
         turn()
+
+
+def test_a_crowd_shares_out_a_turn() -> None:
+    """promise:PR8, inv:M6: of twenty that send as fast as they are read the later ones get less, and all of them in the next turn, until fewer do."""
+    handler = Frames()
+    hub = Hub(handler)
+    flood = frame(2_000) * 500
+    wires, sizes = [], []
+    for _ in range(20):
+        wires.append(Wire())
+        connection = ServerConnection(hub)
+        connection.connection_made(wires[-1])
+        view = connection.get_buffer(-1)
+        sizes.append(len(view))
+        view[:] = flood[: len(view)]
+        connection.buffer_updated(len(view))
+    assert sizes[:4] == [MOST_BYTES] * 4
+    assert sum(sizes) <= 11 * MOST_BYTES
+    assert [each.is_reading() for each in wires] == [True] * 4 + [False] * 16
+    run_turns(hub)
+    assert all(each.is_reading() for each in wires)
+    assert hub.shares.frames == MOST_FRAMES // 5
+    newcomer = ServerConnection(hub)
+    newcomer.connection_made(Wire())
+    assert len(newcomer.get_buffer(-1)) == MOST_BYTES // 5
+    before = len(handler.seen)
+    receive(newcomer, frame(10) * 100)
+    assert len(handler.seen) == before + MOST_FRAMES // 5
+    run_turns(hub)
+    assert len(handler.seen) == before + 100
+    receive(newcomer, flood[:MUCH_BYTES])
+    run_turns(hub)
+    assert (hub.shares.frames, hub.shares.read_bytes) == (MOST_FRAMES, MOST_BYTES)
 
 
 def test_a_connection_is_read_when_the_last_reason_against_it_is_gone() -> None:
