@@ -439,7 +439,12 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self._shares.took_much(shared.soon) and not self.is_closed:
             self.holds.add(Hold.TURN)
             self._set_reading()
-            shared.soon(lambda: self.release(Hold.TURN))
+            shared.soon(self._has_its_turn)
+
+    def _has_its_turn(self) -> None:
+        self.holds.discard(Hold.TURN)
+        if not self.is_closed:
+            self._deliver()
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""
