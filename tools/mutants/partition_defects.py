@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker.broker import Broker
 from headrace.controller import (
     alter_partition,
+    brokers,
+    decommission,
     directories,
     elections,
     partition_change,
@@ -15,6 +17,7 @@ from headrace.controller import (
     reassignment,
     term,
 )
+from headrace.controller.decision import Moves
 from headrace.controller.partition_change import Assignment, Wish, change_partition, default_directory
 from headrace.metadata.image import EMPTY_IMAGE, LEADER_RECOVERED, LEADER_RECOVERING
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -103,6 +106,43 @@ def shows_old_metadata(planting: Planting) -> None:
     planting.add(Broker, "image", _Late())
 
 
+def leads_though_fenced(planting: Planting) -> None:
+    """X21: a broker whose decommissioning is refused leads what has no leader, whether it is active or not."""
+    asked: dict[str, Any] = {}
+
+    def moves(**fields: Any) -> Moves:
+        if "remove" in fields:
+            asked.update(add=fields["remove"], broker_epoch=fields["broker_epoch"])
+            return Moves(**fields)
+        return Moves(**asked, **fields)
+
+    planting.replace(decommission, "Moves", moves)
+
+
+def decommissions_by_force(planting: Planting) -> None:
+    """X22: the last replica in sync leaves whether that was forced or not."""
+    honest = decommission.decide_decommission
+
+    def decide(situation: Any, broker: Any, heartbeats: Any, *, is_forced: bool) -> Any:
+        return honest(situation, broker, heartbeats, is_forced=True)
+
+    planting.replace(brokers, "decide_decommission", decide)
+
+
+def moves_on_without(planting: Planting) -> None:
+    """X23: a move to a broker that is decommissioned goes on without it, with fewer replicas than there were."""
+
+    def rest_of_assignment(partition: PartitionRegistration, broker_id: int) -> Assignment:
+        return Assignment(
+            *(
+                tuple(each for each in part if each != broker_id)
+                for part in (partition.replicas, partition.adding_replicas, partition.removing_replicas)
+            )
+        )
+
+    planting.replace(decommission, "_rest_of_assignment", rest_of_assignment)
+
+
 DEFECTS = (
     Defect(id="X5", what="replicas that were to go stay", plant=keeps_what_was_to_go, level="partitions"),
     Defect(id="X6", what="a cancelled move leaves replicas behind", plant=keeps_what_was_added, level="partitions"),
@@ -118,5 +158,17 @@ DEFECTS = (
     Defect(id="X9", what="the mark of an unclean election goes by itself", plant=forgets_the_mark, level="partitions"),
     Defect(id="X10", what="an unclean election is not counted", plant=counts_marks, level="partitions"),
     Defect(id="X11", what="a broker shows older metadata than it has", plant=shows_old_metadata, level="partitions"),
-)
+    Defect(
+        id="X21", what="a fenced broker leads after a refusal", plant=leads_though_fenced,
+        level="records", copies=2, decommissions=True,
+    ),
+    Defect(
+        id="X22", what="a broker leaves that is needed", plant=decommissions_by_force,
+        level="partitions", decommissions=True,
+    ),
+    Defect(
+        id="X23", what="a move goes on without its target", plant=moves_on_without,
+        level="partitions", decommissions=True,
+    ),
+)  # fmt: skip
 """X: others than those of section 8 of the fault catalogue; CL3, C11 and H13 must find them."""

@@ -57,7 +57,7 @@ class Defect:
     """One mistake: its id, what it is, how it is planted, and the level of the simulation where it shows.
 
     A run whose plan has none of the `faults` (any will do when there are none), no changes of voters when `changes_voters`, or fewer
-    than `voters`, than `copies` of a partition (1: the runs have just one), or than `members` of groups, or that deletes no topic of clients when `ends_topics`, cannot show it: such a seed counts as one that did not find it, and is not run.
+    than `voters`, than `copies` of a partition (1: the runs have just one), or than `members` of groups, or that deletes no topic of clients when `ends_topics`, or decommissions no broker when `decommissions`, cannot show it: such a seed counts as one that did not find it, and is not run.
     One that only keeps what must become true from becoming so is looked for in runs to the end (`heals`).
     """
 
@@ -72,13 +72,14 @@ class Defect:
     members: int = 0
     heals: bool = False
     ends_topics: bool = False
+    decommissions: bool = False
 
     def may_show(self, plan: Plan) -> bool:
         """Whether a run of this plan can find it at all."""
         has_fault = not self.faults or any(fault.kind in self.faults for fault in plan.faults)
         is_large = plan.voters >= self.voters and plan.copies >= self.copies and plan.members >= self.members
         does_it = (plan.changes_voters or not self.changes_voters) and (plan.ends_topics or not self.ends_topics)
-        return has_fault and is_large and does_it
+        return has_fault and is_large and does_it and (plan.decommissions or not self.decommissions)
 
 
 @contextmanager

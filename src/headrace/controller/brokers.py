@@ -87,7 +87,9 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         return Decision(records=(draft,), response=response)
 
     def register(later: Situation) -> tuple[list[VersionedRecord], Message]:
-        """A registration's epoch is the offset of its record (C8)."""
+        """A registration's epoch is the offset of its record (C8). A broker asks again when eligible replicas were switched on meanwhile: they have other rules (C10)."""
+        if is_elr_on(later.image.features) and not is_elr_on(situation.image.features):
+            return [], BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
         final = replace(registration, broker_epoch=later.next_offset)
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)

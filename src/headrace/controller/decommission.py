@@ -70,7 +70,7 @@ def decide_decommission(
         on_end=leaver.ended,
         is_for_good=True,
     )
-    stay = Moves(places=leaver.leaderless(situation.index), add=broker.broker_id, broker_epoch=broker.broker_epoch)
+    stay = Moves(places=leaver.leaderless(situation.index))
     return Decision(response=UnregisterBrokerResponse(error_message=""), moves=(look, drop, stay))
 
 
@@ -157,7 +157,7 @@ class _Leaver:
         return [VersionedRecord(record, 0)], UnregisterBrokerResponse(error_message="", emptied_topics=emptied)
 
     def leaderless(self, index: IsrIndex) -> Iterator[TopicIdPartition]:
-        """Refused after all, it may lead again what lost its leader meanwhile."""
+        """Refused after all, it may lead again what lost its leader meanwhile, if it is active."""
         if self._is_refused:
             yield from index.without_leader()
 
@@ -192,9 +192,9 @@ class _Leaver:
             return None
         self._emptied.setdefault(name, []).append(number)
         if rest:
-            return Wish(
-                isr=(live[0] if live else rest[0],), assignment=assignment, leader_recovery_state=LEADER_RECOVERING
-            )
+            one = (live or rest)[0]
+            isr = () if not live and is_elr_on(situation.image.features) else (one,)
+            return Wish(isr=isr, assignment=assignment, leader_recovery_state=LEADER_RECOVERING)
         successor = successors[self._turn % len(successors)]
         self._turn += 1
         return Wish(
@@ -252,18 +252,27 @@ def _rest_of_assignment(partition: PartitionRegistration, broker_id: int) -> Ass
     rest = Assignment(
         _without(before.replicas, broker_id), _without(before.adding, broker_id), _without(before.removing, broker_id)
     )
+    if (
+        not rest.original
+    ):  # it was all that there was before: what is left is where the partition goes, and there is no way back
+        return Assignment(rest.target)
     return rest if rest.target else Assignment(rest.replicas)
 
 
 def _without_elr(each: VersionedRecord, before: PartitionRegistration, wish: Wish, broker_id: int) -> VersionedRecord:
-    """The record with what is left of the eligible leader replicas and the last known ones (KIP-966)."""
-    if not before.eligible_leader_replicas and not before.last_known_elr:
+    """The record with what is left of the eligible leader replicas and the last known ones (KIP-966).
+
+    Where records are lost and nobody is live all that are left are eligible: who comes back first leads.
+    """
+    is_lost = wish.leader_recovery_state == LEADER_RECOVERING
+    if not before.eligible_leader_replicas and not before.last_known_elr and (wish.isr or not is_lost):
         return each
     change = each.record
     assert isinstance(change, PartitionChangeRecord)
-    is_lost = wish.leader_recovery_state == LEADER_RECOVERING
     gone = {broker_id, *wish.isr}
-    left = () if is_lost else tuple(one for one in before.eligible_leader_replicas if one not in gone)
+    left = tuple(one for one in before.eligible_leader_replicas if one not in gone)
+    if is_lost:
+        left = () if wish.isr else _without(before.replicas, broker_id)
     if left != before.eligible_leader_replicas and change.eligible_leader_replicas is None:
         change = replace(change, eligible_leader_replicas=left)
     known = _without(before.last_known_elr, broker_id)

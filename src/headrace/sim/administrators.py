@@ -6,8 +6,9 @@ reads too (`partition_requests`). `Operator` changes the voters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import METADATA_VERSION
 from headrace.metadata.versions import ELR_FEATURE, KRAFT_VERSION, LATEST_METADATA_VERSION
 from headrace.sim.clients import LONGEST_CALL_MS, Client
@@ -83,7 +84,17 @@ class Admin(Client):
         if plan.moves_brokers and plan.scripted_brokers and chance.random() < 0.02:
             broker_id = FIRST_SCRIPTED_BROKER_ID + chance.randrange(0, plan.scripted_brokers)
             return UnregisterBrokerRequest(broker_id=broker_id)
+        if plan.decommissions and chance.random() < 0.03:
+            return self._decommission()
         return None
+
+    def _decommission(self) -> Message:
+        """A broker that is to leave with its replicas; by force only where no client counts on what was acknowledged."""
+        plan, chance = self.cluster.plan, self.chance
+        brokers = [node.node_id for node in self.cluster.nodes.values() if not node.is_controller]
+        brokers += range(FIRST_SCRIPTED_BROKER_ID, FIRST_SCRIPTED_BROKER_ID + plan.scripted_brokers)
+        is_forced = not plan.producers and chance.random() < 0.3
+        return UnregisterBrokerRequest(broker_id=chance.choice(brokers), remove_from_assignments=True, force=is_forced)
 
     def _feature_update(self, image: MetadataImage) -> Message:
         """UpdateFeatures: mostly metadata.version some levels up, now and then down, now and then the level of the quorum, or ELR."""
@@ -108,12 +119,22 @@ class Admin(Client):
 
     def ended(self, request: Message, response: Message | None, outcome: Outcome) -> None:
         """After a moment, the next."""
-        if outcome is Outcome.OK and isinstance(request, UnregisterBrokerRequest):
-            self.cluster.markers.hit("broker unregistered")
+        if isinstance(request, UnregisterBrokerRequest):
+            self._mark_unregistered(request, response, outcome)
         if outcome is Outcome.OK and isinstance(request, update_features.UpdateFeaturesRequest):
             feature = request.feature_updates[0].feature
             self.cluster.markers.hit(f"{feature} {'judged' if request.validate_only else 'updated'}")
         self.begin(self.chance.randrange(0, self.cluster.think_ms))
+
+    def _mark_unregistered(self, request: UnregisterBrokerRequest, response: Any, outcome: Outcome) -> None:
+        """What became of a broker that was to leave."""
+        hit = self.cluster.markers.hit
+        if outcome is Outcome.OK and not request.remove_from_assignments:
+            hit("broker unregistered")
+        elif outcome is Outcome.OK:
+            hit("broker decommissioned by force" if request.force else "broker decommissioned")
+        elif response is not None and response.error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS:
+            hit("broker kept: it was needed")
 
     def _request_by_chance(self) -> Message:
         chance = self.chance

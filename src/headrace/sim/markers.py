@@ -44,6 +44,10 @@ REQUIRED: Final[dict[str, int]] = {
     "kraft.version updated": 5,
     "broker asked to stop": 20,
     "broker unregistered": 20,
+    "broker decommissioned": 10,
+    "broker decommissioned by force": 10,
+    "broker kept: it was needed": 20,
+    "replica gone with its broker": 10,
     "broker lost a log directory": 20,
     "broker cordoned a log directory": 20,
     # Controller

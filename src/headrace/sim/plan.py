@@ -12,7 +12,7 @@ from headrace.metadata.versions import LATEST_METADATA_VERSION, has_elr
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
-from headrace.sim.record_plans import with_copies, with_directories, with_groups, with_lives
+from headrace.sim.record_plans import with_copies, with_decommissions, with_directories, with_groups, with_lives
 from headrace.sim.run_plan import Plan as Plan
 
 
@@ -211,6 +211,7 @@ def _with_more_requests(plan: Plan) -> Plan:
         upgrades=upgrades,
         has_elr=has_elr(first) and random.Random(f"elr {plan.seed}").random() < 0.8,
         first_metadata_version=first,
+        decommissions=moves and random.Random(f"decommissions {plan.seed}").random() < 0.5,
         has_all_records=chance.random() < 0.3,
         auto_joins=plan.is_dynamic and chance.random() < 0.3,
         combined_nodes=combined,
@@ -263,6 +264,7 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     if drawn.producers and seed % 4 and options.get("copies") != 1:
         drawn = with_copies(drawn)
     plan = with_lives(with_directories(with_groups(_with_short_memory(_with_more_requests(drawn)))))
+    plan = with_decommissions(plan)
     plan = replace(plan, hostile_peers=random.Random(f"hostile {seed}").choice((0, 0, 0, 1)))
     sizes: dict[str, int] = {name: int(str(options[name])) for name in SIZES if name in options}
     if "controllers" in sizes:

@@ -54,6 +54,13 @@ def with_lives(plan: Plan) -> Plan:
     return replace(plan, ends_topics=True, moves_replicas=True, admins=max(1, plan.admins), faults=by_time)
 
 
+def with_decommissions(plan: Plan) -> Plan:
+    """In a fifth of the runs with copies brokers are decommissioned, unless somebody needs them, and come back as new ones."""
+    if plan.copies < 2 or random.Random(f"decommissions {plan.seed}").random() >= 0.2:
+        return plan
+    return replace(plan, decommissions=True, admins=max(1, plan.admins))
+
+
 _LOSSES: Final = (
     (FaultKind.KILL, (20, 600)),
     (FaultKind.KILL, (20, 600)),

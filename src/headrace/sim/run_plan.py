@@ -18,7 +18,7 @@ class Plan:
     `voters` of the `controllers` begin as voters; `brokers` are whole nodes with the broker's role, `scripted_brokers` only their calls; the share `wants_fence` of
     the heartbeats of these ask to be fenced; `hostile_peers` send forged packets. Administrators also ask for reassignments (`moves_replicas`), allow unclean elections and ask
     for elections (`elects`), and read what became of it (`reads`). Brokers stop, are unregistered, and lose or cordon directories
-    (`moves_brokers`); the cluster begins with `first_metadata_version`, with ELR or without, and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
+    (`moves_brokers`), or are decommissioned (`decommissions`); the cluster begins with `first_metadata_version`, with ELR or without, and is upgraded by UpdateFeatures (`upgrades`). Controllers may join the
     voters by themselves (`auto_joins`), `combined_nodes` of them are brokers too, and metadata may begin with ACLs and the like (`has_all_records`).
     `producers` write records to whole brokers, each to a topic of its own that has `copies` replicas a partition, and `consumers` read them.
     Such a topic is deleted after a while and made anew under its name (`ends_topics`). Brokers have so many `directories`, between which replicas move where the faults have it.
@@ -59,6 +59,7 @@ class Plan:
     members: int = 0
     directories: int = 1
     ends_topics: bool = False
+    decommissions: bool = False
 
     @property
     def has_leaders(self) -> bool:

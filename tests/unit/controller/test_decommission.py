@@ -10,12 +10,6 @@ from headrace.controller.events import Answer, ControllerEffect, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.metadata.image import LEADER_RECOVERED, LEADER_RECOVERING, NO_LEADER, PartitionRegistration
 from headrace.metadata.versions import ELR_FEATURE
-from headrace.wire.messages.alter_partition import (
-    AlterPartitionRequest,
-    BrokerState,
-    RequestPartitionData,
-    RequestTopicData,
-)
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -27,7 +21,7 @@ from headrace.wire.metadata_records.partition_change_record import PartitionChan
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 from tests.support.controller import ControllerBench, active, directory, incarnation, registration
 from tests.support.partitions import cluster as elr_cluster
-from tests.support.partitions import fence
+from tests.support.partitions import fence, join
 
 
 def cluster(*broker_ids: int, **settings: Any) -> ControllerBench:
@@ -197,6 +191,46 @@ def test_forced_off_with_all_others_down_the_partition_waits_for_one_of_them() -
     assert part(bench, "t").leader == 1
 
 
+def test_with_eligible_replicas_whoever_is_back_first_leads_what_force_left() -> None:
+    """S1-71, C7, KIP-966: nobody is in sync that is fenced; all replicas that are left may lead, and the partition is marked."""
+    bench, epochs = elr_cluster(3, features={ELR_FEATURE: 1})
+    topic(bench, "t", (3, 1, 2))
+    for broker_id in (1, 2):
+        fence(bench, broker_id, epochs[broker_id])
+    assert bench.ask(decommission(3, force=True)).error_code == 0
+    found = part(bench, "t")
+    assert (found.replicas, found.isr, found.leader) == ((1, 2), (), NO_LEADER)
+    assert (found.eligible_leader_replicas, found.leader_recovery_state) == ((1, 2), LEADER_RECOVERING)
+    bench.heartbeat(2, epochs[2])
+    found = part(bench, "t")
+    assert (found.isr, found.leader, found.leader_recovery_state) == ((2,), 2, LEADER_RECOVERING)
+
+
+def test_a_fenced_broker_that_is_needed_does_not_lead_because_it_was_asked_for() -> None:
+    """S1-70, C7: what has no leader waits on until the broker is unfenced."""
+    bench, epochs = elr_cluster(2)
+    topic(bench, "t", (2,))
+    fence(bench, 2, epochs[2])
+    before = len(bench.log)
+    assert bench.ask(decommission(2)).error_code == ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS
+    assert (part(bench, "t").leader, len(bench.log)) == (NO_LEADER, before)
+    bench.heartbeat(2, epochs[2])
+    assert part(bench, "t").leader == 2
+
+
+def test_a_move_whose_old_replicas_have_all_left_cannot_be_taken_back() -> None:
+    """S1-66, CL3: there would be nothing to go back to."""
+    bench, epochs = elr_cluster(3)
+    topic(bench, "t", (3,))
+    bench.ask(move("t", 1, 2))
+    assert part(bench, "t").adding_replicas == (1, 2)
+    assert join(bench, 3, epochs, (3, 1)).error_code == 0
+    assert bench.ask(decommission(3)) == UnregisterBrokerResponse(error_message="")
+    found = part(bench, "t")
+    assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((1, 2), (), ())
+    assert (found.isr, found.leader) == ((1,), 1)
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_an_unknown_broker_is_not_decommissioned(force: bool) -> None:
     """S1-69."""
@@ -246,27 +280,10 @@ def test_very_many_partitions_go_slice_by_slice() -> None:
 
 def test_what_comes_to_need_the_broker_meanwhile_keeps_it() -> None:
     """S1-70: a reassignment that is cancelled between two slices; it is refused at the end, and the broker stays registered."""
-    bench = cluster(1, 2, 3)
+    bench, epochs = elr_cluster(3)
     topic(bench, "t", (3,))
     bench.ask(move("t", 3, 1, 2))
-    moving = part(bench, "t")
-    joined = AlterPartitionRequest(
-        broker_id=3,
-        broker_epoch=bench.committed_image.cluster.brokers[3].broker_epoch,
-        topics=(
-            RequestTopicData(
-                topic_id=bench.committed_image.topics.by_name["t"].id,
-                partitions=(
-                    RequestPartitionData(
-                        leader_epoch=moving.leader_epoch,
-                        partition_epoch=moving.partition_epoch,
-                        new_isr_with_epochs=(BrokerState(broker_id=3), BrokerState(broker_id=1)),
-                    ),
-                ),
-            ),
-        ),
-    )
-    assert bench.ask(joined).topics[0].partitions[0].error_code == 0
+    assert join(bench, 3, epochs, (3, 1)).error_code == 0
     bench.machine.slice_size = 1
     effects = bench.send(decommission(3)) + bench.commit()
     assert not any(isinstance(each, Answer) for each in effects)

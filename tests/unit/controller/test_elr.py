@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.controller.eligibility import Eligible
+from headrace.controller.events import Answer, TimeAdvanced
 from headrace.controller.isr_index import IsrIndex, in_elr
 from headrace.controller.partition_change import Assignment, Election, Wish, change_partition
 from headrace.core.error_code import ErrorCode
@@ -26,7 +27,7 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
+from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -339,3 +340,24 @@ def test_the_index_knows_who_is_in_which_elr() -> None:
 def test_a_request_of_an_old_broker_has_no_proof() -> None:
     """KIP-966: BrokerRegistration tells the epoch from version 3 on; -1 is what is read otherwise."""
     assert BrokerRegistrationRequest().previous_broker_epoch == -1
+
+
+def test_a_registration_under_way_when_the_feature_comes_is_asked_for_again() -> None:
+    """inv:C10: without the feature a broker stays in an ISR of which it is the last member, with it a new incarnation is in none."""
+    bench, _ = cluster(2)
+    for name in ("t", "u"):
+        topic(bench, (2,), name=name)
+    bench.ask(UnregisterBrokerRequest(broker_id=2))
+    assert partition(bench).isr == (2,)
+    bench.machine.slice_size = 1
+    effects = bench.send(registration(2, incarnation_id=incarnation(9)))
+    asked = FeatureUpdateKey(feature=ELR_FEATURE, max_version_level=1, upgrade_type=1)
+    bench.send(UpdateFeaturesRequest(feature_updates=(asked,), timeout_ms=1))
+    for _ in range(4):
+        effects += bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms))) + bench.commit()
+    answers = [each.response for each in effects if isinstance(each, Answer)]
+    assert BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT) in answers
+    assert 2 not in bench.machine.image.cluster.brokers
+    bench.machine.slice_size = 10
+    assert bench.ask(registration(2, incarnation_id=incarnation(9))).error_code == 0
+    assert [partition(bench, name=name).isr for name in ("t", "u")] == [(), ()]

@@ -18,6 +18,7 @@ from headrace.sim.checkers.eligible_replicas import has_elr
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
 
@@ -45,6 +46,8 @@ class ElectedLeaders(Judge):
         """Incarnation -> the broker epoch of the clean stop before it, as it says."""
         self._coming: set[int] = set()
         """Brokers that asked to be registered and are not yet."""
+        self._forced: set[int] = set()
+        """Brokers that were to be decommissioned whatever is lost."""
 
     def decided(self, decided: Decided) -> None:
         """New leaders, marks that go, and brokers that registered anew."""
@@ -52,6 +55,8 @@ class ElectedLeaders(Judge):
         if isinstance(event, RequestArrived) and isinstance(event.request, BrokerRegistrationRequest):
             self._proofs[event.request.incarnation_id] = event.request.previous_broker_epoch
             self._coming.add(event.request.broker_id)
+        if isinstance(event, RequestArrived) and isinstance(event.request, UnregisterBrokerRequest):
+            self._forced |= {event.request.broker_id} if event.request.force else set()
         for topic_id, number, before, after in _changes(decided):
             if after.leader not in (NO_LEADER, before.leader, *before.isr):
                 self._elected_elr(decided, topic_id, number, before, after)
@@ -106,6 +111,8 @@ class ElectedLeaders(Judge):
         is_last_known = _is_last_known(decided, before, after.leader, self._coming)
         if is_last_known:
             self.group.hit("last known leader elected")
+        elif self._forced & set(before.replicas) - set(after.replicas):
+            self.group.hit("partition lost records with a broker that left by force")
         elif not self._may_lose(decided, name, number):
             raise self.group.broken(
                 "C11", f"{name}-{number} got the leader {after.leader} from outside of {before.isr}", decided.life
