@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.arrow.fitting import ALIASES, DEFAULT, REQUIRED
+from headrace.arrow.schema_bounds import NOT_UNDERSTOOD, TypeCount, in_short
 from headrace.core.errors import OperatorError
 
 Schema = Any  # what JSON makes of it: a name, a list (union), or an object
@@ -45,16 +46,18 @@ class AvroSchema:
     def __init__(self, text: str, referenced: Sequence[str] = ()) -> None:
         """`referenced` are the schemas that it names, those first that others name. Raises OperatorError for one that cannot be columns."""
         self._names: dict[str, Schema] = {}
+        self._count = TypeCount("the Avro schema")
+        self.type: pa.StructType
         try:
             for each in referenced:
                 self._inlined(json.loads(each), "", 0)
-            self._schema = self._inlined(json.loads(text), "", 0)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise OperatorError(f"the Avro schema is not understood: {error!r}") from None
-        if not isinstance(self._schema, dict) or self._schema["type"] != "record":
-            raise OperatorError("the Avro schema is no record, so it has no columns")
-        self.type: pa.StructType = _arrow(self._schema)
-        self._decode = _compiled(self._schema) if _is_compiled(self._schema) else _by_record(self._schema, self.type)
+            schema = self._inlined(json.loads(text), "", 0)
+            if not isinstance(schema, dict) or schema["type"] != "record":
+                raise OperatorError("the Avro schema is no record, so it has no columns")
+            self.type = _arrow(schema)
+            self._decode = _compiled(schema) if _is_compiled(schema) else _by_record(schema, self.type)
+        except NOT_UNDERSTOOD as error:
+            raise OperatorError(f"the Avro schema is not understood: {in_short(error)}") from None
 
     def decode(self, values: Sequence[bytes]) -> pa.Array:
         """The values as structs. Raises ValueError where one does not fit."""
@@ -64,6 +67,7 @@ class AvroSchema:
         """The schema with the definition in the place of each name. Raises OperatorError for one that holds itself."""
         if depth > _MOST_DEPTH:
             raise OperatorError("the Avro schema holds itself or is nested too deep, so it has no columns")
+        self._count.add()
         if isinstance(schema, list):
             return [self._inlined(each, namespace, depth + 1) for each in schema]
         if isinstance(schema, str):
@@ -76,7 +80,7 @@ class AvroSchema:
         if isinstance(kind, dict | list) or (kind not in _PRIMITIVE and kind not in _COMPLEX):
             return self._inlined(kind, namespace, depth + 1)
         if kind == "array":
-            return {**schema, "items": self._inlined(schema["items"], namespace, depth + 1)}
+            return {**schema, "items": _countable(self._inlined(schema["items"], namespace, depth + 1))}
         if kind == "map":
             return {**schema, "values": self._inlined(schema["values"], namespace, depth + 1)}
         if kind in ("record", "error", "enum", "fixed"):
@@ -91,6 +95,22 @@ class AvroSchema:
 
 
 _COMPLEX: Final = ("record", "error", "enum", "fixed", "array", "map")
+
+
+def _countable(items: Schema) -> Schema:
+    """The type of an array's elements, of which a value cannot hold more than it has bytes. Raises OperatorError for another."""
+    if not _has_bytes_at_all(items):
+        raise OperatorError("the Avro schema has arrays of what takes no bytes: a short value could hold any number")
+    return items
+
+
+def _has_bytes_at_all(schema: Schema) -> bool:
+    """Whether every value of the type takes a byte or more; a union has at least the number of its type."""
+    if isinstance(schema, list):
+        return True
+    if schema["type"] == "record":
+        return any(_has_bytes_at_all(each["type"]) for each in schema["fields"])
+    return bool(schema["type"] != "null" and (schema["type"] != "fixed" or schema["size"] > 0))
 
 
 def _union(schema: Sequence[Schema]) -> tuple[list[Schema], bool]:
@@ -274,7 +294,10 @@ def _decimals(raw: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
 def _by_record(schema: Schema, kind: pa.DataType) -> Callable[[Sequence[bytes]], pa.Array]:
     import fastavro
 
-    parsed = fastavro.parse_schema(_encoded_alike(schema, _RECORD_TIMES))
+    try:
+        parsed = fastavro.parse_schema(_encoded_alike(schema, _RECORD_TIMES))
+    except fastavro.schema.SchemaParseException as error:
+        raise ValueError(error) from None
     convert = _converter(parsed)
     read = fastavro.schemaless_reader
 
@@ -325,7 +348,9 @@ def _union_converter(schema: Sequence[Schema]) -> Callable[[Any], Any] | None:
         if value is None:
             return None
         name, plain = value if isinstance(value, tuple) else (None, value)
-        at = next(at for at, each in enumerate(members) if _is_member(each, plain, name))
+        at = next((at for at, each in enumerate(members) if _is_member(each, plain, name)), None)
+        if at is None:
+            raise ValueError(f"{str(plain)[:50]} is no value of its type in a union")
         part = parts[at]
         return {f"member{at}": plain if part is None else part(plain)}
 

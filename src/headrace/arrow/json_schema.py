@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from headrace.arrow.schema_bounds import NOT_UNDERSTOOD, TypeCount, in_short
 from headrace.core.errors import OperatorError
 
 _TYPES: Final = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
@@ -17,10 +18,9 @@ _MOST_DEPTH: Final = 50
 def json_schema_type(text: str) -> pa.StructType:
     """The struct of the object that the schema describes. Raises OperatorError for a schema that has no columns."""
     try:
-        root = json.loads(text)
-        found = _type(root, root, 0)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OperatorError(f"the JSON Schema is not understood: {error!r}; say valueSchema") from None
+        found = _Columns(json.loads(text)).of_root()
+    except NOT_UNDERSTOOD as error:
+        raise OperatorError(f"the JSON Schema is not understood: {in_short(error)}; say valueSchema") from None
     if not pa.types.is_struct(found):
         raise OperatorError(
             "the JSON Schema describes no object with properties, so it has no columns; say valueSchema"
@@ -28,35 +28,47 @@ def json_schema_type(text: str) -> pa.StructType:
     return found
 
 
-def _type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> pa.DataType:
-    if depth > _MOST_DEPTH:
-        raise OperatorError("the JSON Schema holds itself or is nested too deep, so it has no columns; say valueSchema")
-    if "$ref" in schema:
-        return _type(_referred(schema["$ref"], root), root, depth + 1)
-    alternatives = schema.get("oneOf", schema.get("anyOf"))
-    if alternatives is not None:
-        others = [each for each in alternatives if each.get("type") != "null"]
-        if len(others) != 1:
-            raise OperatorError("the JSON Schema has oneOf or anyOf of several types: say valueSchema")
-        return _type(others[0], root, depth + 1)
-    return _named_type(schema, root, depth)
+class _Columns:
+    """Finds the types of one schema."""
 
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._count = TypeCount("the JSON Schema")
 
-def _named_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> pa.DataType:
-    kinds = schema.get("type", "object" if "properties" in schema else "string")
-    named = [each for each in ([kinds] if isinstance(kinds, str) else kinds) if each != "null"]
-    if set(named) == {"integer", "number"}:
-        return pa.float64()
-    if len(named) != 1:
-        raise OperatorError(f"the JSON Schema has the types {', '.join(named)} at one place: say valueSchema")
-    if named[0] == "array":
-        return pa.list_(pa.field("element", _type(schema.get("items", {}), root, depth + 1)))
-    if named[0] == "object":
-        parts = schema.get("properties", {})
-        if not parts:
-            raise OperatorError("the JSON Schema has an object without properties: say valueSchema")
-        return pa.struct([pa.field(name, _type(each, root, depth + 1)) for name, each in parts.items()])
-    return _TYPES[named[0]]
+    def of_root(self) -> pa.DataType:
+        return self._type(self._root, 0)
+
+    def _type(self, schema: Mapping[str, Any], depth: int) -> pa.DataType:
+        if depth > _MOST_DEPTH:
+            raise OperatorError(
+                "the JSON Schema holds itself or is nested too deep, so it has no columns; say valueSchema"
+            )
+        self._count.add()
+        if "$ref" in schema:
+            return self._type(_referred(schema["$ref"], self._root), depth + 1)
+        alternatives = schema.get("oneOf", schema.get("anyOf"))
+        if alternatives is not None:
+            others = [each for each in alternatives if each.get("type") != "null"]
+            if len(others) != 1:
+                raise OperatorError("the JSON Schema has oneOf or anyOf of several types: say valueSchema")
+            return self._type(others[0], depth + 1)
+        return self._named_type(schema, depth)
+
+    def _named_type(self, schema: Mapping[str, Any], depth: int) -> pa.DataType:
+        kinds = schema.get("type", "object" if "properties" in schema else "string")
+        named = [each for each in ([kinds] if isinstance(kinds, str) else kinds) if each != "null"]
+        if set(named) == {"integer", "number"}:
+            return pa.float64()
+        if len(named) != 1:
+            raise OperatorError(f"the JSON Schema has the types {', '.join(named)} at one place: say valueSchema")
+        if named[0] == "array":
+            return pa.list_(pa.field("element", self._type(schema.get("items", {}), depth + 1)))
+        if named[0] == "object":
+            parts = schema.get("properties", {})
+            if not parts:
+                raise OperatorError("the JSON Schema has an object without properties: say valueSchema")
+            return pa.struct([pa.field(name, self._type(each, depth + 1)) for name, each in parts.items()])
+        return _TYPES[named[0]]
 
 
 def _referred(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:

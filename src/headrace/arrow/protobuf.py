@@ -17,9 +17,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from headrace.arrow.schema_bounds import TypeCount
 from headrace.core.errors import OperatorError
 
 _FILE: Final = "headrace_value.proto"
+_LONGEST_PART_BYTES: Final = 255
+"""Of a file's name, on any usual file system."""
+_LONGEST_NAME_BYTES: Final = 1_000
+_MOST_IMPORTS: Final = 100
+"""Files that import one another in a row."""
 Indexes = tuple[int, ...]
 """Which message of the file: its place at the top, then within that message, and so on."""
 
@@ -59,7 +65,9 @@ class ProtobufSchema:
 
     def _handler(self, indexes: Indexes) -> Any:
         if indexes not in self._known:
-            self._known[indexes] = self._handlers.get_for_message(self._message(indexes))
+            message = self._message(indexes)
+            _count_types(message, TypeCount("the Protobuf schema"), ())
+            self._known[indexes] = self._handlers.get_for_message(message)
         return self._known[indexes]
 
     def _message(self, indexes: Indexes) -> Any:
@@ -72,6 +80,15 @@ class ProtobufSchema:
         return found
 
 
+def _count_types(message: Any, count: TypeCount, within: tuple[str, ...]) -> None:
+    """Count the columns of a message, which is a column of bytes where it is within itself. Raises OperatorError for too many."""
+    for field in message.fields:
+        count.add()
+        inner = field.message_type
+        if inner is not None and inner.full_name != message.full_name and inner.full_name not in within:
+            _count_types(inner, count, (*within, message.full_name))
+
+
 def _described(text: str, referenced: Mapping[str, str]) -> Any:
     """The descriptors of the file and of all that it imports, itself last. Raises OperatorError."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -79,22 +96,36 @@ def _described(text: str, referenced: Mapping[str, str]) -> Any:
     serialized = _deserialized(text)
     if serialized is not None:
         found = FileDescriptorSet()
-        _add_with_imports(found, serialized, referenced)
+        _add_with_imports(found, serialized, referenced, 0)
         return found
+    files = {**referenced, _FILE: text}
+    _check_names(files)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for path, each in {**referenced, _FILE: text}.items():
-            file = (folder / path).resolve()
-            if not file.is_relative_to(folder.resolve()):
-                raise OperatorError(f"the Protobuf schema imports {path}, which is no name of a file")
+        folder = Path(name) / "files"
+        for path, each in files.items():
+            file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(each)
-        problem = _compile(folder)
+            file.write_bytes(each.encode(errors="replace"))
+        described = Path(name) / "described"
+        problem = _compile(folder, described)
         if problem is not None:
             raise OperatorError(f"the Protobuf schema cannot be compiled: {problem}")
         found = FileDescriptorSet()
-        found.ParseFromString((folder / "described").read_bytes())
+        found.ParseFromString(described.read_bytes())
     return found
+
+
+def _check_names(files: Mapping[str, str]) -> None:
+    """Raise OperatorError for names that cannot all be files of one folder: whoever registers schemas chooses them."""
+    folders = {path[:at] for path in files for at, each in enumerate(path) if each == "/"}
+    for path in files:
+        parts = path.split("/")
+        is_name = not any(
+            part in ("", ".", "..") or len(part.encode(errors="replace")) > _LONGEST_PART_BYTES for part in parts
+        )
+        is_long = len(path.encode(errors="replace")) > _LONGEST_NAME_BYTES
+        if not is_name or is_long or not path.isprintable() or "\\" in path or path in folders:
+            raise OperatorError(f"the Protobuf schema imports {path[:100]!r}, which is no name of a file")
 
 
 def _deserialized(text: str) -> Any:
@@ -108,8 +139,10 @@ def _deserialized(text: str) -> Any:
         return None
 
 
-def _add_with_imports(found: Any, file: Any, referenced: Mapping[str, str]) -> None:
-    """Add the descriptor to the set, behind those that it imports. Raises OperatorError for an import that is not there."""
+def _add_with_imports(found: Any, file: Any, referenced: Mapping[str, str], depth: int) -> None:
+    """Add the descriptor to the set, behind those that it imports. Raises OperatorError for an import that is not there, or imports itself."""
+    if depth > _MOST_IMPORTS:
+        raise OperatorError("the Protobuf schema imports itself, or files that import files without end")
     for name in file.dependency:
         if any(each.name == name for each in found.file):
             continue
@@ -117,7 +150,7 @@ def _add_with_imports(found: Any, file: Any, referenced: Mapping[str, str]) -> N
         if imported is None:
             raise OperatorError(f"the Protobuf schema imports {name}, which the registry does not have with it")
         imported.name = name
-        _add_with_imports(found, imported, referenced)
+        _add_with_imports(found, imported, referenced, depth + 1)
     if not any(each.name == file.name for each in found.file):
         found.file.append(file)
 
@@ -135,16 +168,16 @@ def _well_known(name: str) -> Any:
     return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
 
 
-def _compile(folder: Path) -> str | None:
-    """What the compiler says against the file, None if nothing."""
+def _compile(folder: Path, described: Path) -> str | None:
+    """What the compiler says against the file, None if nothing. It is a module of Python, which must not look for itself among files that others named (`-P`)."""
     import grpc_tools
 
     include = Path(grpc_tools.__file__).parent / "_proto"
     done = subprocess.run(
         [
-            sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{include}", "--include_imports",
-            f"--descriptor_set_out={folder / 'described'}", _FILE,
+            sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{include}", "--include_imports",
+            f"--descriptor_set_out={described}", str(folder / _FILE),
         ],
-        capture_output=True, text=True, check=False, cwd=folder,
+        capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
-    return " ".join(done.stderr.replace(str(folder), "").split()) or "no reason given" if done.returncode else None
+    return " ".join(done.stderr.replace(f"{folder}/", "").split()) or "no reason given" if done.returncode else None

@@ -20,6 +20,9 @@ _NUMBERS: Final = (
     "timeout",
 )
 """What the client wants as numbers; options are texts."""
+_MOST_REFERENCES: Final = 1_000
+_MOST_DEPTH: Final = 50
+"""Schemas that refer to others, in all and in a row: a registry that goes on for ever is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +90,23 @@ class Registry:
 
     def _registered(self, schema: Any) -> RegisteredSchema:
         parts: dict[str, str] = {}
-        self._add_references(schema, parts)
+        self._add_references(schema, parts, 0)
         return RegisteredSchema(kind=schema.schema_type or "AVRO", text=schema.schema_str, references=(*parts.items(),))
 
-    def _add_references(self, schema: Any, parts: dict[str, str]) -> None:
+    def _add_references(self, schema: Any, parts: dict[str, str], depth: int) -> None:
         for each in schema.references or []:
             if each.name in parts:
                 continue
+            if depth > _MOST_DEPTH or len(parts) >= _MOST_REFERENCES:
+                raise OperatorError(
+                    f"the schema registry at {self._place} has a schema that refers to itself, or to too many others"
+                )
             found = self._ask(
                 f"subject {each.subject}", lambda each=each: self._client.get_version(each.subject, each.version)
             )
             if found is None:
                 raise OperatorError(f"the schema registry at {self._place} lacks the referred subject {each.subject}")
-            self._add_references(found.schema, parts)
+            self._add_references(found.schema, parts, depth + 1)
             parts[each.name] = found.schema.schema_str
 
 
