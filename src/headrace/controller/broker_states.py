@@ -123,12 +123,13 @@ def fence_moves(situation: Situation, broker: BrokerRegistration, cause: Cause) 
         places=situation.index.partitions_with(broker.broker_id),
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
-        last=partial(_end_of_fencing, broker),
+        last=partial(end_of_fencing, broker),
         cause=cause,
     )
 
 
-def _end_of_fencing(broker: BrokerRegistration, later: Situation) -> tuple[list[VersionedRecord], None]:
+def end_of_fencing(broker: BrokerRegistration, later: Situation) -> tuple[list[VersionedRecord], None]:
+    """The fence itself, unless the broker is fenced by now."""
     now = later.image.cluster.brokers[broker.broker_id]
     return ([] if now.fenced else [_fencing(broker, FENCE)]), None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from immutables import Map
 
+from headrace.controller.broker_states import end_of_fencing
 from headrace.controller.decision import Decision, Moves, check_record
 from headrace.controller.decommission import decide_decommission
 from headrace.controller.eligibility import NOBODY
@@ -22,7 +23,7 @@ from headrace.controller.isr_index import in_elr
 from headrace.controller.partitions import leader_and_isr_updates
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
-from headrace.core.ids import TopicIdPartition, is_reserved_uuid
+from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, TopicIdPartition, is_reserved_uuid
 from headrace.metadata.image import (
     METADATA_VERSION,
     BrokerRegistration,
@@ -41,7 +42,7 @@ from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest, Un
 from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from headrace.controller.decision import Situation
     from headrace.core.ids import Uuid
@@ -87,14 +88,18 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
         return Decision(records=(draft,), response=response)
 
     def register(later: Situation) -> tuple[list[VersionedRecord], Message]:
-        """A registration's epoch is the offset of its record (C8). A broker asks again when eligible replicas were switched on meanwhile: they have other rules (C10)."""
-        if is_elr_on(later.image.features) and not is_elr_on(situation.image.features):
-            return [], BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
+        """A registration's epoch is the offset of its record (C8). The session of one that came to nothing is over, and so is the former incarnation."""
+        error = _overtaken(situation, later, request)
+        if error is not ErrorCode.NONE:
+            if request.broker_id not in later.image.cluster.brokers:
+                heartbeats.remove(request.broker_id)
+            records = [] if existing is None else end_of_fencing(existing, later)[0]
+            return records, BrokerRegistrationResponse(error_code=error)
         final = replace(registration, broker_epoch=later.next_offset)
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)
 
-    moves = _out_of_sync(situation, request, existing, register)
+    moves = _out_of_sync(situation, request, existing, registration.log_dirs, register)
     if (
         existing is not None
         and len(registration.log_dirs) == 1
@@ -102,6 +107,25 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
     ):
         moves = _to_the_only_directory(situation, moves, registration.log_dirs[0])
     return Decision(response=response, moves=(moves,))
+
+
+def _overtaken(before: Situation, later: Situation, request: BrokerRegistrationRequest) -> ErrorCode:
+    """Why a registration whose moves took a while does not stand any more; NONE if it does.
+
+    A broker asks again when features were changed: it may not support them (C24), and its replicas have other rules with them (C10). What one
+    process of two has by now, an id that nobody had or a directory, the other one does not get (C8).
+    """
+    if later.image.features.levels != before.image.features.levels:
+        return ErrorCode.REQUEST_TIMED_OUT
+    brokers, broker_id = later.image.cluster.brokers, request.broker_id
+    if broker_id in brokers and broker_id not in before.image.cluster.brokers:
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    if has_directory_assignment(later.metadata_version):
+        try:
+            _check_directories(later, request)
+        except PeerError as refusal:
+            return refusal.code
+    return ErrorCode.NONE
 
 
 def _directories(
@@ -124,9 +148,13 @@ def _out_of_sync(
     situation: Situation,
     request: BrokerRegistrationRequest,
     existing: BrokerRegistration | None,
+    log_dirs: tuple[Uuid, ...],
     register: Callable[[Situation], tuple[list[VersionedRecord], Message]],
 ) -> Moves:
-    """The former incarnation leaves every ISR, and the ELR too unless this one has the proof that it stopped cleanly: its epoch (KIP-966, C10)."""
+    """The former incarnation leaves every ISR, and the ELR too unless this one has the proof that it stopped cleanly: its epoch (KIP-966, C10).
+
+    That proves what is in `log_dirs`.
+    """
     broker_id, index = request.broker_id, situation.index
     moves = Moves(
         places=index.partitions_with(broker_id),
@@ -135,13 +163,33 @@ def _out_of_sync(
         last=register,
     )
     is_clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
-    if is_clean or not (is_elr_on(situation.image.features) or index.topics_with(in_elr(broker_id))):
+    if not (is_elr_on(situation.image.features) or index.topics_with(in_elr(broker_id))):
         return moves
+    unclean = partial(leader_and_isr_updates, remove=broker_id, is_unclean=True)
     return replace(
         moves,
         places=chain(moves.places, index.partitions_with(in_elr(broker_id))),
-        change=partial(leader_and_isr_updates, remove=broker_id, is_unclean=True),
+        change=partial(_after_clean_stop, broker_id, log_dirs) if is_clean else unclean,
     )
+
+
+def _after_clean_stop(
+    broker_id: int, log_dirs: tuple[Uuid, ...], later: Situation, places: Iterable[TopicIdPartition]
+) -> Iterator[VersionedRecord]:
+    """Out of the ISR and, with a directory that the broker does not have any more, out of the ELR: its replica there begins anew, empty (KIP-858, C10)."""
+    partition_of = later.image.topics.partition_by_id
+    known = [(place, partition) for place in places if (partition := partition_of(*place)) is not None]
+    is_lost = {place: _is_elsewhere(partition.directory_of(broker_id), log_dirs) for place, partition in known}
+    yield from leader_and_isr_updates(
+        later, [place for place, _ in known if is_lost[place]], remove=broker_id, is_unclean=True
+    )
+    staying = [place for place, partition in known if not is_lost[place] and broker_id in partition.isr]
+    yield from leader_and_isr_updates(later, staying, remove=broker_id)
+
+
+def _is_elsewhere(directory: Uuid, log_dirs: tuple[Uuid, ...]) -> bool:
+    """A directory that is known, and is none of these; without KIP-858 none is."""
+    return bool(log_dirs) and directory not in (*log_dirs, UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
 
 def _to_the_only_directory(situation: Situation, moves: Moves, home: Uuid) -> Moves:

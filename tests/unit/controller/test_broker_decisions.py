@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.controller.brokers import MOST_REGISTRATIONS
-from headrace.controller.events import TimeAdvanced
+from headrace.controller.events import Answer, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ONE_UUID, Uuid
 from headrace.metadata.image import NO_LEADER
@@ -18,6 +18,7 @@ from headrace.wire.messages.controller_registration import ControllerRegistratio
 from headrace.wire.messages.controller_registration import Listener as ControllerListener
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+from headrace.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
@@ -318,3 +319,68 @@ def test_controllers_register_too() -> None:
     request = ControllerRegistrationRequest(controller_id=1, incarnation_id=incarnation(1))
     assert bench.ask(request).error_code == 0
     assert bench.committed_image.cluster.controllers[1].incarnation_id == incarnation(1)
+
+
+def slowly(bench: ControllerBench, *requests: Any) -> list[Any]:
+    """The answers to requests that come one behind the other while moves go on partition by partition, and to those moves."""
+    bench.machine.slice_size = 1
+    effects = [each for request in requests for each in bench.send(request)]
+    while bench.machine.queue_size:
+        effects += bench.commit() + bench.take(bench.machine.step(TimeAdvanced(now_ms=bench.now_ms)))
+    bench.machine.slice_size = 1_000
+    return [effect.response for effect in effects if isinstance(effect, Answer)]
+
+
+def test_a_feature_that_is_raised_while_a_broker_registers_is_checked_again() -> None:
+    """C24, inv:C8: the new process does not support what was finalized meanwhile; its former incarnation is gone all the same."""
+    bench = active(features={"metadata.version": 29})
+    epoch = bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2), (1, 2), (1, 2))
+    bench.now_ms += bench.config.broker_session_timeout_ms + 1
+    ranges = {each.name: each for each in registration(1).features}
+    old = replace(ranges["metadata.version"], max_supported_version=29)
+    anew = registration(
+        1,
+        incarnation_id=incarnation(9),
+        features=tuple((ranges | {"metadata.version": old}).values()),
+    )
+    raised = FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)
+    answers = slowly(bench, anew, UpdateFeaturesRequest(feature_updates=(raised,), timeout_ms=1))
+    assert BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT) in answers
+    assert bench.committed_image.features.metadata_version == 30
+    now = bench.committed_image.cluster.brokers[1]
+    assert (now.broker_epoch, now.fenced) == (epoch, True)
+    assert bench.ask(anew).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert bench.ask(registration(1, incarnation_id=incarnation(9))).error_code == ErrorCode.NONE
+
+
+def test_of_two_processes_that_register_at_once_one_gets_the_directory() -> None:
+    """inv:C8, KIP-858: a directory in two registrations is what no controller of Kafka can read."""
+    bench = active()
+    bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2), (1, 2), (2, 1))
+    bench.now_ms += bench.config.broker_session_timeout_ms + 1
+    copied = {"incarnation_id": incarnation(9), "log_dirs": (directory(7),)}
+    answers = slowly(bench, registration(1, **copied), registration(2, **copied))
+    assert sorted(each.error_code for each in answers) == [ErrorCode.NONE, ErrorCode.INVALID_REGISTRATION]
+    brokers = bench.committed_image.cluster.brokers
+    assert [(brokers[each].log_dirs, brokers[each].fenced) for each in (1, 2)] == [
+        ((directory(7),), True),
+        ((directory(2),), True),
+    ]
+
+
+def test_of_two_processes_that_register_at_once_one_gets_the_id() -> None:
+    """inv:C8: also an id that was unregistered and is still the last one in sync, so that its registration takes a while."""
+    bench = active(features={"eligible.leader.replicas.version": 1}, min_insync_replicas=2)
+    bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2), (1, 2), (1, 2))
+    bench.ask(UnregisterBrokerRequest(broker_id=2))
+    two = [registration(2, incarnation_id=incarnation(number)) for number in (8, 9)]
+    answers = slowly(bench, *two)
+    assert sorted(each.error_code for each in answers) == [ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION]
+    assert bench.committed_image.cluster.brokers[2].incarnation_id == incarnation(8)
+    assert bench.heartbeat(2, bench.committed_image.cluster.brokers[2].broker_epoch).is_fenced is False

@@ -27,6 +27,12 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from headrace.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -39,7 +45,7 @@ from headrace.wire.metadata_records.clear_elr_record import ClearElrRecord
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
-from tests.support.controller import ControllerBench, incarnation, registration
+from tests.support.controller import ControllerBench, directory, incarnation, registration
 from tests.support.partitions import cluster, fence, join, partition, topic
 
 ON = {ELR_FEATURE: 1}
@@ -361,3 +367,36 @@ def test_a_registration_under_way_when_the_feature_comes_is_asked_for_again() ->
     bench.machine.slice_size = 10
     assert bench.ask(registration(2, incarnation_id=incarnation(9))).error_code == 0
     assert [partition(bench, name=name).isr for name in ("t", "u")] == [(), ()]
+
+
+def test_a_clean_stop_proves_nothing_of_a_directory_that_is_gone() -> None:
+    """inv:C10, KIP-858, KIP-966: the replica in it begins anew, empty, and must not lead what the others acknowledged; the others of the broker stay eligible."""
+    homes = (directory(3), Uuid(b"B" * 16))
+    bench, epochs = on(2)
+    epochs[3] = bench.broker(3, log_dirs=homes)
+    topic(bench, (1, 3), (1, 3), (1, 3))
+    image = bench.machine.image.topics.by_name["t"]
+    for number, home in enumerate(homes):
+        there = RequestTopicData(topic_id=image.id, partitions=(RequestPartitionData(partition_index=number),))
+        where = RequestDirectoryData(id=home, topics=(there,))
+        bench.ask(AssignReplicasToDirsRequest(broker_id=3, broker_epoch=epochs[3], directories=(where,)))
+    fence(bench, 3, epochs[3])
+    assert [partition(bench, number).eligible_leader_replicas for number in range(3)] == [(3,)] * 3
+    third = Uuid(b"C" * 16)
+    assert register_anew(bench, 3, epochs[3], log_dirs=(homes[0], third)).error_code == 0
+    assert [partition(bench, number).eligible_leader_replicas for number in range(3)] == [(3,), (), (3,)]
+
+
+def test_a_replica_in_sync_whose_directory_is_gone_is_not_eligible_either() -> None:
+    """inv:C10: the same of a broker that is registered anew before its session is over, by the process that the controller is in."""
+    bench, epochs = on(1)
+    epochs[2] = bench.broker(2, log_dirs=(directory(2), Uuid(b"B" * 16)))
+    topic(bench, (2, 1))
+    image = bench.machine.image.topics.by_name["t"]
+    there = RequestTopicData(topic_id=image.id, partitions=(RequestPartitionData(partition_index=0),))
+    where = RequestDirectoryData(id=directory(2), topics=(there,))
+    bench.ask(AssignReplicasToDirsRequest(broker_id=2, broker_epoch=epochs[2], directories=(where,)))
+    assert partition(bench).isr == (2, 1)
+    bench.now_ms += bench.config.broker_session_timeout_ms + 1
+    register_anew(bench, 2, epochs[2], log_dirs=(Uuid(b"B" * 16), Uuid(b"C" * 16)))
+    assert (partition(bench).isr, partition(bench).eligible_leader_replicas) == ((1,), ())

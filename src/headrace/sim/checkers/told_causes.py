@@ -82,7 +82,7 @@ class ToldCauses(Judge):
         """Fenced, unfenced, about to stop: each for a reason of its own, told of this broker."""
         wanted: set[int] = set()
         if record.fenced == 1:
-            wanted |= {*map(int, _FENCED)}
+            wanted |= {*map(int, _FENCED), int(CauseKind.REGISTERED)}  # another process replaces it, and must ask again
             if isinstance(decided.event, BrokerUnreachable):
                 wanted = {int(CauseKind.CONNECTION_REFUSED)}
             elif isinstance(decided.event, RequestArrived) and isinstance(
