@@ -180,6 +180,7 @@ def _lost_directories(
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         change=partial(_leave_directories, broker.broker_id, lost),
+        lost=lost,
         last=without_them,
         cause=about_broker(CauseKind.DIRECTORY_FAILED, broker.broker_id),
     )

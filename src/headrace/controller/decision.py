@@ -13,7 +13,7 @@ from headrace.core.values import quick_value
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from headrace.config.node_config import NodeConfig
     from headrace.controller.events import RequestCause
@@ -71,6 +71,8 @@ class Moves:
     """`remove` goes with its replicas: nobody may assign it new ones (S1-66)."""
     is_a_look: bool = False
     """Nothing is moved yet: `remove` does not count as leaving until this is over, and may lead meanwhile."""
+    lost: Collection[Uuid] = ()
+    """The directories of `remove` that failed, if it leaves only what is in them: meanwhile it may lead what is in others."""
 
 
 @quick_value
@@ -91,15 +93,17 @@ class Situation:
     """Brokers whose leaderships are just being moved away."""
     retiring: Collection[int] = ()
     """Those that go for good, with their replicas, or are looked at because they are to."""
+    losing: Mapping[int, Collection[Uuid]] = field(default_factory=dict)
+    """Those of them that leave only what is in these directories."""
     looked_up: list[Eligible] = field(default_factory=list)
     """Who may lead as things are, once somebody asked."""
 
     def eligible(self, *, without: int = NOBODY, plus: int = NOBODY) -> Eligible:
         """Who may lead; `without` counts as gone, `plus` as unfenced. Looked up once for a decision as things are."""
         if without != NOBODY or plus != NOBODY:
-            return Eligible(self.image.cluster, leaving=self.leaving, without=without, plus=plus)
+            return Eligible(self.image.cluster, leaving=self.leaving, losing=self.losing, without=without, plus=plus)
         if not self.looked_up:
-            self.looked_up.append(Eligible(self.image.cluster, leaving=self.leaving))
+            self.looked_up.append(Eligible(self.image.cluster, leaving=self.leaving, losing=self.losing))
         return self.looked_up[0]
 
     @property

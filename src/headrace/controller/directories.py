@@ -75,6 +75,7 @@ def _leaving(broker: BrokerRegistration, directory: Uuid, places: list[TopicIdPa
         remove=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         change=partial(_leave, where=(broker.broker_id, directory)),
+        lost=(directory,),
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.controller.events import LeadershipGained, RequestArrived, RequestCause
     from headrace.controller.heartbeats import Heartbeats
     from headrace.controller.statistics import ControllerStatistics
-    from headrace.core.ids import TopicIdPartition
+    from headrace.core.ids import TopicIdPartition, Uuid
     from headrace.core.ports import Rng
     from headrace.metadata.cause import Cause
     from headrace.metadata.image import MetadataImage
@@ -159,8 +159,21 @@ class ActiveTerm:
 
     def leaving(self) -> tuple[int, ...]:
         """Brokers whose leaderships are just being moved away."""
+        return tuple(each.remove for each in self._leavers())
+
+    def losing(self) -> dict[int, set[Uuid]]:
+        """Those of them that leave only what is in directories that failed, and these."""
+        found: dict[int, set[Uuid]] = {}
+        for each in self._leavers():
+            found.setdefault(each.remove, set()).update(each.lost)
+        for each in self._leavers():
+            if not each.lost:
+                found.pop(each.remove, None)
+        return found
+
+    def _leavers(self) -> Iterator[Moves]:
         begun = (work.queue for work in self.moves if not work.is_a_look)
-        return tuple(each.remove for queue in begun for each in queue if each.remove != NOBODY)
+        return (each for queue in begun for each in queue if each.remove != NOBODY)
 
     def retiring(self) -> tuple[int, ...]:
         """Those that go for good, with their replicas, or are looked at because they are to."""
@@ -193,6 +206,7 @@ class ActiveTerm:
             now_ms=now_ms,
             cause=cause,
             leaving=self.leaving() if self.moves else (),
+            losing=self.losing() if self.moves else {},
             retiring=self.retiring() if self.moves else (),
         )
 
