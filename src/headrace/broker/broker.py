@@ -359,6 +359,13 @@ class Broker:
             if proposal is not None:
                 self.isr_changes.propose(hosted, proposal)
 
+    def is_incarnation(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether metadata know that broker in that epoch; -1 is one that does not say (KIP-903)."""
+        if broker_epoch == -1:
+            return True
+        registered = self.image.cluster.brokers.get(broker_id)
+        return registered is not None and registered.broker_epoch == broker_epoch
+
     def _may_be_in_isr(self, broker_id: int, broker_epoch: int) -> bool:
         """KIP-841, KIP-903: unfenced, not stopping, and the incarnation that fetched."""
         registered = self.image.cluster.brokers.get(broker_id)

@@ -44,6 +44,7 @@ class FetchCall:
         "_broker",
         "_context",
         "_deferred",
+        "_is_counted",
         "_is_enough",
         "_is_incremental",
         "_reads",
@@ -70,6 +71,7 @@ class FetchCall:
         self._size = 0
         self._is_enough = False
         self._deferred: Deferred | None = None
+        self._is_counted = terms.is_follower and broker.is_incarnation(terms.replica_id, terms.replica_epoch)
 
     def answer_or_wait(self, max_wait_ms: int) -> HandlerResult:
         """Now, when that is enough; else when something has moved or the time is up."""
@@ -171,7 +173,7 @@ class FetchCall:
         return is_enough
 
     def _watch(self, read: PartitionRead) -> None:
-        """Hear when it moves. One that has nothing to give need not be read by the next fetch; of a follower out of the ISR each fetch counts."""
+        """Hear when it moves. One that has nothing to give need not be read by the next fetch; of a follower out of the ISR each fetch counts, and one that did not count is to be counted."""
         partition, hosted, terms = read.asked, read.hosted, self._terms
         if hosted is None or read.error or read.diverging_epoch is not None or read.preferred != NO_OTHER:
             return
@@ -180,7 +182,7 @@ class FetchCall:
         ):  # also what the bounds of this fetch kept back
             return
         partition.subscribe(hosted.waiters, at_log_end=terms.is_follower)
-        if not terms.is_follower or read.leader is None or terms.replica_id in read.leader.isr:
+        if not terms.is_follower or read.leader is None or (self._is_counted and terms.replica_id in read.leader.isr):
             self._session.changed.pop(partition, None)
 
     def _must_answer(self, read: PartitionRead) -> bool:
@@ -192,7 +194,12 @@ class FetchCall:
         return read.high_watermark > read.asked.told_high_watermark
 
     def _note_progress(self, reads: Iterable[PartitionRead]) -> None:
-        """The fetch arrived: a follower's fetch offset acknowledges everything below it."""
+        """The fetch arrived: a follower's fetch offset acknowledges everything below it.
+
+        Another incarnation than the registered one is given records, and counts for nothing: neither does one that is gone, nor one that nobody registered.
+        """
+        if not self._is_counted:
+            return
         broker, terms, session = self._broker, self._terms, self._session
         lasting = None if session.id == NO_SESSION else session
         now_ms = broker.now_ms()

@@ -231,6 +231,42 @@ def test_a_stranger_does_not_pass_for_a_replica() -> None:
     assert hosted.log.high_watermark == 0
 
 
+def high_watermark(bench: BrokerBench, topic: str) -> int:
+    hosted = bench.broker.partitions.get(topic, 0)
+    assert hosted is not None
+    assert hosted.log is not None
+    return hosted.log.high_watermark
+
+
+@pytest.mark.parametrize("epoch", [0, 11, 13, (1 << 63) - 1])
+def test_an_incarnation_that_nobody_registered_counts_for_nothing_and_bars_nobody(epoch: int) -> None:
+    """B-P08, KIP-903: one forged fetch in a later epoch must not make the real follower, whose epoch is 12, a thing of the past."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    client = Client(bench)
+    client.ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    forged = fetched(client.ask(follower_fetch(topic_id, 1, epoch=epoch), 15))
+    assert (forged.error_code, high_watermark(bench, "kept")) == (0, 0)
+    client.ask(follower_fetch(topic_id, 1), 15)
+    assert high_watermark(bench, "kept") == 1
+
+
+def test_an_incarnation_counts_as_soon_as_metadata_know_it() -> None:
+    """KIP-903, KIP-227: also where its fetch session had nothing more to say of the partition."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2))
+    Client(bench).ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    follower = Client(bench)
+    first = replace(follower_fetch(topic_id, 1, epoch=13), session_epoch=0)
+    session = follower.ask(first, 15).session_id
+    assert session
+    assert follower.ask(replace(first, session_id=session, session_epoch=1, topics=()), 15).error_code == 0
+    assert high_watermark(bench, "kept") == 0
+    bench.register(2, broker_epoch=13)
+    assert follower.ask(replace(first, session_id=session, session_epoch=2, topics=()), 15).error_code == 0
+    assert high_watermark(bench, "kept") == 1
+
+
 def test_a_caught_up_follower_is_proposed_to_the_controller_and_counts_when_that_agrees() -> None:
     """S3-86, S3-87, B-P08: AlterPartition with broker epochs."""
     bench = BrokerBench()
