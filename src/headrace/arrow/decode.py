@@ -18,8 +18,10 @@ from headrace.arrow.columns import (
     record_times,
     timestamp_column,
 )
+from headrace.arrow.corrupt import CorruptRecords
 from headrace.arrow.frames import AbortedTransaction, FrameLimits, Frames, scan
 from headrace.arrow.headers import HeaderEntries, headers_column, read_headers
+from headrace.arrow.record_ends import in_parts
 from headrace.arrow.schema import CREATE_TIME, LOG_APPEND_TIME, chosen_fields, rows_schema
 
 
@@ -56,13 +58,18 @@ class RangeDecoder:
         (read_committed) so are those of aborted transactions. Raises DecodeError for bytes that cannot be right (B52, B53).
         """
         groups = scan(records, start_offset=start_offset, end_offset=end_offset, aborted=aborted, limits=self.limits)
-        for frames in groups:
-            batch = self._rows(frames, start_offset, end_offset)
-            if batch.num_rows:
-                yield batch
+        last_offset = -1
+        for group in groups:
+            for frames in in_parts(group, self.limits.max_rows):
+                fields = read_fields(frames)
+                if fields.offsets[0] <= last_offset:
+                    raise CorruptRecords("record offsets are out of order")
+                last_offset = int(fields.offsets[-1])
+                batch = self._rows(frames, fields, start_offset, end_offset)
+                if batch.num_rows:
+                    yield batch
 
-    def _rows(self, frames: Frames, start_offset: int, end_offset: int) -> pa.RecordBatch:
-        fields = read_fields(frames)
+    def _rows(self, frames: Frames, fields: RecordFields, start_offset: int, end_offset: int) -> pa.RecordBatch:
         buffer = np.frombuffer(frames.payload, dtype=np.uint8)
         entries = read_headers(buffer, fields)
         columns = [self._column(name, frames, fields, entries) for name in self._schema.names]

@@ -64,7 +64,7 @@ class Frames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameLimits:
-    """How much goes into one `Frames`: rows and record bytes are soft bounds (one batch always fits), `max_unpacked_bytes` a hard one a batch."""
+    """How much goes into one `Frames`: rows and record bytes are soft bounds (a batch of four times the rows is taken apart when it is decoded), `max_unpacked_bytes` a hard one a batch."""
 
     max_rows: int = 65_536
     max_bytes: int = 8 << 20

@@ -7,6 +7,7 @@ are supposed to end where those of the other did. Suppositions are for the calle
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ _MAX_PATIENCE: Final = 256
 _FIRST_WINDOW: Final = 64
 _WORTHWHILE_RUN: Final = 24
 _MAX_RUN_STEP: Final = 8194
+_MANY: Final = 4
+"""Batches of so many times the rows that are wanted at once are taken apart."""
 _FEW_PARTS: Final = 24
 """A batch that falls into so few runs and single steps is regular: others of its size are likely to be alike."""
 
@@ -66,6 +69,35 @@ def _all_alike(starts: list[int], shape: Ints | None) -> Ints:
     return ends
 
 
+def in_parts(frames: Frames, most_rows: int) -> Iterator[Frames]:
+    """The same batches, and those of very many records in parts of `most_rows`, each as if it were a batch: a record of nothing takes 7 bytes,
+    which may be packed to nearly none, and a hundred in columns.
+
+    Raises CorruptRecords where records do not fill their batch. That offsets rise from part to part is for the caller to check.
+    """
+    if sum(frames.counts) <= _MANY * most_rows:
+        yield frames
+        return
+    walker = _Walker(frames.payload)
+    for index, left in enumerate(frames.counts):
+        at, end = frames.starts[index], frames.ends[index]
+        while left:
+            count = min(left, most_rows)
+            left -= count
+            stop = walker.skip(at, end, count) if left else end
+            yield Frames(
+                payload=frames.payload,
+                starts=[at],
+                ends=[stop],
+                counts=[count],
+                base_offsets=frames.base_offsets[index : index + 1],
+                last_offsets=frames.last_offsets[index : index + 1],
+                base_timestamps_ms=frames.base_timestamps_ms[index : index + 1],
+                append_times_ms=frames.append_times_ms[index : index + 1],
+            )
+            at = stop
+
+
 class _Walker:
     """Goes over the batches of one buffer. Runs of equal steps are kept as (step, how often), all else as single steps."""
 
@@ -88,6 +120,18 @@ class _Walker:
         ends = np.concatenate(self._parts) if len(self._parts) != 1 else self._parts[0]
         self._parts.clear()
         return ends, is_regular
+
+    def skip(self, start: int, end: int, count: int) -> int:
+        """The position after `count` records from `start`, which do not reach `end`."""
+        try:
+            position = self._walk(start, end, count)
+        except IndexError:
+            position = -1
+        self._parts.clear()
+        self._singles.clear()
+        if not start < position < end:
+            raise CorruptRecords(f"{count} records and more do not fit the {end - start} bytes of their batch")
+        return position
 
     def _walk(self, start: int, end: int, count: int) -> int:
         data, singles, patience = self._bytes, self._singles, self._patience

@@ -109,7 +109,7 @@ def test_read_committed_leaves_out_aborted_transactions_only() -> None:
 
 
 def test_groups_keep_to_their_limits() -> None:
-    """A record batch for Spark has about as many rows as its limits say; one Kafka batch is never split."""
+    """A record batch for Spark has about as many rows as its limits say; a Kafka batch is split only where it has four times as many."""
     records = b"".join(bytes(batch(10, base=10 * each)) for each in range(6))
     found = arrow_batches(records, limits=FrameLimits(max_rows=20))
     assert [each.num_rows for each in found] == [20, 20, 20]
