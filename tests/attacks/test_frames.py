@@ -6,11 +6,15 @@ import socket
 import struct
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
+from headrace.wire.codec import encode
+from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.metadata import MetadataRequest
+from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.schema import Message
 from tests.support.attacks import MIB, Target, wait_until
 from tests.support.raw import RawConnection, frame, header, request_frame, row_of
 
@@ -94,6 +98,24 @@ def test_client_ids_of_the_greatest_length_are_not_collected(target: Target) -> 
             name = f"{number:08d}".ljust(32_767, "x")
             peer.send(frame(header(row, 9, number, name) + b"\1\0\0\0\0"))
             assert peer.answer(row, 9, number).topics == ()
+
+
+def test_headers_as_long_as_frames_are_not_kept(target: Target) -> None:
+    """M1, B7, B8: 30 connections with a megabyte of tagged fields in the header of each version of Produce and Fetch, and 1,000 with client ids of 32,767 bytes."""
+    asked: list[tuple[Message, int]] = [(ProduceRequest(acks=1), each) for each in range(9, 13)]
+    asked += [(FetchRequest(session_epoch=-1), each) for each in range(12, 18)]
+    tags = b"\1\0" + uvarint(MIB) + bytes(MIB)
+    with target.attacked(memory=64 * MIB), ExitStack() as opened:
+        for _ in range(30):
+            peer = opened.enter_context(RawConnection(target.node.port))
+            for request, version in asked:
+                peer.send(frame(header(row_of(request), version)[:-1] + tags + encode(request, version)))
+                assert peer.receive_frame()
+        for _ in range(1_000):
+            peer = opened.enter_context(RawConnection(target.node.port))
+            for number in range(4):
+                peer.send(frame(header(row_of(METADATA), 9, 1, str(number) * 32_767) + encode(METADATA, 9)))
+                assert peer.receive_frame()
 
 
 def test_a_flood_of_tagged_fields_is_skipped_within_the_bounds(target: Target) -> None:

@@ -47,6 +47,8 @@ _LONG_BYTES = 16 << 10
 """Bodies above this size are decoded in steps; they may name a thousand things."""
 _MOST_BYTES = 32 << 20
 """Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
+_KEPT_HEADER_BYTES = 1_024
+"""Longer headers are read anew each time: client ids and tagged fields may be as long as a frame, and would stay as long as their connection."""
 _SHOWN = 60
 _BYTES = (bytes, bytearray, memoryview)
 _STEPS_AT_ONCE = 4
@@ -206,8 +208,10 @@ class Connection:
             at = _behind_tags(view, at)
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
-            hot = self._hot[row.key << 16 | version] = HotHeader(row, context, bytes(view[8:at]), at, flexible=flexible)
-            hot.counts = self._counted(row, version, len(view), view[at:])
+            counts = self._counted(row, version, len(view), view[at:])
+            if at <= _KEPT_HEADER_BYTES:
+                hot = HotHeader(row, context, bytes(view[8:at]), at, flexible=flexible)
+                hot.counts, self._hot[row.key << 16 | version] = counts, hot
             result = handler_of(row)(view[at:], context, self._service.target)
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
@@ -449,7 +453,7 @@ class Connection:
                 known = raw.decode()
             except UnicodeDecodeError:
                 raise DecodeError("client id is not UTF-8") from None
-            if len(self._client_ids) < 4:
+            if len(self._client_ids) < 4 and length <= _KEPT_HEADER_BYTES:
                 self._client_ids[raw] = known
         return known, end
 
@@ -467,8 +471,8 @@ class Connection:
 
     def _note_software(self, request: Any) -> None:
         """KIP-511: who the client says it is."""
-        self.software_name = request.client_software_name or "unknown"
-        self.software_version = request.client_software_version or "unknown"
+        self.software_name = request.client_software_name[:_KEPT_HEADER_BYTES] or "unknown"
+        self.software_version = request.client_software_version[:_KEPT_HEADER_BYTES] or "unknown"
 
 
 def _behind_tags(view: memoryview, at: int) -> int:
