@@ -351,6 +351,8 @@ class Broker:
         """A follower holds more or begins later: move the high watermark, wake who waits for that, and let it into the ISR when it may."""
         leader = hosted.leader
         assert leader is not None, "only a leader is fetched from"
+        if replica_id not in leader.isr and leader.wait_for(replica_id, self.now_ms(), is_eligible=self._may_be_in_isr):
+            self.isr_changes.awaiting[hosted] = None
         if leader.advance():
             hosted.waiters.high_watermark_moved(leader.log.high_watermark)
         self.purgatory.moved(LogStartOf(hosted))
@@ -365,6 +367,18 @@ class Broker:
             return True
         registered = self.image.cluster.brokers.get(broker_id)
         return registered is not None and registered.broker_epoch == broker_epoch
+
+    def look_at_awaited(self, now_ms: int) -> None:
+        """What is committed waits no longer for followers that stopped, or were fenced, before they were in the ISR."""
+        for hosted in list(self.isr_changes.awaiting):
+            leader = hosted.leader
+            for replica_id in () if leader is None else tuple(leader.awaited):
+                assert leader is not None, "it has followers"
+                leader.wait_for(replica_id, now_ms, is_eligible=self._may_be_in_isr)
+            if leader is not None and leader.advance():
+                hosted.waiters.high_watermark_moved(leader.log.high_watermark)
+            if leader is None or not leader.awaited:
+                del self.isr_changes.awaiting[hosted]
 
     def _may_be_in_isr(self, broker_id: int, broker_epoch: int) -> bool:
         """KIP-841, KIP-903: unfenced, not stopping, and the incarnation that fetched."""
@@ -405,6 +419,7 @@ class Broker:
 
     def shrink_isrs(self, now_ms: int) -> None:
         """Propose ISRs without the replicas that lag; called at half of `replica.lag.time.max.ms` (S3-82)."""
+        self.look_at_awaited(now_ms)
         for hosted in self.partitions:
             leader = hosted.leader
             if leader is not None and len(leader.isr) > 1:

@@ -47,6 +47,8 @@ class IsrChanges:
         """IsrShrinksPerSec."""
         self.failed = 0
         """FailedIsrUpdatesPerSec: proposals that the controller refused."""
+        self.awaiting: dict[HostedPartition, None] = {}
+        """Partitions that may have followers that are awaited; see `replication.leader`."""
         self._broker_id = broker_id
         self._controller = controller
         self._partitions = partitions

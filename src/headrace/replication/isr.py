@@ -27,6 +27,8 @@ class FollowerProgress:
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_at_fetch: int = -1
+    has_caught_up: bool = False
+    """It had everything at least once: `caught_up_ms` is not only when this leader began."""
     session: Fetcher | None = None
 
     @property
@@ -52,12 +54,18 @@ class FollowerProgress:
         """The follower holds everything below `fetch_offset` (S3-105)."""
         if fetch_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
+            self.has_caught_up = True
         elif fetch_offset >= self.leader_end_at_fetch >= 0:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+            self.has_caught_up = True
         self.leader_end_at_fetch = leader_end_offset
         self.fetched_ms = now_ms
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
+
+    def keeps_up(self, *, now_ms: int, lag_time_max_ms: int) -> bool:
+        """Whether it had everything not longer than `replica.lag.time.max.ms` ago, of this leader and as this process."""
+        return self.has_caught_up and now_ms - self.caught_up_ms <= lag_time_max_ms
 
     def is_caught_up(self, *, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """Whether it holds all, or held all not longer than `replica.lag.time.max.ms` ago."""

@@ -39,7 +39,7 @@ class PartitionLeader:
     """The leader's side of one partition. Driven by `broker.partitions`; it calls its log directly, and tells `waiters` what an append moved.
 
     The high watermark is the lowest log end over the *maximal ISR*: the ISR the controller last confirmed together with any that is proposed and
-    not answered (KIP-497). It stands still while the ISR is smaller than `min.insync.replicas` (P6).
+    not answered (KIP-497). It stands still while the ISR is smaller than `min.insync.replicas` (P6), and waits for those that are `awaited`.
 
     Transitions of the ISR: confirmed -> proposed (`propose_join`, `propose_shrink`) -> confirmed (`update` with a higher partition epoch, or
     `isr_answered`). One proposal at a time (P9).
@@ -69,6 +69,8 @@ class PartitionLeader:
         self.min_insync_replicas = min_insync_replicas
         self.lag_time_max_ms = lag_time_max_ms
         self.followers: dict[int, FollowerProgress] = {}
+        self.awaited: dict[int, FollowerProgress] = {}
+        """Followers that keep up and may join the ISR. Under steady load the high watermark would run away from them for ever (P8; Kafka behaviour)."""
         self.proposal: ProposeIsr | None = None
         self.epoch_start = log.log_end_offset
         self._set_followers(now_ms)
@@ -202,6 +204,8 @@ class PartitionLeader:
             for member in self._maximal_isr():
                 if member != self.broker_id:
                     lowest = min(lowest, self.followers[member].log_end_offset)
+            for follower in self.awaited.values():
+                lowest = min(lowest, follower.log_end_offset)
         if lowest <= log.high_watermark:
             return False
         log.advance_high_watermark(lowest)
@@ -222,7 +226,9 @@ class PartitionLeader:
         if follower is None or (broker_epoch != -1 and broker_epoch < follower.broker_epoch):
             return None
         follower.session = session
-        follower.broker_epoch = broker_epoch
+        if broker_epoch != follower.broker_epoch:
+            follower.broker_epoch = broker_epoch
+            follower.has_caught_up = False
         follower.fetched(
             fetch_offset=fetch_offset,
             log_start_offset=log_start_offset,
@@ -230,6 +236,23 @@ class PartitionLeader:
             now_ms=now_ms,
         )
         return follower
+
+    def wait_for(self, broker_id: int, now_ms: int, *, is_eligible: Callable[[int, int], bool]) -> bool:
+        """Whether a follower is `awaited` from now on: not in sync, but it keeps up and would be let in. `is_eligible` is that of `propose_join`."""
+        follower = self.followers.get(broker_id)
+        is_awaited = (
+            follower is not None
+            and broker_id not in self.isr
+            and follower.log_end_offset >= 0
+            and follower.keeps_up(now_ms=now_ms, lag_time_max_ms=self.lag_time_max_ms)
+            and is_eligible(broker_id, follower.broker_epoch)
+        )
+        if is_awaited and follower is not None:
+            self.awaited[broker_id] = follower
+        else:
+            self.awaited.pop(broker_id, None)
+        self.is_alone = self._is_alone()
+        return is_awaited
 
     def propose_join(self, broker_id: int, *, is_eligible: Callable[[int, int], bool]) -> ProposeIsr | None:
         """Ask for `broker_id` to be in the ISR when it holds enough (S3-86).
@@ -309,7 +332,7 @@ class PartitionLeader:
 
     def _is_alone(self) -> bool:
         """Only the leader itself counts, and that is enough for `min.insync.replicas`."""
-        return self._maximal_isr() == (self.broker_id,) and self.effective_min_isr <= 1
+        return self._maximal_isr() == (self.broker_id,) and self.effective_min_isr <= 1 and not self.awaited
 
     def _set_followers(self, now_ms: int) -> None:
         known = self.followers
@@ -317,6 +340,11 @@ class PartitionLeader:
             replica: known.get(replica, FollowerProgress(broker_id=replica, caught_up_ms=now_ms))
             for replica in dict.fromkeys((*self.replicas, *self.isr))
             if replica != self.broker_id
+        }
+        self.awaited = {
+            replica: each
+            for replica, each in self.awaited.items()
+            if replica not in self.isr and self.followers.get(replica) is each
         }
 
 

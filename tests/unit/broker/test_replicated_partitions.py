@@ -292,6 +292,68 @@ def test_a_caught_up_follower_is_proposed_to_the_controller_and_counts_when_that
     assert (bench.broker.isr_changes.expands, bench.broker.isr_changes.shrinks) == (1, 0)
 
 
+def kept_up(bench: BrokerBench, topic_id: Uuid, *, rounds: int) -> None:
+    """A record is written before each fetch of broker 2 arrives, so that this never has all; up to `rounds` records."""
+    hosted = bench.broker.partitions.by_id[topic_id, 0]
+    assert hosted.log is not None
+    for _ in range(rounds):
+        had = hosted.log.log_end_offset
+        Client(bench).ask(produce_request("kept", batch(b"a"), acks=1), 9)
+        Client(bench).ask(follower_fetch(topic_id, had), 15)
+
+
+def committed(bench: BrokerBench, topic_id: Uuid) -> tuple[int, int]:
+    """That of the partition, and its log's end."""
+    log = bench.broker.partitions.by_id[topic_id, 0].log
+    assert log is not None
+    return log.high_watermark, log.log_end_offset
+
+
+def test_a_follower_is_let_in_though_writes_never_pause() -> None:
+    """S3-86, P8: what is committed waits for one that keeps up; a leader that is alone would run away from it with each write."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    kept_up(bench, topic_id, rounds=5)
+    ((request, _, _),) = bench.controller.asked
+    assert [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs] == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["fenced", "silent", "stopping"])
+def test_what_is_committed_waits_no_longer_for_a_follower_that_has_gone(how: str) -> None:
+    """P8, KIP-841: before it was in the ISR, nobody needs it."""
+    bench = BrokerBench(replica_lag_time_max_ms=1_000)
+    topic_id = bench.topic("kept", replicas=(1, 2, 3), isr=(1,))
+    kept_up(bench, topic_id, rounds=2)
+    client = Client(bench)
+    client.send(produce_request("kept", batch(b"b")), 9)
+    assert client.answers() == []
+    if how == "silent":
+        bench.clock.now += 1_001
+        bench.broker.shrink_isrs(bench.clock.now)
+    else:
+        bench.register(2, **({"fenced": True} if how == "fenced" else {"in_controlled_shutdown": True}))
+    assert [produced(answer) for answer in client.answers()] == [(0, 2)]
+    assert committed(bench, topic_id) == (3, 3)
+
+
+def test_what_is_committed_waits_for_no_follower_that_is_far_behind() -> None:
+    """P8: not for one that has not had everything yet, though the leader has only begun; nor for the next process of one that had."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    for _ in range(3):
+        Client(bench).ask(produce_request("kept", batch(b"a"), acks=1), 9)
+        Client(bench).ask(follower_fetch(topic_id, 0), 15)
+    assert committed(bench, topic_id) == (3, 3)
+    kept_up(bench, topic_id, rounds=1)
+    Client(bench).ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    assert committed(bench, topic_id) == (4, 5)
+    bench.register(2, broker_epoch=13)
+    Client(bench).ask(follower_fetch(topic_id, 0, epoch=13), 15)
+    assert committed(bench, topic_id) == (5, 5)
+    Client(bench).ask(produce_request("kept", batch(b"a"), acks=1), 9)
+    assert committed(bench, topic_id) == (6, 6)
+
+
 def test_an_isr_that_metadata_told_first_is_counted_as_a_change_too() -> None:
     """IsrExpandsPerSec: the metadata log may be quicker than the response to AlterPartition."""
     bench = BrokerBench()

@@ -60,6 +60,8 @@ class PartitionPublisher:
         broker = self._broker
         if delta.changed_features:
             broker.logs.cordon(broker.cordoned_log_dirs)
+        if delta.changed_brokers:
+            broker.look_at_awaited(broker.now_ms())
         changes = delta.local_changes(broker.node_id)
         due = broker.due_roles
         was_behind = bool(due)
