@@ -134,7 +134,7 @@ class IsrRules(Group):
         self._held_back(place, leader, life)
 
     def _held_back(self, place: Place, leader: Any, life: Life) -> None:
-        """With enough in sync it is where all who count are known to be; that it rests with too few is `eligible_replicas.Commitment`."""
+        """With enough in sync it is where all who count are known to be, and who keeps up and may join; that it rests with too few is `eligible_replicas.Commitment`."""
         log, at = leader.log, leader.log.high_watermark
         if len(leader.isr) < leader.effective_min_isr:
             self.hit("isr below its minimum")
@@ -143,6 +143,9 @@ class IsrRules(Group):
         known += [
             leader.followers[member].log_end_offset for member in maximal_isr(leader) if member in leader.followers
         ]
+        if leader.awaited:
+            self.hit("commit waits for a follower that keeps up")
+            known += [each.log_end_offset for each in leader.awaited.values() if each.has_caught_up]
         if min(known) > at:
             raise self.broken(
                 "P6", f"{place} has a high watermark of {at}, all in sync are known to have {min(known)}", life
