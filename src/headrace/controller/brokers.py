@@ -32,7 +32,7 @@ from headrace.metadata.image import (
     FeatureRange,
 )
 from headrace.metadata.snapshot import VersionedRecord, register_broker_record, register_controller_record
-from headrace.metadata.versions import has_controller_registration, has_directory_assignment
+from headrace.metadata.versions import KRAFT_VERSION, has_controller_registration, has_directory_assignment
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from headrace.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -115,7 +115,7 @@ def _overtaken(before: Situation, later: Situation, request: BrokerRegistrationR
     A broker asks again when features were changed: it may not support them (C24), and its replicas have other rules with them (C10). What one
     process of two has by now, an id that nobody had or a directory, the other one does not get (C8).
     """
-    if later.image.features.levels != before.image.features.levels:
+    if later.image.features.levels != before.image.features.levels or later.kraft_version != before.kraft_version:
         return ErrorCode.REQUEST_TIMED_OUT
     brokers, broker_id = later.image.cluster.brokers, request.broker_id
     if broker_id in brokers and broker_id not in before.image.cluster.brokers:
@@ -268,11 +268,11 @@ def _check_size(record: VersionedRecord, registered: Mapping[int, object], node_
 
 
 def _checked_features(situation: Situation, request: BrokerRegistrationRequest) -> dict[str, FeatureRange]:
-    """Every finalized level must lie in the broker's range; a feature it does not name it has at 0 only (S1-48)."""
+    """Every finalized level, that of the quorum too, must lie in the broker's range; a feature it does not name it has at 0 only (S1-48, KIP-853)."""
     features = {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in features:
         raise PeerError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
-    levels = situation.image.features.levels
+    levels = {**situation.image.features.levels, KRAFT_VERSION: situation.kraft_version}
     for name in sorted({*features, *levels}):
         finalized = situation.metadata_version if name == METADATA_VERSION else levels.get(name, 0)
         low, high = features.get(name, FeatureRange(0, 0))

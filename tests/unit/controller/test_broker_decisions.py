@@ -88,6 +88,17 @@ def test_registrations_that_are_refused(changes: dict[str, Any], error: ErrorCod
     assert len(bench.log) == before
 
 
+def test_a_broker_that_cannot_follow_this_quorum_is_refused() -> None:
+    """C24, KIP-853: kraft.version is in the quorum's own records and counts like any feature; who does not name it has it at 0."""
+    without = tuple(each for each in registration(1).features if each.name != "kraft.version")
+    assert active().ask(registration(1, features=without)).error_code == ErrorCode.NONE
+    bench = active(kraft_version=1)
+    low = Feature(name="kraft.version", min_supported_version=0, max_supported_version=0)
+    for features in (without, (*without, low)):
+        assert bench.ask(registration(1, features=features)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert bench.ask(registration(1)).error_code == ErrorCode.NONE
+
+
 def test_nodes_that_nobody_knows_register_up_to_a_number() -> None:
     """promise:PR8: those that are registered may come again; whoever is unregistered makes room."""
 
