@@ -84,7 +84,7 @@ class Admin(Client):
         if plan.moves_brokers and plan.scripted_brokers and chance.random() < 0.02:
             broker_id = FIRST_SCRIPTED_BROKER_ID + chance.randrange(0, plan.scripted_brokers)
             return UnregisterBrokerRequest(broker_id=broker_id)
-        if plan.decommissions and chance.random() < 0.03:
+        if plan.decommissions and (plan.brokers or plan.scripted_brokers) and chance.random() < 0.03:
             return self._decommission()
         return None
 
