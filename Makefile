@@ -16,7 +16,7 @@ TIMES ?= 30
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules reference demo integration spark transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark spark-newest transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ integration: setup peers ## real sockets, files, and other makers' clients
 
 spark: setup ## the data source and the pipelines on a local Spark
 	$(PYTEST) tests/spark
+
+spark-newest: setup ## the same on the newest PySpark that is allowed, by hand
+	HEADRACE_NEWEST=all HEADRACE_VOLUMES=ci $(PYTEST) -n 0 tests/packaging -k newest_pyspark
 
 transcripts: setup ## rewrite the transcripts; read the diff line by line
 	HEADRACE_REWRITE_TRANSCRIPTS=1 $(PYTEST) tests/transcripts -p no:randomly

@@ -260,10 +260,11 @@ def test_s3_68_a_change_is_waited_for_and_brokers_that_are_late_are_named(cluste
         client = ("--bootstrap-server", server, "--command-config", str(tmp_path / "client.properties"))
         late = headrace("topics", *client, *arguments, "--wait-ms", "1500")
         assert (late.code, late.out) == (1, "")
-        assert late.err == "replicas of waits: not done after 1500 ms: broker 102 does not answer\n"
+        assert re.fullmatch(r"replicas of waits: not done after 1500 ms: broker 102 does not answer(; .*)?\n", late.err)
         assert len(partitions(cluster[101], "waits")) == 2
         gone = headrace("topics", *client, "--delete", "--topic", "waits", "--wait-ms", "1500")
-        assert (gone.code, gone.err) == (1, "deletion of waits: not done after 1500 ms: broker 102 does not answer\n")
+        assert gone.code == 1
+        assert re.fullmatch(r"deletion of waits: not done after 1500 ms: broker 102 does not answer(; .*)?\n", gone.err)
     finally:
         cluster[102].resume()
     assert run(cluster, "topics", "--list", "--topic", "waits").out == ""
