@@ -184,3 +184,20 @@ def test_a_flood_that_wants_no_answers(target: Target) -> None:
             each.result()
         for peer in peers:  # answered when all before it is done
             assert peer.ask(MetadataRequest(topics=()), 9).brokers
+
+
+def test_short_bursts_of_a_crowd(target: Target) -> None:
+    """M4, M6: 150 connections send 280 small produces each at the same moment, five times: of each less than what is read of one at once, 42,000 in all."""
+    target.create_topic("bursts")
+    now_ms = int(time.time() * 1000)
+    one = request_frame(produce_request("bursts", build_batch([NewRecord(None, b"x", now_ms)]), acks=0), 9)
+    data = one * (30_000 // len(one))
+    with target.attacked(memory=64 * MIB), ExitStack() as opened:
+        peers = [opened.enter_context(RawConnection(target.node.port)) for _ in range(150)]
+        for peer in peers:
+            peer.socket.settimeout(120)
+        for _ in range(5):
+            for peer in peers:
+                peer.send(data)
+            for peer in peers:  # answered when all before it is done
+                assert peer.ask(MetadataRequest(topics=()), 9).brokers

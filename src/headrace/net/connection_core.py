@@ -70,6 +70,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._pos = 0
         self._end = 0
         self._last_large = 0
+        self._delivered = 0
         self._running = False
         self._is_kept = False
         self._is_flushed_soon = False
@@ -155,8 +156,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
             buffer = self._own if self._own is not None else self._pool.shared
             self._first = bytes(buffer[: min(8, self._end)])
         self._deliver()
-        if nbytes >= self._shares.much_bytes and self.frame_size < _EXACT_FROM_BYTES:
-            self._much_was_read()
+        shares = self._shares
+        has_much = nbytes >= shares.much_bytes and self.frame_size < _EXACT_FROM_BYTES
+        if has_much or self._delivered >= shares.many_frames:
+            self._had_much()
 
     def eof_received(self) -> bool:
         return False
@@ -203,7 +206,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self._running or self.is_closed:
             return
         if self._end > self._pos:
-            self._shared.soon(self._deliver)  # not from here: replies may wake one another without end
+            self._shared.soon(self._deliver_more)  # not from here: replies may wake one another without end
         else:
             self._set_reading()
 
@@ -282,7 +285,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self._awaited:
             self._tell_sent()
         if not self.is_closed:
-            self._deliver()
+            self._deliver_more()
 
     def _unreadable(self) -> None:
         self.pieces.clear()
@@ -326,7 +329,14 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self.holds or is_out_of_turns or not self.is_reading or shared.memory.limit >= 0:
             self._set_reading()
         if is_out_of_turns and self._end > self._pos:
-            shared.soon(self._deliver)
+            shared.soon(self._deliver_more)
+
+    def _deliver_more(self) -> None:
+        """The same, not because more bytes came."""
+        self._delivered = 0
+        self._deliver()
+        if self._delivered >= self._shares.many_frames:
+            self._had_much()
 
     def _has_closed(self) -> bool:
         return self.is_closed
@@ -342,7 +352,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
         frame, holds = self.frame, self.holds
         view = memoryview(buffer)
-        for _ in range(self._shares.frames):
+        for delivered in range(self._shares.frames):
+            self._delivered = delivered
             pos = self._pos
             if self._end - pos < 4 or (holds and self._is_held()) or self.is_closed:
                 return 0, False
@@ -359,6 +370,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._last_large = 4 + size if _EXACT_FROM_BYTES <= size < self._pool.size else 0
             if frame(view[pos + 4 : stop]):
                 return 0, self._end > stop
+        self._delivered += 1
         return 0, True
 
     def _keep_rest(self, buffer: bytearray, frame_size: int) -> None:
@@ -433,10 +445,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
 
     # --- when to read ---
 
-    def _much_was_read(self) -> None:
-        """Of small requests: in a crowd that asks for much the rest is for the next turn; the loop itself would read a socket up to 32 times in one."""
+    def _had_much(self) -> None:
+        """Small requests: in a crowd that asks for much the rest is for the next turn; the loop itself would read a socket up to 32 times in one."""
         shared = self._shared
-        if self._shares.took_much(shared.soon) and not self.is_closed:
+        if self._shares.took_much(self._delivered, shared.soon) and not self.is_closed:
             self.holds.add(Hold.TURN)
             self._set_reading()
             shared.soon(self._has_its_turn)
@@ -444,7 +456,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def _has_its_turn(self) -> None:
         self.holds.discard(Hold.TURN)
         if not self.is_closed:
-            self._deliver()
+            self._deliver_more()
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""

@@ -13,7 +13,7 @@ from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.limits import ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
-from headrace.net.turn_shares import MOST_BYTES, MOST_FRAMES, MUCH_BYTES, TurnShares
+from headrace.net.turn_shares import LEAST_FRAMES, MOST_BYTES, MOST_FRAMES, MUCH_BYTES, TURN_FRAMES, TurnShares
 
 
 class Wire(asyncio.Transport):
@@ -316,7 +316,7 @@ def test_a_crowd_shares_out_a_turn() -> None:
     """promise:PR8, inv:M6: of twenty that send as fast as they are read the later ones get less, and all of them in the next turn, until fewer do."""
     handler = Frames()
     hub = Hub(handler)
-    flood = frame(2_000) * 500
+    flood = frame(30_000) * 50
     wires, sizes = [], []
     for _ in range(20):
         wires.append(Wire())
@@ -343,6 +343,30 @@ def test_a_crowd_shares_out_a_turn() -> None:
     receive(newcomer, flood[:MUCH_BYTES])
     run_turns(hub)
     assert (hub.shares.frames, hub.shares.read_bytes) == (MOST_FRAMES, MOST_BYTES)
+
+
+def test_a_crowd_of_short_bursts_shares_out_a_turn_too() -> None:
+    """promise:PR8, inv:M6: 200 times 255 requests in some kilobytes are no more in one turn than those of a few, and all are served, each turn some of everybody's."""
+    handler = Frames()
+    hub = Hub(handler)
+    wires = [Wire() for _ in range(200)]
+    connections = [ServerConnection(hub) for _ in wires]
+    for number, (connection, wire) in enumerate(zip(connections, wires, strict=True)):
+        connection.connection_made(wire)
+        receive(connection, frame(16, bytes([number])) * 255)
+    served, turns = len(handler.seen), 0
+    assert served <= TURN_FRAMES + 200 * LEAST_FRAMES
+    assert {each[0] for each in handler.seen} == set(range(200))
+    while hub.turns:
+        run_turns(hub)
+        assert len(handler.seen) - served <= TURN_FRAMES + 200 * LEAST_FRAMES
+        served, turns = len(handler.seen), turns + 1
+    assert served == 200 * 255
+    assert turns < 255 / LEAST_FRAMES + 3
+    assert all(each.is_reading() for each in wires)
+    receive(connections[0], frame(16) * 255)
+    run_turns(hub)
+    assert hub.shares.frames == MOST_FRAMES
 
 
 def test_a_connection_is_read_when_the_last_reason_against_it_is_gone() -> None:
