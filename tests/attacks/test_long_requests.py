@@ -11,9 +11,16 @@ import pytest
 
 from headrace.broker.served_apis import BROKER_APIS
 from headrace.core.errors import EncodeError
+from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY
 from headrace.node.served_apis import CONTROLLER_APIS
 from headrace.rpc.apis import ApiRow
 from headrace.wire.codec import encode
+from headrace.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -71,6 +78,32 @@ def _ask(port: int, row: ApiRow, request: Message) -> None:
         peer.socket.settimeout(120)
         peer.send(frame(header(row, row.max_version) + body))
         peer.receive_frame()
+
+
+def test_where_thousands_of_replicas_are_in_a_brokers_name(target: Target) -> None:
+    """KIP-858: 9,900 times the replica of one partition, in the right broker epoch; each is a change and a record."""
+    target.create_topic("placed")
+    wanted = MetadataRequest(topics=(MetadataRequestTopic(name="placed"),))
+    with RawConnection(target.node.port) as peer:
+        found = peer.ask(wanted, 12)
+    (broker,), (topic,) = found.brokers, found.topics
+    with RawConnection(target.node.controller_port) as peer:
+        known = (AssignReplicasToDirsRequest(broker_id=broker.node_id, broker_epoch=each) for each in range(1_000))
+        epoch = next(each.broker_epoch for each in known if not peer.ask(each, 0).error_code)
+    with target.attacked(memory=64 * MIB), RawConnection(target.node.controller_port) as peer:
+        peer.socket.settimeout(120)
+        for home in (LOST_DIRECTORY, MIGRATING_DIRECTORY):
+            placed = RequestTopicData(
+                topic_id=topic.topic_id, partitions=(RequestPartitionData(partition_index=0),) * 9_900
+            )
+            request = AssignReplicasToDirsRequest(
+                broker_id=broker.node_id,
+                broker_epoch=epoch,
+                directories=(RequestDirectoryData(id=home, topics=(placed,)),),
+            )
+            answer = peer.ask(request, 0)
+            (told,) = answer.directories[0].topics
+            assert (answer.error_code, len(told.partitions)) == (0, 9_900)
 
 
 def test_an_envelope_with_a_long_request_delays_nobody(target: Target) -> None:

@@ -32,7 +32,7 @@ MOST_ANSWER_PARTS: Final = 2 << 20
 _REST_AFTER: Final = 256
 _REPEATED: Final = "Each resource must appear at most once."
 _ARRAYS: Final[dict[type[Any], tuple[str, ...]]] = {}
-_IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id")
+_IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id", "id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,11 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
     ApiKey.ALTER_PARTITION: (_MANY_PARTITIONS,),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
         Split(things=("topics", "partitions"), answers=("responses", "partitions"), at_once=200),
+    ),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: (
+        Split(
+            things=("directories", "topics", "partitions"), answers=("directories", "topics", "partitions"), at_once=100
+        ),
     ),
     ApiKey.OFFSET_DELETE: (_MANY_PARTITIONS,),
 }

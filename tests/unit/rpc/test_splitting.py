@@ -49,6 +49,8 @@ def made(owner: Any, way: tuple[str, ...], counts: tuple[int, ...]) -> Any:
         for name in ("name", "group_id", "topic", "resource_name", "path"):
             if name in names:
                 thing = replace(thing, **{name: f"n{number}"})
+        if "id" in names:
+            thing = replace(thing, id=Uuid((number + 1).to_bytes(16, "big")))
         if "topic_id" in names:
             thing = replace(thing, topic_id=Uuid((number + 1).to_bytes(16, "big")))
         for name in ("partition_index", "partition", "partition_id"):
