@@ -14,6 +14,7 @@ from headrace.core.ids import Uuid
 from headrace.core.listener import Listener, QuorumVoter, SecurityProtocol
 from headrace.core.ports import BytesLike
 from headrace.metadata.bootstrap import bootstrap_records
+from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.node.compose import ComposedNode, NodeEnvironment, compose_node
 from headrace.node.disk import NodeDisk
 from headrace.node.lifecycle import BrokerState, RecoverLogs, StateChanged
@@ -87,7 +88,12 @@ class FailingFiles(LossyFiles):
 
 
 def format_disk(
-    files: LossyFiles, *, node_id: int = 1, directory_id: Uuid = DIRECTORY_ID, others: Sequence[str] = ()
+    files: LossyFiles,
+    *,
+    node_id: int = 1,
+    directory_id: Uuid = DIRECTORY_ID,
+    others: Sequence[str] = (),
+    metadata_version: int = LATEST_METADATA_VERSION,
 ) -> None:
     """What `headrace storage format` leaves on a node of a static quorum; `others` are log directories beside the one of the metadata."""
     files.mkdir(DATA)
@@ -97,7 +103,8 @@ def format_disk(
             cluster_id=CLUSTER_ID, node_id=node_id, directory_id=Uuid(f"directory-nr-{number:03}".encode()), version=1
         )
         write_meta_properties(files, other, more, date="today")
-    batches = build_snapshot(bootstrap_records(), snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=0, now_ms=0)
+    records = bootstrap_records(metadata_version=metadata_version)
+    batches = build_snapshot(records, snapshot_id=BOOTSTRAP_ID, last_contained_log_timestamp=0, now_ms=0)
     write_bootstrap_checkpoint(files, DATA, batches)
     properties = MetaProperties(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id, version=1)
     write_meta_properties(files, DATA, properties, date="today")
@@ -119,6 +126,7 @@ class MemoryNode:
         after: MemoryNode | None = None,
         config: NodeConfig = CONFIG,
         clock: ManualClock | None = None,
+        metadata_version: int = LATEST_METADATA_VERSION,
         **changes: object,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -138,6 +146,7 @@ class MemoryNode:
                 node_id=node_id,
                 directory_id=Uuid(f"directory-no-{node_id:03}".encode()),
                 others=self.config.log_dirs[1:],
+                metadata_version=metadata_version,
             )
         else:
             self.files = after.files

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,9 +60,9 @@ class Eligible:
         directories = self._directories.get(broker_id)
         if directories is None:
             return False
-        if not directories:  # registered before KIP-858: nothing is known
-            return True
         if broker_id not in partition.replicas:
             return True
         directory = partition.directory_of(broker_id)
+        if not directories:  # registered before KIP-858: nothing else is known
+            return directory != LOST_DIRECTORY
         return directory in directories or directory in _NOT_YET_KNOWN

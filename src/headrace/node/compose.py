@@ -212,7 +212,7 @@ def _add_broker(
         metadata_offset=lambda: machine.image.provenance.last_contained_offset,
         emit=machine.do,
     )
-    lifecycle.cordoned = broker.cordoned_ids
+    lifecycle.cordoned, lifecycle.lacks_directories = broker.cordoned_ids, broker.lacks_directories
     fencing = SelfFencing(
         mode=SelfFencingMode(config.headrace_self_fencing),
         timeout_ms=config.broker_heartbeat_timeout_ms,

@@ -113,7 +113,9 @@ class BrokerLifecycle:
         self.unregistrations = 0
         self.cordoned: Callable[[], tuple[Uuid, ...] | None] = lambda: None
         """The directories that take no new replicas, None where the controller does not know of such (KIP-1066); set by the node."""
-        self._asked_ms = 0
+        self.lacks_directories: Callable[[int], bool] = lambda _: False
+        """Whether the registration of that epoch is of before the controllers noted directories (KIP-858); set by the node."""
+        self._now_ms = self._asked_ms = self._may_complete_at_ms = 0
         self._telling: tuple[Uuid, ...] = ()
         self._config = config
         self._identity = identity
@@ -121,7 +123,6 @@ class BrokerLifecycle:
         self._rng = rng
         self._metadata_offset = metadata_offset
         self._emit = emit
-        self._now_ms = 0
         self._give_up_at_ms: int | None = None
         self._backoff_ms = _FIRST_BACKOFF_MS
         self._next_at_ms: int | None = None
@@ -164,7 +165,7 @@ class BrokerLifecycle:
             return
         if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
             self._next_at_ms = None
-            if self.broker_epoch < 0:
+            if self.broker_epoch < 0 or self._must_name_directories():
                 self._register()
             else:
                 self._heartbeat()
@@ -187,9 +188,11 @@ class BrokerLifecycle:
         self._soon(0)
 
     def metadata_advanced(self, now_ms: int) -> None:
-        """More metadata was applied: when that is waited for, say so at once."""
+        """More metadata was applied: when that is waited for, say so at once; and name the directories when the controllers came to note them."""
         self._now_ms = now_ms
         if self.broker_epoch >= 0 and self.state is BrokerState.STARTING:
+            self._soon(0)
+        if self._must_name_directories():
             self._soon(0)
 
     def directory_failed(self, directory: Uuid, now_ms: int) -> None:
@@ -225,8 +228,17 @@ class BrokerLifecycle:
 
     # --- registration (B-K09) ---
 
+    def _must_name_directories(self) -> bool:
+        """Its registration is completed, once in a while until that is so. Source: Kafka behaviour (BrokerRegistrationTracker)."""
+        return (
+            self._now_ms >= self._may_complete_at_ms
+            and self.state in (BrokerState.RECOVERY, BrokerState.RUNNING)
+            and self.lacks_directories(self.broker_epoch)
+        )
+
     def _register(self) -> None:
         identity = self._identity
+        self._may_complete_at_ms = self._now_ms + self._config.broker_heartbeat_interval_ms
         request = broker_registration.BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=identity.cluster_id,
@@ -261,6 +273,8 @@ class BrokerLifecycle:
             self._backoff_ms = _FIRST_BACKOFF_MS
             if self._returns:
                 self.on_registered_again()
+            self._soon(0)
+        elif self.broker_epoch >= 0:  # it is registered, and tries again when there is more metadata
             self._soon(0)
         elif error in _RETRIED:
             jitter = 1 + 0.02 * (2 * self._rng.random() - 1)

@@ -9,7 +9,7 @@ import pytest
 from headrace.controller.elections import UNCLEAN_ELECTION
 from headrace.controller.events import Answer, TimeAdvanced
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import Uuid
+from headrace.core.ids import LOST_DIRECTORY, Uuid
 from headrace.metadata.image import NO_LEADER
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,6 +24,7 @@ from headrace.wire.messages.assign_replicas_to_dirs import (
 )
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from headrace.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.controller import ControllerBench, active, directory
 from tests.support.partitions import partition, topic
 
@@ -118,3 +119,19 @@ def test_a_broker_that_is_fenced_at_the_same_time_leads_nothing() -> None:
     assert partition(bench, LOST).leader == NO_LEADER
     finish(bench)
     assert bench.committed_image.cluster.brokers[1].fenced
+
+
+def test_a_replica_that_is_lost_leads_nowhere_though_no_directories_are_known() -> None:
+    """inv:C25, KIP-858: a broker that registered before the controllers noted directories says of single replicas that they are lost."""
+    bench = active(features={"metadata.version": 14})
+    epoch = bench.broker(1, log_dirs=())
+    bench.broker(2, log_dirs=())
+    topic(bench, (1, 2))
+    raised = FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)
+    assert bench.ask(UpdateFeaturesRequest(feature_updates=(raised,), timeout_ms=1)).error_code == 0
+    bench.ask(AssignReplicasToDirsRequest(broker_id=1, broker_epoch=epoch, directories=where(bench, LOST_DIRECTORY, 1)))
+    assert (partition(bench).leader, partition(bench).isr) == (2, (2,))
+    asked = TopicPartitions(topic="t", partitions=(0,))
+    bench.heartbeat(2, bench.committed_image.cluster.brokers[2].broker_epoch, want_fence=True)
+    bench.ask(ElectLeadersRequest(election_type=UNCLEAN_ELECTION, topic_partitions=(asked,), timeout_ms=1))
+    assert partition(bench).leader == NO_LEADER

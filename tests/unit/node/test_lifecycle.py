@@ -362,3 +362,25 @@ def test_a_failed_directory_that_nobody_hears_of_in_time_ends_the_broker() -> No
     assert setting.effects[-1] == StateChanged(state=BrokerState.SHUTTING_DOWN)
     (failed,) = [effect for effect in setting.effects if isinstance(effect, StartFailed)]
     assert "log.dir.failure.timeout.ms" in failed.reason
+
+
+def test_a_registration_that_lacks_the_directories_is_completed_and_a_refusal_harms_nothing() -> None:
+    """B-K09, KIP-858: asked for when metadata tell so, once a heartbeat interval until they say that it was done; heartbeats go on meanwhile."""
+    setting = Setting(broker_heartbeat_interval_ms=2_000)
+    setting.run_up()
+    setting.machine.lacks_directories = lambda epoch: epoch == 50
+    for now_ms, refused in ((2_100, ErrorCode.INVALID_REGISTRATION), (2_200, None), (4_200, ErrorCode.NONE)):
+        setting.machine.metadata_advanced(now_ms)
+        setting.machine.tick(now_ms)
+        asked = [request for request, _ in setting.controller.asked]
+        assert [type(each) for each in asked] == ([] if refused is None else [BrokerRegistrationRequest])
+        if refused is not None:
+            error = BrokerRegistrationResponse(error_code=refused, broker_epoch=50 if not refused else -1)
+            setting.controller.answer(error)
+            beat = setting.heartbeat(now_ms=now_ms, is_caught_up=True, is_fenced=False)
+            assert (beat.broker_epoch, beat.want_fence) == (50, False)
+    assert setting.machine.state is BrokerState.RUNNING
+    setting.machine.begin_shutdown(9_000)
+    setting.machine.metadata_advanced(9_000)
+    beat = setting.heartbeat(now_ms=9_000)
+    assert beat.want_shut_down

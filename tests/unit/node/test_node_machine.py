@@ -9,6 +9,7 @@ import pytest
 from headrace.core.error_code import ErrorCode
 from headrace.core.listener import QuorumVoter
 from headrace.core.peers import SendFailure
+from headrace.metadata.image import NO_LEADER
 from headrace.node.broker_watch import Probe
 from headrace.node.lifecycle import BrokerState
 from headrace.node.machine import DirectoryFailed, MetadataFailed
@@ -16,6 +17,7 @@ from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.broker_bench import Client
 from tests.support.memory_node import METADATA, MemoryNode
 from tests.support.peer import batch, fetch_request, produce_request
@@ -161,6 +163,36 @@ def test_a_log_directory_that_fails_goes_offline_and_is_reported() -> None:
         assert shown.error_code == code
     assert node.machine.lifecycle is not None
     assert node.machine.lifecycle.offline_directories == node.disk.directory_ids
+
+
+def test_a_broker_names_its_directories_when_the_cluster_comes_to_note_them() -> None:
+    """B-K09, KIP-858: with the metadata.version raised from 3.6 it registers once more, so that what is in a directory that fails gets another leader."""
+    node = MemoryNode(metadata_version=14, log_dirs=("/data", "/more"))
+    node.start()
+    node.forward(topic_request("kept"), 7)
+    node.settle()
+    [before] = node.machine.image.cluster.brokers.values()
+    assert (before.log_dirs, before.fenced) == ((), False)
+    raised = FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)
+    answered = node.forward(UpdateFeaturesRequest(feature_updates=(raised,), timeout_ms=5_000), 2)
+    node.settle()
+    assert answer(answered.reply).error_code == ErrorCode.NONE
+    [after] = node.machine.image.cluster.brokers.values()
+    assert after.log_dirs == tuple(sorted(node.disk.directory_ids))
+    assert (after.broker_epoch, after.fenced) == (before.broker_epoch, False)
+    failed = node.broker.partitions.get("kept", 0)
+    assert failed is not None
+    assert failed.log is not None
+    node.files.broken = f"{failed.log.directory}/kept-0"
+    Client(node).ask(produce_request("kept", batch(b"x")), 9)
+    node.settle()
+    [left] = node.machine.image.cluster.brokers.values()
+    [offline] = [effect.directory for effect in node.done if isinstance(effect, DirectoryFailed)]
+    gone = node.broker.replica_moves.directory_ids[offline]
+    assert left.log_dirs == tuple(each for each in after.log_dirs if each != gone)
+    partition = node.machine.image.topics.partition("kept", 0)
+    assert partition is not None
+    assert partition.leader == NO_LEADER
 
 
 def test_the_controller_of_a_node_is_registered() -> None:
