@@ -25,6 +25,7 @@ from headrace.metadata.image import (
     ConfigResource,
     ConfigsImage,
     EndPoint,
+    FeaturesImage,
     MetadataImage,
     PartitionRegistration,
     TopicImage,
@@ -161,6 +162,8 @@ class BrokerBench:
         """Whether long deltas are done by `publisher.tick`, as a node's, in place of at once."""
         self._topics: dict[str, TopicImage] = {}
         self._configs: dict[ConfigResource, Map[str, str]] = {}
+        self.features: dict[str, int] = {}
+        """Their finalized levels; with the next delta."""
         self._brokers = {
             node: BrokerRegistration(
                 broker_id=node,
@@ -181,6 +184,7 @@ class BrokerBench:
                 by_name=Map(self._topics), by_id=Map({topic.id: topic for topic in self._topics.values()})
             ),
             configs=ConfigsImage(by_resource=Map(self._configs)),
+            features=FeaturesImage(levels=Map(self.features)),
         )
         delta = compare_images(self.broker.image, image)
         self.broker.image = image

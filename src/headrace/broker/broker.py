@@ -36,7 +36,7 @@ from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, OutOfRange
 from headrace.log.store_ports import LogStorePort
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
-from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
+from headrace.metadata.versions import ELR_FEATURE, has_cordoned_log_dirs, has_directory_assignment
 from headrace.replication.fetch_session_cache import FetchSessionCache
 from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
@@ -116,6 +116,7 @@ class Broker:
             partitions=self.partitions,
             partition_changed=self.partition_changed,
             now_ms=clock.now_ms,
+            keeps_elr=lambda: self.image.features.level(ELR_FEATURE) > 0,
         )
         self.replica_fetchers = self._make_fetchers(clock)
         self.replica_moves = ReplicaMoves(self, self._make_assignments(rng), moves_quota(config))

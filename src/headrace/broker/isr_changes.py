@@ -8,7 +8,7 @@ from headrace.broker.partitions import HostedPartition, PartitionTable
 from headrace.broker.ports import ControllerChannel
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
-from headrace.replication.leader import LeaderTerms, ProposeIsr
+from headrace.replication.leader import LeaderTerms, PartitionLeader, ProposeIsr
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages.alter_partition import (
@@ -39,7 +39,9 @@ class IsrChanges:
         partitions: PartitionTable,
         partition_changed: Callable[[HostedPartition], None],
         now_ms: Callable[[], int],
+        keeps_elr: Callable[[], bool],
     ) -> None:
+        """`keeps_elr`: the cluster has eligible leader replicas (KIP-966)."""
         self.broker_epoch = -1
         self.expands = 0
         """IsrExpandsPerSec: proposals that the controller took and that added a replica."""
@@ -54,6 +56,7 @@ class IsrChanges:
         self._partitions = partitions
         self._partition_changed = partition_changed
         self._now_ms = now_ms
+        self._keeps_elr = keeps_elr
         self._waiting: dict[HostedPartition, ProposeIsr] = {}
         self._sent: dict[HostedPartition, ProposeIsr] = {}
         self._retry_at_ms: int | None = None
@@ -134,6 +137,8 @@ class IsrChanges:
         else:
             self.expands += proposal.growth > 0
             self.shrinks += proposal.growth < 0
+            if self._keeps_elr() and _has_left(leader, answer):
+                return
             terms = LeaderTerms(
                 leader_epoch=answer.leader_epoch,
                 partition_epoch=answer.partition_epoch,
@@ -146,3 +151,12 @@ class IsrChanges:
             self._waiting.setdefault(hosted, again)
             self._retry_at_ms = self._now_ms() + _RETRY_MS
         self._partition_changed(hosted)
+
+
+def _has_left(leader: PartitionLeader, answer: ResponsePartitionData) -> bool:
+    """Somebody leaves the ISR by this, and perhaps joins the ELR: nothing more may be committed without them than `min.insync.replicas` allows.
+
+    The controller counts by the setting as it is there. It may have been raised in metadata that this broker has not read, so the smaller ISR
+    counts when metadata tell of it, behind that; until then all of the larger one do (P5).
+    """
+    return answer.partition_epoch > leader.partition_epoch and not set(leader.isr) <= set(answer.isr)
