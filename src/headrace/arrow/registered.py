@@ -26,6 +26,8 @@ KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 _HEAD_BYTES: Final = 5
 _LONGEST_VARINT: Final = 28
 _MOST_DEPTH: Final = 64
+_MOST_CELLS: Final = 8 << 20
+"""So many parts of values are decoded at once: a null takes as much as a number, and a record that is null as much as all its fields."""
 _UNFIT: Final = (ValueError, OverflowError, pa.ArrowException)
 Rows = npt.NDArray[np.int64]
 Decode = Callable[[pa.Array], pa.Array]
@@ -200,7 +202,10 @@ class RegisteredDecoder:
             problems |= dict.fromkeys(part.rows.tolist(), f"schema {key[0]}: {reason}")
             return []
         parts: list[tuple[pa.Array, Rows]] = []
-        _halve(lambda some: fit(part.decode(some), self._want), part.payloads, part.rows, parts, problems)
+        most = max(1, _MOST_CELLS // _types_in(have))
+        for at in range(0, len(part.rows), most):
+            payloads, rows = part.payloads.slice(at, most), part.rows[at : at + most]
+            _halve(lambda some: fit(part.decode(some), self._want), payloads, rows, parts, problems)
         return parts
 
     def _writer(self, schema_id: int) -> AvroSchema | ProtobufSchema | str | None:
@@ -238,6 +243,11 @@ def _avro(writer: AvroSchema) -> Decode:
 
 def _message(writer: ProtobufSchema, indexes: Indexes) -> Decode:
     return lambda values: writer.decode(values, indexes)
+
+
+def _types_in(kind: pa.DataType) -> int:
+    """How many types there are in a type, itself among them."""
+    return 1 + sum(_types_in(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _halve(

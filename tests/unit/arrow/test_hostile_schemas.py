@@ -157,3 +157,37 @@ def test_b29_a_number_too_large_for_its_type_in_a_union_is_a_value_error() -> No
     assert avro.decode([b"\0\4"]).to_pylist() == [{"a": {"member0": 2, "member1": None}}]
     with pytest.raises(ValueError, match="in a union"):
         avro.decode([b"\0" + long(1 << 40)])
+
+
+@pytest.mark.parametrize("value_format", ["avro", "protobuf"])
+def test_few_bytes_in_wide_columns_are_decoded_in_parts(value_format: str) -> None:
+    """20,000 values of two bytes whose schema has 5,000 columns take a gigabyte at once, and are read for one of them."""
+    inner = record(*[(f"f{at}", "long") for at in range(5_000)], name="I")
+    text = json.dumps(record(("a", "int"), ("o", ["null", inner])))
+    if value_format == "protobuf":
+        fields = "".join(f"int64 f{at} = {at + 1};" for at in range(5_000))
+        text = f'syntax = "proto3"; message R {{ int32 a = 1; I o = 2; }} message I {{ {fields} }}'
+    schema = RegisteredSchema(kind=value_format.upper(), text=text)
+
+    class Known:
+        def by_id(self, _schema_id: int) -> RegisteredSchema | None:
+            return schema
+
+    def no_json(values: pa.Array) -> Any:
+        raise AssertionError(values)
+
+    reader = RegisteredDecoder(Known(), value_format, pa.struct([("a", pa.int64())]), no_json)
+    head = b"\0" + struct.pack(">i", 1) + (b"\0\x08" if value_format == "protobuf" else b"")
+    ends = [bytes([at]) if value_format == "protobuf" else long(at) + b"\0" for at in range(50)]
+    values = pa.array([head + end for end in ends] * 400, pa.binary())
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins anew
+    before = memory("VmRSS")
+    found = reader.decode(values)
+    assert memory("VmHWM") - before < 300 << 20
+    assert (found.rows.field("a").to_pylist(), found.problems) == ([*range(50)] * 400, {})
+
+
+def memory(field: str) -> int:
+    """Bytes of this process's memory: `VmRSS` now, `VmHWM` at most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:"))
