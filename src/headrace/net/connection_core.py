@@ -153,8 +153,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
             return
         self._end += nbytes
         if not self._first:
-            buffer = self._own if self._own is not None else self._pool.shared
-            self._first = bytes(buffer[: min(8, self._end)])
+            self._first = bytes((self._own or self._pool.shared)[: min(8, self._end)])
         self._deliver()
         shares = self._shares
         has_much = nbytes >= shares.much_bytes and self.frame_size < _EXACT_FROM_BYTES
@@ -175,8 +174,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._output.drop()
         self.pieces.clear()
         self._awaited.clear()
-        self._drop_buffer()
-        self._shared.memory.forget(self)
+        self._forget_rest()
         self.lost(exc)
 
     # --- the TLS stage's calls ---
@@ -241,6 +239,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
                 self._send()
             self._output.finish()
             self._transport.close()
+            if not self._running:
+                self._forget_rest()
 
     def close_at_once(self) -> None:
         """Close without sending anything more."""
@@ -313,10 +313,11 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._running = False
         if self.pieces:
             self._send()
-        if self._has_closed():
-            return
         if self._is_kept:
             self._leave_buffer(buffer)
+        if self._has_closed():
+            self._forget_rest()
+            return
         if self._pos == self._end:
             self._pos = self._end = 0
             self._drop_buffer()
@@ -436,6 +437,12 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._own = None
             self._pool.give_back(own)
             self._count_own()
+
+    def _forget_rest(self) -> None:
+        """Nothing more is read: the memory is for others, however long the last answers stay with the peer."""
+        self._pos = self._end = 0
+        self._drop_buffer()
+        self._shared.memory.forget(self)
 
     def _count_own(self) -> None:
         size = 0 if self._own is None else len(self._own)

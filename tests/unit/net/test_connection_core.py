@@ -369,6 +369,24 @@ def test_a_crowd_of_short_bursts_shares_out_a_turn_too() -> None:
     assert hub.shares.frames == MOST_FRAMES
 
 
+def test_who_is_closed_keeps_no_memory_and_no_turn_of_others() -> None:
+    """inv:M1: its last answers may stay with the peer for a minute; only who has the pass is read while memory is exhausted."""
+    hub = Hub(Frames())
+    hub.memory = RequestMemory(4_096)
+    wires = [Wire(), Wire()]
+    connections = [ServerConnection(hub) for _ in wires]
+    for connection, wire in zip(connections, wires, strict=True):
+        connection.connection_made(wire)
+        receive(connection, frame(100_000)[:6_000])
+        connection.read_again()
+    assert [each.is_reading() for each in wires] == [True, False]
+    connections[0].close("what it sent is no request")
+    run_turns(hub)
+    assert [each.is_reading() for each in wires] == [True, True]
+    connections[1].close("nor this")
+    assert hub.memory.held == 0
+
+
 def test_a_connection_is_read_when_the_last_reason_against_it_is_gone() -> None:
     """A reply that is waited for and a quota end in any order; one of them alone keeps the next request back."""
     handler = Frames()
