@@ -36,7 +36,7 @@ from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, OutOfRange
 from headrace.log.store_ports import LogStorePort
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
-from headrace.metadata.versions import ELR_FEATURE, has_cordoned_log_dirs, has_directory_assignment
+from headrace.metadata.versions import ELR_FEATURE, has_cordoned_log_dirs
 from headrace.replication.fetch_session_cache import FetchSessionCache
 from headrace.replication.leader import PartitionLeader
 from headrace.rpc.context import RequestContext
@@ -177,13 +177,6 @@ class Broker:
         if not has_cordoned_log_dirs(self.image.features.metadata_version or 0):
             return None
         return tuple(sorted(self.replica_moves.directory_ids[path] for path in self.cordoned_log_dirs))
-
-    def lacks_directories(self, broker_epoch: int) -> bool:
-        """Whether the controllers note directories (KIP-858), and have none in this broker's registration of that epoch."""
-        registered = self.image.cluster.brokers.get(self.node_id)
-        if registered is None or registered.broker_epoch != broker_epoch or registered.log_dirs:
-            return False
-        return has_directory_assignment(self.image.features.metadata_version or 0)
 
     def new_uuid(self) -> Uuid:
         """A random id."""

@@ -33,7 +33,7 @@ from headrace.node.broker_views import broker_views
 from headrace.node.controller_registration import ControllerRegistrar
 from headrace.node.controller_server import ControllerServer
 from headrace.node.disk_jobs import DiskJobs
-from headrace.node.lifecycle import BrokerIdentity, BrokerLifecycle
+from headrace.node.lifecycle import BrokerIdentity, BrokerLifecycle, noted_directories
 from headrace.node.machine import BrokerParts, NodeEffect, NodeMachine
 from headrace.node.metadata_plane import MetadataPlane, PlaneConfig
 from headrace.node.self_fencing import SelfFencing, SelfFencingMode
@@ -212,7 +212,8 @@ def _add_broker(
         metadata_offset=lambda: machine.image.provenance.last_contained_offset,
         emit=machine.do,
     )
-    lifecycle.cordoned, lifecycle.lacks_directories = broker.cordoned_ids, broker.lacks_directories
+    lifecycle.cordoned = broker.cordoned_ids
+    lifecycle.noted_directories = lambda epoch: noted_directories(broker.image, config.node_id, epoch)
     fencing = SelfFencing(
         mode=SelfFencingMode(config.headrace_self_fencing),
         timeout_ms=config.broker_heartbeat_timeout_ms,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from headrace.broker.ports import ControllerChannel
 from headrace.config.node_config import NodeConfig
@@ -25,7 +25,8 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener
 from headrace.core.ports import Rng
-from headrace.metadata.versions import SUPPORTED_FEATURES
+from headrace.metadata.image import MetadataImage
+from headrace.metadata.versions import SUPPORTED_FEATURES, has_directory_assignment
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Reply
 from headrace.wire.messages import broker_registration
@@ -68,6 +69,23 @@ class StartFailed:
 
 
 LifecycleEffect = StateChanged | RecoverLogs | StartFailed
+
+
+class NotedDirectories(Enum):
+    """Whether the controllers know a broker's log directories (KIP-858)."""
+
+    YES = "they are in its registration"
+    NOT_YET = "the registration is of before the metadata.version had them"
+    NEVER = "the metadata.version does not have them"
+
+
+def noted_directories(image: MetadataImage, broker_id: int, broker_epoch: int) -> NotedDirectories:
+    """Of a broker's registration of that epoch; YES while it has not been read."""
+    registered = image.cluster.brokers.get(broker_id)
+    if registered is None or registered.broker_epoch != broker_epoch or registered.log_dirs:
+        return NotedDirectories.YES
+    is_had = has_directory_assignment(image.features.metadata_version or 0)
+    return NotedDirectories.NOT_YET if is_had else NotedDirectories.NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +131,8 @@ class BrokerLifecycle:
         self.unregistrations = 0
         self.cordoned: Callable[[], tuple[Uuid, ...] | None] = lambda: None
         """The directories that take no new replicas, None where the controller does not know of such (KIP-1066); set by the node."""
-        self.lacks_directories: Callable[[int], bool] = lambda _: False
-        """Whether the registration of that epoch is of before the controllers noted directories (KIP-858); set by the node."""
+        self.noted_directories: Callable[[int], NotedDirectories] = lambda _: NotedDirectories.YES
+        """Whether the controllers know the directories of the registration of that epoch; set by the node."""
         self._now_ms = self._asked_ms = self._may_complete_at_ms = 0
         self._telling: tuple[Uuid, ...] = ()
         self._config = config
@@ -161,7 +179,7 @@ class BrokerLifecycle:
             return
         late = [each for each, at_ms in self._untold.items() if now_ms >= at_ms]
         if late:
-            self._fail(f"no controller was told within log.dir.failure.timeout.ms that log directory {late[0]} failed")
+            self._fail(f"no controller took note within log.dir.failure.timeout.ms that log directory {late[0]} failed")
             return
         if self._next_at_ms is not None and now_ms >= self._next_at_ms and not self._is_asking:
             self._next_at_ms = None
@@ -233,7 +251,7 @@ class BrokerLifecycle:
         return (
             self._now_ms >= self._may_complete_at_ms
             and self.state in (BrokerState.RECOVERY, BrokerState.RUNNING)
-            and self.lacks_directories(self.broker_epoch)
+            and self.noted_directories(self.broker_epoch) is NotedDirectories.NOT_YET
         )
 
     def _register(self) -> None:
@@ -311,7 +329,8 @@ class BrokerLifecycle:
         if error is not ErrorCode.NONE:
             self._soon(_FIRST_BACKOFF_MS)
             return
-        self._untold = {each: at_ms for each, at_ms in self._untold.items() if each not in self._telling}
+        if self.noted_directories(self.broker_epoch) is NotedDirectories.YES:  # else it was told in vain
+            self._untold = {each: at_ms for each, at_ms in self._untold.items() if each not in self._telling}
         self.on_heard(self._asked_ms)
         self.is_fenced = response.is_fenced
         self._go_on(response)

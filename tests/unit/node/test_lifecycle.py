@@ -14,6 +14,7 @@ from headrace.node.lifecycle import (
     BrokerLifecycle,
     BrokerState,
     LifecycleEffect,
+    NotedDirectories,
     RecoverLogs,
     StartFailed,
     StateChanged,
@@ -368,7 +369,7 @@ def test_a_registration_that_lacks_the_directories_is_completed_and_a_refusal_ha
     """B-K09, KIP-858: asked for when metadata tell so, once a heartbeat interval until they say that it was done; heartbeats go on meanwhile."""
     setting = Setting(broker_heartbeat_interval_ms=2_000)
     setting.run_up()
-    setting.machine.lacks_directories = lambda epoch: epoch == 50
+    setting.machine.noted_directories = lambda epoch: NotedDirectories.NOT_YET if epoch == 50 else NotedDirectories.YES
     for now_ms, refused in ((2_100, ErrorCode.INVALID_REGISTRATION), (2_200, None), (4_200, ErrorCode.NONE)):
         setting.machine.metadata_advanced(now_ms)
         setting.machine.tick(now_ms)
@@ -384,3 +385,18 @@ def test_a_registration_that_lacks_the_directories_is_completed_and_a_refusal_ha
     setting.machine.metadata_advanced(9_000)
     beat = setting.heartbeat(now_ms=9_000)
     assert beat.want_shut_down
+
+
+def test_a_directory_that_fails_where_nobody_takes_note_of_it_stops_the_broker() -> None:
+    """B-K08, KIP-858: below 3.7-IV2 no controller moves the leaders away, however well the heartbeat is answered; Kafka has no second directory there."""
+    setting = Setting(log_dir_failure_timeout_ms=5_000, broker_heartbeat_interval_ms=2_000)
+    setting.run_up()
+    setting.machine.noted_directories = lambda _: NotedDirectories.NEVER
+    setting.machine.directory_failed(ONE_UUID, 1_000)
+    for now_ms in (1_000, 3_000, 5_000):
+        told = setting.heartbeat(now_ms=now_ms, is_caught_up=True, is_fenced=False)
+        assert told.offline_log_dirs == (ONE_UUID,)
+    assert not any(isinstance(effect, StartFailed) for effect in setting.effects)
+    setting.machine.tick(6_000)
+    assert setting.machine.state is BrokerState.SHUTTING_DOWN
+    assert any(isinstance(effect, StartFailed) and "failed" in effect.reason for effect in setting.effects)
