@@ -264,6 +264,7 @@ def _controller_server(
         sessions = None if plane.controller is None else plane.controller.heartbeats
         return () if sessions is None else broker_views(machine.image, sessions, clock.now_ms())
 
+    machine.local.node_view, machine.local.broker_views = view, views
     return ControllerServer(
         config=config,
         cluster_id=disk.cluster_id,
@@ -276,7 +277,6 @@ def _controller_server(
         log_levels=lambda: machine.log_levels,
         view=view,
         heard_last_words=machine.heard_last_words,
-        broker_views=views,
     )
 
 

@@ -11,7 +11,7 @@ from headrace.core.listener import Listener
 from headrace.metadata.image import MetadataImage
 from headrace.node.local_controller import LocalController
 from headrace.rpc.context import RequestContext
-from headrace.wire.messages.describe_quorum import BrokerView, NodeView
+from headrace.wire.messages.describe_quorum import NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,6 @@ class ControllerServer:
     log_levels: Callable[[], LogLevels]
     view: Callable[[], NodeView]
     heard_last_words: Callable[[int, str], None]
-    broker_views: Callable[[], tuple[BrokerView, ...]]
 
     def controller_addresses(self, listener: str) -> list[tuple[int, str, int]]:
         """(id, host, port) of each known controller: registered ones, else the configured voters, else this node."""

@@ -11,6 +11,7 @@ from headrace.server.formatting import FormatOrder
 from headrace.testing.asking import ask
 from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
+from headrace.testing.node import Node
 from headrace.wire.messages.describe_quorum import BrokerView, DescribeQuorumRequest
 from tests.support.commands import headrace
 from tests.support.copies import create, in_sync
@@ -103,3 +104,20 @@ def test_a_broker_is_seen_in_each_state_of_its_life(tmp_path: Path) -> None:
         assert [line.split("\t")[:2] for line in table] == [
             ["ID", "STATE"], ["101", "2 UNFENCED"], ["102", "2 UNFENCED"], ["103", "1 FENCED"],
         ]  # fmt: skip
+
+
+def test_every_broker_tells_all_also_the_one_in_the_leader_of_the_quorum() -> None:
+    """One node that is both, and each of three: the answer never leaves the process where the asked broker's own controller leads."""
+    request = DescribeQuorumRequest(topics=METADATA_QUORUM, wants_node_view=True, wants_broker_views=True)
+    with Node(in_process=True) as node:
+        host, _, port = node.bootstrap_servers.rpartition(":")
+        [found] = json.loads(headrace("brokers", "-b", node.bootstrap_servers, "--json").out)
+        assert found["epoch"] >= 0
+        assert found["heardMsAgo"] >= 0
+        assert len(ask(host, int(port), request, 2).node_views) == 1
+    with Cluster(nodes=3) as cluster:
+        leader = cluster.leader().node_id
+        for broker in cluster.brokers:
+            answer = ask(broker.place.host, broker.port, request, 2)
+            assert [each.broker_id for each in answer.broker_views] == [1, 2, 3], broker.node_id
+            assert [each.node_id for each in answer.node_views] == [leader], broker.node_id
