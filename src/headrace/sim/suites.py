@@ -45,13 +45,13 @@ SUDDEN_ENDS: Final = "crash-step,crash-vote,crash-disk,kill"
 SUITES: Final = {
     "ci": Suite(
         parts=(
-            Part("quorum", 140),
-            Part("quorum", 100, {"seconds": 3}),
+            Part("quorum", 60),
+            Part("quorum", 170, {"seconds": 3}),
             Part("quorum", 100, {"seconds": 3, "faults": SUDDEN_ENDS, "every_ms": 1_000}),
-            Part("cluster", 25),
+            Part("cluster", 15),
             Part("partitions", 45),
-            Part("records", 60, {"copies": 1}),
-            Part("records", 85),
+            Part("records", 45, {"copies": 1}),
+            Part("records", 65),
         ),
         least_steps=2_000_000,
     ),
