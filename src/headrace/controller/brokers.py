@@ -95,6 +95,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
                 heartbeats.remove(request.broker_id)
             records = [] if existing is None else end_of_fencing(existing, later)[0]
             return records, BrokerRegistrationResponse(error_code=error)
+        heartbeats.register(request.broker_id, is_fenced=True, now_ms=later.now_ms)
         final = replace(registration, broker_epoch=later.next_offset)
         record = register_broker_record(final, later.metadata_version)
         return [record], BrokerRegistrationResponse(broker_epoch=final.broker_epoch)

@@ -395,3 +395,20 @@ def test_of_two_processes_that_register_at_once_one_gets_the_id() -> None:
     assert sorted(each.error_code for each in answers) == [ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION]
     assert bench.committed_image.cluster.brokers[2].incarnation_id == incarnation(8)
     assert bench.heartbeat(2, bench.committed_image.cluster.brokers[2].broker_epoch).is_fenced is False
+
+
+def test_a_registration_that_stands_has_a_session_though_another_one_came_to_nothing() -> None:
+    """inv:C8: two of one id are under way; the first ends for a feature that was raised, the second was asked for after that."""
+    levels = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
+    bench = active(features=levels, min_insync_replicas=2)
+    bench.broker(1)
+    bench.broker(2)
+    topic(bench, (1, 2), (1, 2), (1, 2))
+    bench.ask(UnregisterBrokerRequest(broker_id=2))
+    raised = FeatureUpdateKey(feature="metadata.version", max_version_level=30, upgrade_type=1)
+    first, second = (registration(2, incarnation_id=incarnation(number)) for number in (8, 9))
+    answers = slowly(bench, first, UpdateFeaturesRequest(feature_updates=(raised,), timeout_ms=1), second)
+    codes = [each.error_code for each in answers if isinstance(each, BrokerRegistrationResponse)]
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+    assert bench.committed_image.cluster.brokers[2].incarnation_id == incarnation(9)
+    assert bench.heartbeat(2, bench.committed_image.cluster.brokers[2].broker_epoch).is_fenced is False
