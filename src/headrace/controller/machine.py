@@ -379,7 +379,7 @@ class ControllerMachine:
         broker = active.image.cluster.brokers.get(event.broker_id)
         if broker is None or broker.broker_epoch != event.broker_epoch or broker.fenced:
             return []
-        if event.broker_id in active.leaving():
+        if event.broker_id in active.leaving() and event.broker_id not in active.losing():
             return []
         self.statistics.fenced_by_refusal += 1
         return self._fence(active, event.broker_id, CauseKind.CONNECTION_REFUSED, event.now_ms)

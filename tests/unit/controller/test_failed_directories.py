@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.controller.elections import UNCLEAN_ELECTION
-from headrace.controller.events import Answer, TimeAdvanced
+from headrace.controller.events import Answer, BrokerUnreachable, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import LOST_DIRECTORY, Uuid
 from headrace.metadata.image import NO_LEADER
@@ -119,6 +119,17 @@ def test_a_broker_that_is_fenced_at_the_same_time_leads_nothing() -> None:
     assert partition(bench, LOST).leader == NO_LEADER
     finish(bench)
     assert bench.committed_image.cluster.brokers[1].fenced
+
+
+def test_a_broker_that_dies_of_its_disk_is_fenced_at_once() -> None:
+    """C14's exception: a refused connection counts though replicas of the broker are just leaving a directory; nobody tells of it again."""
+    bench, epoch = broker_of_two_disks()
+    fails(bench, epoch, "heartbeat")
+    bench.take(bench.machine.step(BrokerUnreachable(broker_id=1, broker_epoch=epoch, now_ms=bench.now_ms)))
+    finish(bench)
+    bench.commit()
+    assert bench.committed_image.cluster.brokers[1].fenced
+    assert [partition(bench, number).leader for number in range(LOST + 2)] == [NO_LEADER] * (LOST + 2)
 
 
 def test_a_replica_that_is_lost_leads_nowhere_though_no_directories_are_known() -> None:
