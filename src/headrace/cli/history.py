@@ -18,6 +18,7 @@ from headrace.cli.output import show_json
 from headrace.cli.shell import DEFAULT_SERVER, connection_options, json_option, read_properties
 from headrace.core.errors import OperatorError
 from headrace.metadata.history import QUORUM_LEADER, Happened, Historian, HistoryFault
+from headrace.metadata.image import MetadataImage
 
 
 @click.command(help="Tell what changed in a cluster, in which order, and why.")
@@ -69,6 +70,26 @@ class Wanted:
         self.broker = broker
         self._only_leaders = only_leaders
 
+    @property
+    def name(self) -> str:
+        """What is asked about, in words."""
+        topic = f"topic {self.topic}" if self.partition is None else f"partition {self.topic}-{self.partition}"
+        broker = f"broker {self.broker}"
+        return " with ".join(
+            [*([topic] if self.topic is not None else []), *([broker] if self.broker is not None else [])]
+        )
+
+    def is_about(self, event: Happened) -> bool:
+        """Whether the event shows that what is asked about was there once."""
+        is_topic = event.topic == self.topic and self.partition in (None, event.partition)
+        return (self.topic is None or is_topic) and (self.broker is None or event.concerns(self.broker))
+
+    def is_in(self, image: MetadataImage) -> bool:
+        """Whether it is there."""
+        topic = None if self.topic is None else image.topics.by_name.get(self.topic)
+        has_topic = topic is not None and (self.partition is None or self.partition in topic.partitions)
+        return (self.topic is None or has_topic) and (self.broker is None or self.broker in image.cluster.brokers)
+
     def has(self, event: Happened) -> bool:
         """Whether it is one of them. Who leads the quorum is told with everything, and with what a broker did when it is that node."""
         if event.what == QUORUM_LEADER:
@@ -99,18 +120,23 @@ def source_of(given: dict[str, Any]) -> Iterator[Source]:
 
 
 def _tell(source: Source, wanted: Wanted, since: Moment | None, *, as_json: bool) -> None:
-    """One line an event. What is older than a snapshot is said to be not kept."""
-    for each in source.read(Historian()):
+    """One line an event. What is older than a snapshot is said to be not kept. Raises OperatorError: nobody ever knew what is asked for."""
+    historian = Historian()
+    is_known = False
+    for each in source.read(historian):
         if isinstance(each, Beginning):
             if since is None or since.is_before(each.offset - 1, each.time_ms) or since.offset == 0:
                 _not_kept(each)
             continue
+        is_known = is_known or wanted.is_about(each)
         if (since is not None and since.is_after(each.offset, each.time_ms)) or not wanted.has(each):
             continue
         if as_json:
             show_json(event_facts(each))
         else:
             print(told_line(each))
+    if not is_known and not wanted.is_in(historian.image):
+        raise OperatorError(f"there is no {wanted.name}, and what is kept of the log knows of none")
 
 
 def _not_kept(beginning: Beginning) -> None:

@@ -29,13 +29,35 @@ def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
         print(error.format_message(), file=sys.stderr)
         return 1
     except click.ClickException as error:
-        print(" ".join(error.format_message().split()), file=sys.stderr)
+        place = _place(error) if isinstance(error, click.NoSuchOption) else ""
+        print(" ".join(error.format_message().split()) + place, file=sys.stderr)
         return 1
     except click.Abort:
         return 130
     except click.exceptions.Exit as end:
         return end.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _place(error: click.NoSuchOption) -> str:
+    """Where an option belongs that the command does not have, but the one around it, or one below it."""
+    inner = error.ctx
+    while inner is not None and inner.parent is not None:
+        outer = inner.parent
+        if _has(outer.command, error.option_name):
+            return (
+                f" It belongs before {inner.info_name}: {outer.command_path} {error.option_name} ... {inner.info_name}"
+            )
+        inner = outer
+    group = error.ctx.command if error.ctx is not None else None
+    if not isinstance(group, click.Group):
+        return ""
+    names = sorted(name for name, each in group.commands.items() if _has(each, error.option_name))
+    return f" It belongs behind one of these: {', '.join(names)}" if names else ""
+
+
+def _has(command: click.Command, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
 
 
 def connection_options(*, controller: bool = False, config_name: str = "--command-config") -> Callable[[F], F]:

@@ -22,10 +22,18 @@ def begin_of(directory: Path) -> int:
     return min(int(each.stem) for each in directory.glob("*.log"))
 
 
+def refused(*arguments: str) -> str:
+    """The last line of a refusal; the one before says what is not kept."""
+    done = headrace("history", *arguments)
+    assert done.code == 1, done
+    return done.err.splitlines()[-1]
+
+
 def test_history_begins_with_the_oldest_snapshot_and_says_so() -> None:
     """B-S04, S3-08: the state there is known, who made it so is not; what is behind it is told as ever, in both ways of reading."""
     with Cluster(controllers=1, brokers=1, properties=SETTINGS) as cluster:
         [broker], [controller] = cluster.brokers, cluster.controllers
+        server = ("--bootstrap-server", cluster.bootstrap_servers)
         numbers = count()
         assert create(broker, "first") == [0]
 
@@ -53,3 +61,8 @@ def test_history_begins_with_the_oldest_snapshot_and_says_so() -> None:
             assert "is older than the oldest snapshot" in refusal("history", *where, "--at", "1")
             recent = headrace("history", *where, "--since", "0s")
             assert (recent.code, recent.out, recent.err) == (0, "", "")
+            for mistyped in (("--topic", "frist"), ("--topic", "last", "--partition", "1"), ("--broker", "77")):
+                assert "what is kept of the log knows of none" in refused(*where, *mistyped)
+            assert create(broker, "gone") == [0]
+            assert headrace("topics", *server, "--delete", "--topic", "gone", "--wait-ms", "30000").code == 0
+            assert "gone deleted" in headrace("history", *where, "--topic", "gone").out

@@ -396,3 +396,24 @@ def test_b_t11_an_option_that_lost_its_effect_says_so(capsys: pytest.CaptureFixt
     """B-T11: scripts that still give `--delete-config` go on, as with Kafka's tool."""
     refused(run, ["topics", "--list", "--delete-config", "retention.ms", "--bootstrap-server", "127.0.0.1:1"])
     assert "has no effect" in capsys.readouterr().err
+
+
+def test_an_option_in_the_wrong_place_is_told_where_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the name of a command in a group, or behind it; one that nobody has is told as that and no more."""
+    for arguments, said in (
+        (
+            ["plan", "apply", "p", "--bootstrap-server", "h:1"],
+            "It belongs before apply: headrace plan --bootstrap-server",
+        ),
+        (
+            ["quorum", "describe", "--bootstrap-server", "h:1"],
+            "It belongs before describe: headrace quorum --bootstrap",
+        ),
+        (["cluster", "--id", "3", "decommission"], "It belongs behind one of these: decommission, unregister"),
+        (["pipeline", "--project", "p", "run"], "It belongs behind one of these: run, status, validate"),
+        (["plan", "apply", "p", "--nonsense"], "No such option '--nonsense'.\n"),
+    ):
+        assert run(arguments) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("No such option '--"), error
+        assert said in error, error
