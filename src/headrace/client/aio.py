@@ -214,7 +214,7 @@ class AsyncClient:
             task = self._links[address] = asyncio.create_task(self._connect(address))
         try:
             return await asyncio.shield(task)
-        except (OSError, EOFError, DecodeError, UnicodeError) as error:  # the last for a name that cannot be one
+        except (OSError, EOFError, DecodeError, ValueError) as error:  # the last for a name that cannot be one
             text = (
                 "connection refused"
                 if isinstance(error, ConnectionRefusedError)

@@ -106,7 +106,7 @@ class Link:
         timeout = max(settings.connect_timeout_ms, 1) / 1000
         try:
             plain = socket.create_connection((host, port), timeout=timeout)
-        except (socket.gaierror, UnicodeError):  # a name with an empty or a long label is none either
+        except (socket.gaierror, ValueError):  # a name with an empty or a long label, or a NUL byte, is none either
             raise LinkLost(f"cannot resolve the host name {host}", may_have_arrived=False) from None
         except ConnectionRefusedError:
             raise LinkLost("connection refused", may_have_arrived=False) from None
@@ -117,7 +117,7 @@ class Link:
             return plain
         try:
             return tls.wrap_socket(plain, server_hostname=host)
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ValueError) as error:  # the latter for a name that no certificate can have
             plain.close()
             raise LinkLost(f"TLS handshake failed: {error}", may_have_arrived=False) from None
 

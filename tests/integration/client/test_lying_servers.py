@@ -14,9 +14,15 @@ import pytest
 from headrace.client.aio import AsyncClient
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError, PeerError
+from headrace.core.ids import Uuid
 from headrace.wire import codec
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from headrace.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from headrace.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 QUICK = {"default.api.timeout.ms": "400", "request.timeout.ms": "150", "retry.backoff.ms": "20"}
 Liar = Callable[[bytes], bytes]
@@ -150,3 +156,30 @@ def test_b29_a_server_that_says_nothing_is_left_at_the_time_limit() -> None:
             pytest.raises(OperatorError, match="no answer came in time"),
         ):
             client.topics()
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("a\0b", 1), ("x" * 300, 1), ("", 1), ("127.0.0.1", 0), ("127.0.0.1", -5), ("127.0.0.1", 70_000)],
+    ids=["NUL", "long", "empty", "no port", "negative", "too large"],
+)
+def test_b29_a_leader_whose_address_cannot_be_one_is_a_leader_that_is_gone(host: str, port: int) -> None:
+    """B29: whoever may register a broker chooses what metadata tell of it: tried again by either face, then one clear error."""
+
+    def metadata(request: bytes) -> bytes:
+        (version,) = struct.unpack_from(">h", request, 2)
+        broker = MetadataResponseBroker(node_id=7, host=host, port=port)
+        partition = MetadataResponsePartition(leader_id=7, replica_nodes=(7,), isr_nodes=(7,))
+        topic = MetadataResponseTopic(name="t", topic_id=Uuid(b"t" * 16), partitions=(partition,))
+        answer = MetadataResponse(brokers=(broker,), cluster_id="c", topics=(topic,))
+        return frame(request, codec.encode(answer, version), tags=b"\0")
+
+    async def fetch(address: str) -> None:
+        async with AsyncClient(address, properties=QUICK) as client:
+            await client.fetch_raw("t", 0, 0)
+
+    with server(metadata) as (address, _):
+        with pytest.raises((OperatorError, PeerError)):
+            asyncio.run(fetch(address))
+        with BlockingClient(address, properties=QUICK) as client, pytest.raises((OperatorError, PeerError)):
+            client.fetch_raw("t", 0, 0)
