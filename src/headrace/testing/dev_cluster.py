@@ -150,9 +150,10 @@ class DevCluster:
             connection.settimeout(_ORDER_TIMEOUT_S)
             try:
                 order = json.loads(_line(connection))
-                is_known = isinstance(order, dict) and secrets.compare_digest(str(order.get("token")), self._token)
-            except (OSError, ValueError):
+                token = str(order.get("token")).encode() if isinstance(order, dict) else b""
+            except (OSError, ValueError, RecursionError):
                 return False
+            is_known = secrets.compare_digest(token, self._token.encode())
             if not is_known:
                 return False
             try:

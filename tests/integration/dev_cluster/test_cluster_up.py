@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from headrace.cli.main import run
 from headrace.core.errors import OperatorError
 from headrace.testing.asking import ask
-from headrace.testing.dev_cluster import DevCluster, Shape, order
+from headrace.testing.dev_cluster import DevCluster, Shape, order, read_state
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.metadata import MetadataRequest
 from tests.support.roles import until
@@ -64,6 +65,25 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+def annoy(directory: Path) -> None:
+    """Whoever is on the machine can connect; without the token nothing comes of it, whatever is said."""
+    state = read_state(directory)
+    assert state is not None
+    for line in (
+        b"",
+        b"\xff\n",
+        b"[" * 60_000 + b"\n",
+        b"7\n",
+        b"{}\n",
+        '{"token": "é"}\n'.encode(),
+        b'{"token": "\\ud800"}\n',
+    ):
+        with socket.create_connection(("127.0.0.1", state["port"]), 10) as connection:
+            connection.sendall(line)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+
+
 def ends(pid: int) -> bool:
     """Whether the process has ended."""
     try:
@@ -85,6 +105,7 @@ def test_a_cluster_is_broken_and_mended_from_another_terminal(
     with up(tmp_path, "2", "--override", "num.partitions=4") as process:
         count, [port, _] = ready(process)
         assert count == 2
+        annoy(tmp_path)
         topic = CreatableTopic(name="orders", num_partitions=-1, replication_factor=-1)
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=60_000)
         answer = ask("127.0.0.1", port, request, 7, timeout_s=65)
