@@ -181,6 +181,8 @@ def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topi
 
 def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
     """A view; and CREATE TABLE ... USING headrace, INSERT and SELECT, each with the options that Spark does not hand over from the table."""
+    from pyspark.errors import AnalysisException
+
     topic = topics.make()
     options = f"`kafka.bootstrap.servers` '{topics.servers}', subscribe '{topic}'"
     spark.sql(f"CREATE TEMPORARY VIEW in_sql USING headrace OPTIONS ({options})")
@@ -196,6 +198,8 @@ def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
         found = spark.sql(f"SELECT {shown} FROM events WITH ({servers}, subscribe = '{topic}') ORDER BY value")
         written = [("k", f"v{each}") for each in range(3)]
         assert [tuple(row) for row in found.collect()] == [*written, (None, "x"), (None, "y")]
+        with pytest.raises(AnalysisException, match=r"FROM t WITH \('kafka.bootstrap.servers'"):
+            spark.sql("SELECT * FROM events").collect()
     finally:
         spark.sql("DROP TABLE events")
 

@@ -94,6 +94,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {spelled[found[0]]}?" if found else ""
 
 
+_OF_A_TABLE = (
+    "; of a table in SQL each statement says its options: FROM t WITH ('kafka.bootstrap.servers' = ..., subscribe = ...), "
+    "INSERT INTO t WITH ('kafka.bootstrap.servers' = ..., topic = ...)"
+)
+"""Spark hands over none of those that the table was made with."""
+
+
 def client_properties(options: Mapping[str, str]) -> dict[str, str]:
     """The `kafka.` settings without their prefix. Raises OperatorError where `kafka.bootstrap.servers` is missing."""
     properties = {
@@ -102,5 +109,6 @@ def client_properties(options: Mapping[str, str]) -> dict[str, str]:
         if name.lower().startswith(KAFKA_PREFIX)
     }
     if not properties.get("bootstrap.servers", "").strip():
-        raise OperatorError("option kafka.bootstrap.servers is missing: say host:port of a node")
+        table = "" if set(options) - {"path"} else _OF_A_TABLE
+        raise OperatorError(f"option kafka.bootstrap.servers is missing: say host:port of a node{table}")
     return properties

@@ -157,6 +157,15 @@ def test_servers_and_selection_are_needed() -> None:
         parse_read_options(SERVERS, is_stream=False)
 
 
+def test_a_table_in_sql_without_options_is_told_of_with() -> None:
+    """Spark hands over nothing that CREATE TABLE said; where there is any option it was no such table."""
+    for parse in (lambda: parse_read_options({}, is_stream=False), lambda: parse_write_options({})):
+        with pytest.raises(OperatorError, match=r"FROM t WITH \('kafka.bootstrap.servers'"):
+            parse()
+    with pytest.raises(OperatorError, match=r"say host:port of a node$"):
+        parse_read_options({"subscribe": "t"}, is_stream=False)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
