@@ -242,7 +242,7 @@ def _positions(
         known = offsets.get(name, {})
         partitions = []
         for index in indexes:
-            if OffsetKey(group_id, name, index) in unstable:
+            if unstable and OffsetKey(group_id, name, index) in unstable:
                 partitions.append(_no_position(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                 continue
             position = known.get(index)
