@@ -208,7 +208,8 @@ def _outcome(
     if is_unclean:
         isr, elr, recovery = (leader,), (), LEADER_RECOVERING
     elif leader in elr:
-        isr, elr = (leader,), tuple([each for each in elr if each != leader])
+        isr = (leader,)
+        elr = elr_after(before, replicas, isr, min_isr=min_isr, unclean=wish.unclean)
     if min_isr is None:
         isr = isr or before.isr
         elr = () if isr else elr

@@ -204,6 +204,7 @@ def test_with_eligible_replicas_whoever_is_back_first_leads_what_force_left() ->
     bench.heartbeat(2, epochs[2])
     found = part(bench, "t")
     assert (found.isr, found.leader, found.leader_recovery_state) == ((2,), 2, LEADER_RECOVERING)
+    assert found.eligible_leader_replicas == ()  # one in sync is enough
 
 
 def test_a_fenced_broker_that_is_needed_does_not_lead_because_it_was_asked_for() -> None:

@@ -13,6 +13,7 @@ from headrace.wire.messages.allocate_producer_ids import AllocateProducerIdsRequ
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.partition_record import PartitionRecord
 from headrace.wire.metadata_records.topic_record import TopicRecord
@@ -187,13 +188,21 @@ class Placement(Judge):
 
     def _check_racks(self, decided: Decided, replicas: tuple[int, ...]) -> None:
         brokers = decided.before.cluster.brokers
-        going = decided.reign.going
+        going = decided.reign.going | _decommissioned(decided)
         if any(each.rack is None or not each.is_active or each.broker_id in going for each in brokers.values()):
             return
         racks = {broker.rack for broker in brokers.values()}
         used = {brokers[each].rack for each in replicas if each in brokers}
         if len(used) < min(len(racks), len(replicas)):
             raise self.group.broken("C19", f"the copies {replicas} share racks, there are {len(racks)}", decided.life)
+
+
+def _decommissioned(decided: Decided) -> set[int]:
+    """Brokers that are asked to leave for good, and were not answered for yet: nothing new comes to them (S1-66)."""
+    asked = [each.event.request for each in decided.reign.waiting.values()]
+    return {
+        each.broker_id for each in asked if isinstance(each, UnregisterBrokerRequest) and each.remove_from_assignments
+    }
 
 
 def _placed_by_hand(decided: Decided) -> set[str | None]:
