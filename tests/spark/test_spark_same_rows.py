@@ -16,6 +16,7 @@ import pytest
 from headrace.client.blocking import BlockingClient
 from tests.peers.kafka import Kafka
 from tests.spark import row_cases
+from tests.spark.conftest import Topics
 from tests.spark.row_cases import Edges, ReadCase
 from tests.spark.row_topics import make_topics
 from tests.support.volumes import volume
@@ -95,6 +96,36 @@ def test_a_stream_has_the_batches_of_sparks_connector(
     """Trigger.AvailableNow: the same rows, in micro-batches that end at the same offsets."""
     ours, theirs = (run(spark, source, rows_of_kafka.servers, options, tmp_path / source) for source in FORMATS)
     assert ours == theirs
+
+
+def test_a_checkpoint_of_sparks_connector_goes_on_here_and_back(
+    spark: SparkSession, rows_of_kafka: Filled, topics: Topics, tmp_path: Path
+) -> None:
+    """A query whose format is exchanged keeps its checkpoint: each record is there once. On the way back our keys leave the last offsets."""
+    topic, checkpoint, table = topics.make(), tmp_path / "checkpoint", str(tmp_path / "table")
+    written: list[str] = []
+    for turn, source in enumerate(("kafka", "headrace", "headrace", "kafka", "kafka")):
+        if (turn, source) == (3, "kafka"):
+            without_our_keys(checkpoint / "offsets")
+        values = [f"{turn}-{each}" for each in range(5)]
+        topics.fill(topic, values)
+        reader = spark.readStream.format(source).option("kafka.bootstrap.servers", topics.servers)
+        rows = (
+            reader.options(subscribe=topic, startingOffsets="earliest").load().selectExpr("CAST(value AS string) AS v")
+        )
+        writer = rows.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start(table).awaitTermination()
+        written += values
+        assert sorted(row["v"] for row in spark.read.parquet(table).collect()) == written, source
+
+
+def without_our_keys(offsets: Path) -> None:
+    """As docs/spark.md says it: the newest file without them, and without its checksum."""
+    newest = max((each for each in offsets.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
+    *before, last = newest.read_text().splitlines()
+    kept = {name: value for name, value in json.loads(last).items() if not name.startswith("headrace:")}
+    newest.write_text("\n".join([*before, json.dumps(kept)]))
+    (offsets / f".{newest.name}.crc").unlink(missing_ok=True)
 
 
 def run(
