@@ -12,6 +12,7 @@ SECONDS ?= 60
 ROUNDS ?= 1
 NODES ?= 3
 FAULTS ?=
+TABLES ?=
 TIMES ?= 30
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
@@ -95,7 +96,7 @@ chaos: setup ## real nodes broken on purpose, clients' histories judged: make ch
 	$(PY) -m tools.chaos --mixes "$(MIXES)" --seconds $(SECONDS) --seed $(SEED) --rounds $(ROUNDS) --nodes $(NODES)
 
 spark-chaos: setup peers ## streams into tables broken on purpose, rows counted: make spark-chaos FAULTS=driver,broker TIMES=30 NODES=1
-	$(PY) -m tools.spark_chaos --faults "$(FAULTS)" --times $(TIMES) --nodes $(NODES) --seed $(SEED)
+	$(PY) -m tools.spark_chaos --faults "$(FAULTS)" --tables "$(TABLES)" --times $(TIMES) --nodes $(NODES) --seed $(SEED)
 
 bench: setup ## Headrace beside Apache Kafka in one run, a table of ratios
 	$(PY) -m benchmarks.run

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from headrace.client import offsets
 from headrace.core.errors import OperatorError
+from headrace.core.ids import TopicPartition
 from headrace.spark.options import parse_read_options
 from headrace.spark.stream_reader import HeadraceStreamReader
 from tests.spark.conftest import Topics
@@ -60,9 +62,6 @@ def test_a_batch_is_limited_in_bytes(topics: Topics) -> None:
 
 def test_limits_in_bytes_where_records_are_gone(topics: Topics) -> None:
     """What the next records weigh is looked up where the log begins now."""
-    from headrace.client import offsets
-    from headrace.core.ids import TopicPartition
-
     topic = topics.make()
     for _ in range(4):
         topics.fill(topic, ["v" * 1_000] * 10)
@@ -98,6 +97,7 @@ def test_a_topic_that_was_made_again_has_another_id(topics: Topics) -> None:
     with reader(topics, subscribe=topic) as found:
         start = found.initialOffset()
         end = plan(found, start)
+        (planned,) = found.partitions(start, end)
     topics.remake(topic)
     topics.fill(topic, ["d", "e", "f"])
     with reader(topics, subscribe=topic) as found, pytest.raises(OperatorError, match="was deleted and made again"):
@@ -111,9 +111,65 @@ def test_a_topic_that_was_made_again_has_another_id(topics: Topics) -> None:
         assert list(found.read(partition)) == []
     with reader(topics, subscribe=topic) as found:
         assert ranges(found, end, after) == [(0, 0, 3)]
-        (partition,) = found.partitions(start, end)
         with pytest.raises(OperatorError, match="was deleted and made again"):
-            list(found.read(partition))
+            found.partitions(start, end)
+        with pytest.raises(OperatorError, match="was deleted and made again"):
+            list(found.read(planned))
+
+
+def test_a_loss_is_found_before_a_task_reads(topics: Topics) -> None:
+    """failOnDataLoss: the driver's error is the query's own, that of a task may be the cause of Spark's only; with false the tasks leave out what is gone."""
+    topic = topics.make()
+    topics.fill(topic, ["a", "b"])
+    topics.fill(topic, ["c"])
+    with reader(topics, subscribe=topic) as found:
+        start = found.initialOffset()
+        end = plan(found, start)
+        assert ranges(found, start, end) == [(0, 0, 3)]
+        topics.client.run(offsets.delete_records, {TopicPartition(topic, 0): 2})
+        said = f"of the offsets 0 to 3 of {topic}-0 the log holds 2 to 3. .*; say failOnDataLoss=false"
+        with pytest.raises(OperatorError, match=said):
+            found.partitions(start, end)
+        topics.client.run(offsets.delete_records, {TopicPartition(topic, 0): 3})
+        with pytest.raises(OperatorError, match=r"the log holds none\. "):
+            found.partitions(start, end)
+        topics.delete(topic)
+        with pytest.raises(OperatorError, match=f"{topic}-0 is gone, and with it offsets 0 to 3. "):
+            found.partitions(start, end)
+    with reader(topics, subscribe=topic, failOnDataLoss="false") as found:
+        (partition,) = found.partitions(start, end)
+        assert list(found.read(partition)) == []
+
+
+def test_records_that_go_while_a_task_reads_them_are_a_loss(topics: Topics) -> None:
+    """What aged out, or went with its topic, behind the rows that were read is named; with failOnDataLoss=false the rows that are left come, each once."""
+    topic = topics.make()
+    for number in range(40):
+        topics.fill(topic, [f"{number}" + "v" * 2_000])
+    where = {"subscribe": topic, "kafka.max.partition.fetch.bytes": "5000"}
+    with reader(topics, **where) as found, reader(topics, failOnDataLoss="false", **where) as lenient:
+        start = found.initialOffset()
+        (partition,) = found.partitions(start, plan(found, start))
+        strict_rows, lenient_rows = found.read(partition), lenient.read(partition)
+        seen = next(lenient_rows)["offset"].to_pylist()
+        next(strict_rows)
+        topics.client.run(offsets.delete_records, {TopicPartition(topic, 0): 30})
+        with pytest.raises(OperatorError, match=r"to 40 of .* the log holds 30 to 40. Records were aged out"):
+            list(strict_rows)
+        seen += [offset for rows in lenient_rows for offset in rows["offset"].to_pylist()]
+        assert seen == [*range(len(seen) - 10), *range(30, 40)]
+        assert len(seen) < 40
+
+        (partition,) = found.partitions({topic: {"0": 30}}, {topic: {"0": 40}})
+        strict_rows, lenient_rows = found.read(partition), lenient.read(partition)
+        seen = next(lenient_rows)["offset"].to_pylist()
+        next(strict_rows)
+        topics.delete(topic)
+        with pytest.raises(OperatorError, match=f"{topic}-0 is gone, and with it offsets 3. to 40. "):
+            list(strict_rows)
+        seen += [offset for rows in lenient_rows for offset in rows["offset"].to_pylist()]
+        assert seen == [*range(30, 30 + len(seen))]
+        assert len(seen) < 10
 
 
 def test_offsets_of_sparks_own_source_are_taken_as_they_are(topics: Topics) -> None:

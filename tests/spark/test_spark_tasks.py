@@ -32,7 +32,8 @@ def test_tasks_of_a_worker_share_their_connection_and_one_that_is_stopped_leaves
     for part in range(3):
         topics.fill(topic, [f"{part}-{each}" for each in range(50)])
     others = connections(node)
-    options = parse_read_options({"kafka.bootstrap.servers": topics.servers, "subscribe": topic}, is_stream=False)
+    where = {"kafka.bootstrap.servers": topics.servers, "kafka.client.id": topic, "subscribe": topic}
+    options = parse_read_options(where, is_stream=False)
     piece = InputRange(topic=topic, partition=0, start=10, end=140)
     first = list(read_range(options, piece))
     kept = connections(node) - others

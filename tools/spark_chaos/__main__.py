@@ -23,6 +23,11 @@ def main() -> int:
     parser.add_argument(
         "--faults", default="", help=f"of {', '.join([*LIVE, *SPOILT])}, apart by commas; all when left out"
     )
+    parser.add_argument(
+        "--tables",
+        default="",
+        help=f"of {', '.join(TABLES)}: those that {', '.join(SPOILT)} are done to, in turn; all when left out",
+    )
     parser.add_argument("--times", type=int, default=30, help="how often each")
     parser.add_argument("--nodes", type=int, default=1, choices=(1, 3), help="a single node, or three with copies")
     parser.add_argument("--seed", type=int, default=0, help="0 draws it")
@@ -32,19 +37,24 @@ def main() -> int:
     if unknown := [each for each in faults if each not in {**LIVE, **SPOILT}]:
         print(f"{', '.join(unknown)}: a fault is one of {', '.join([*LIVE, *SPOILT])}", file=sys.stderr)
         return 2
+    tables = [each for each in options.tables.split(",") if each] or list(TABLES)
+    if unknown := [each for each in tables if each not in TABLES]:
+        print(f"{', '.join(unknown)}: a table is one of {', '.join(TABLES)}", file=sys.stderr)
+        return 2
     rng = random.Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="headrace-spark-chaos-"))
     print(f"seed {seed}, {options.nodes} node{'s' if options.nodes > 1 else ''}, {directory}", flush=True)
     done = dict.fromkeys(faults, 0)
     with Stage(directory, nodes=options.nodes) as stage:
-        stage.start_queries()
+        if any(fault in LIVE for fault in faults):
+            stage.start_queries()
         for number in range(options.times):
             for fault in faults:
                 started = time.monotonic()
                 said = (
                     run_live(stage, fault, rng)
                     if fault in LIVE
-                    else run_spoilt(stage, fault, TABLES[number % 3], number)
+                    else run_spoilt(stage, fault, tables[number % len(tables)], number)
                 )
                 done[fault] += 1
                 print(f"{fault:10} {number + 1:3}  {time.monotonic() - started:5.1f} s  {said}", flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,8 @@ import psutil
 
 from headrace.client import admin_topics, offsets
 from headrace.core.ids import TopicPartition
-from tools.spark_chaos.stage import TABLES, Stage
+from tools.spark_chaos.program import CAUSED_BY
+from tools.spark_chaos.stage import TABLES, Stage, newest
 
 _WHERE: Final = re.compile(r"OperatorError: ([^\n]*)")
 
@@ -48,10 +50,7 @@ def kill_workers(stage: Stage, rng: random.Random) -> None:
 def kill_driver(stage: Stage, rng: random.Random) -> None:
     """The program, its Java and all its workers; a new program goes on from the checkpoints."""
     del rng
-    stage.spark.kill()
-    stage.spark.start()
-    for each in stage.queries.values():
-        stage.spark.do("start", **each)
+    stage.kill_spark()
 
 
 def kill_broker(stage: Stage, rng: random.Random) -> None:
@@ -139,7 +138,7 @@ def recreate(stage: Stage, name: str, table: str) -> None:
     stage.client.run(admin_topics.delete_topics, [topic])
     stage.make_topic(topic)
     stage.fill(topic, range(100, 104))
-    _fails(stage, name, "the topic was made anew; say failOnDataLoss=false")
+    _fails(stage, name, "the topic was made anew; say failOnDataLoss=false", is_own=True)
     _goes_on(stage, name, 14, failOnDataLoss="false")
     stage.fill(topic, range(104, 120))
     _goes_on(stage, name, 30)
@@ -152,7 +151,7 @@ def expire(stage: Stage, name: str, table: str) -> None:
     stage.fill(topic, range(10, 30))
     stage.client.run(offsets.delete_records, {TopicPartition(topic, 0): 25})
     stage.spark.do("start", **stage.queries[name])
-    _fails(stage, name, "the log holds 25 to 30. Records were aged out or deleted")
+    _fails(stage, name, "the log holds 25 to 30. Records were aged out or deleted", is_own=True)
     _goes_on(stage, name, 15, failOnDataLoss="false")
 
 
@@ -178,20 +177,29 @@ def damage_checkpoint(stage: Stage, name: str, table: str) -> None:
     *head, _ = before.splitlines()
     stored.write_text("\n".join([*head, '{"no offsets": 1}']))
     stage.fill(topic, range(10, 20))
-    _fails(stage, name, "restore it, or begin anew with another checkpointLocation", is_stopped=True)
+    stage.spark.do("start", **stage.queries[name])
+    _fails(stage, name, "restore it, or begin anew with another checkpointLocation", is_own=True)
     stored.write_text(before)
     _goes_on(stage, name, 20)
 
 
 def lose_commit(stage: Stage, name: str, table: str) -> None:
-    """The note that the last batch is done is lost: the batch is run again, and no row is doubled."""
+    """The driver dies when the table has a batch and Spark has not noted it as done: the batch is run again, and no row is doubled.
+
+    A directory in the place of the note holds the query there; then the driver is killed.
+    """
     topic = _query_of_ten(stage, name, table)
-    stage.spark.do("stop", name=name)
-    places = stage.directory / "checkpoints" / name / "commits"
-    for each in places.iterdir():
-        each.unlink()
+    checkpoint = stage.directory / "checkpoints" / name
+    note = checkpoint / "commits" / str(newest(checkpoint / "commits") + 1)
+    (note / "in the way").mkdir(parents=True)
     stage.fill(topic, range(10, 20))
-    _goes_on(stage, name, 20)
+    error = stage.spark.do("drain", names=[name]).get(name, "no error")
+    counts = stage.spark.do("judge", name=name, table=table, topic=topic)
+    assert (counts["rows"], newest(checkpoint / "offsets")) == (20, int(note.name)), (counts, error)
+    stage.kill_spark()
+    shutil.rmtree(note)
+    stage.fill(topic, range(20, 30))
+    _goes_on(stage, name, 30)
 
 
 SPOILT: Final[Mapping[str, Callable[[Stage, str, str], None]]] = {
@@ -212,10 +220,11 @@ def _query_of_ten(stage: Stage, name: str, table: str) -> str:
     return topic
 
 
-def _fails(stage: Stage, name: str, said: str, *, is_stopped: bool = False) -> None:
-    if is_stopped:
-        stage.spark.do("start", **stage.queries[name])
+def _fails(stage: Stage, name: str, said: str, *, is_own: bool = False) -> None:
+    """The query ends with an error of ours that says this; the error that PySpark shows (`is_own`), or one of its causes."""
     error = stage.spark.do("drain", names=[name]).get(name, "no error")
+    if is_own:
+        error, *_ = error.split(CAUSED_BY)
     ours = _WHERE.findall(error)
     assert ours, error
     assert said in ours[-1], ours[-1]
@@ -228,7 +237,7 @@ def _goes_on(stage: Stage, name: str, rows: int, **options: str) -> None:
     failed = stage.spark.do("drain", names=[name])
     assert not failed, failed
     counts = stage.spark.do("judge", name=name, table=known["table"], topic=known["options"]["subscribe"])
-    assert (counts["rows"], counts["doubled"]) == (rows, 0), counts
+    assert (counts["rows"], counts["lost"], counts["doubled"]) == (rows, 0, 0), counts
     stage.spark.do("stop", name=name)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.arrow.read import read_table
 from headrace.spark.postgres import PostgresTable
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("partition", "offset", "number")
 Row = tuple[int, int, int]
+CAUSED_BY = "\nCaused by: "
 _MOST_CAUSES = 20
 
 
@@ -73,7 +73,7 @@ class Program:
     def judge(self, name: str, table: str, topic: str) -> dict[str, int]:
         """How many of the topic's records the table lacks, has twice, or has and should not."""
         records = read_table(self._servers, topic)
-        numbers = pc.cast(pc.cast(records.column("value"), pa.string()), pa.int64())
+        numbers = pa.array([_number(each) for each in records.column("value").to_pylist()], pa.int64())
         expected = _counted(records.set_column(0, "number", numbers).select(list(COLUMNS)))
         found = _counted(self._rows(name, table).toArrow())
         return {
@@ -101,13 +101,22 @@ class Program:
 
 
 def _with_causes(error: Exception) -> str:
-    """What Spark says, and below it what its causes say: with a table of files its own error comes first, TASK_WRITE_FAILED."""
+    """What Spark says, and below it what its causes say, which PySpark keeps to itself: with Delta Lake what a task says is a cause only, that of TASK_WRITE_FAILED."""
     parts: list[str] = []
     cause: Any = error
     while cause is not None and len(parts) < _MOST_CAUSES:
         parts.append(str(cause))
         cause = getattr(cause, "_cause", None)
-    return "\n".join(parts)
+    return CAUSED_BY.join(parts)
+
+
+def _number(value: bytes) -> int | None:
+    """What a value says, as a number or as an object with one; None where it is neither."""
+    try:
+        said = json.loads(value)
+    except ValueError:
+        return None
+    return int(said["number"] if isinstance(said, dict) else said)
 
 
 def _counted(rows: pa.Table) -> Counter[Row]:

@@ -233,6 +233,14 @@ class Stage:
         self.queries[name] = known
         self.spark.do("start", **known)
 
+    def kill_spark(self) -> None:
+        """A new program in the place of one that is killed with its Java and all its workers; queries from the topic that fills go on."""
+        self.spark.kill()
+        self.spark.start()
+        for name in TABLES:
+            if name in self.queries:
+                self.spark.do("start", **self.queries[name])
+
     def start_queries(self) -> None:
         """From the topic that fills into each kind of table, or those again that there were."""
         for table in TABLES:
@@ -241,7 +249,7 @@ class Stage:
     def is_in_batch(self, name: str) -> bool:
         """Is a batch of the query planned and not done?"""
         place = self.directory / "checkpoints" / name
-        return _newest(place / "offsets") > _newest(place / "commits")
+        return newest(place / "offsets") > newest(place / "commits")
 
     def wait_in_batch(self, wanted: Callable[[], bool], within_s: float = 120.0) -> None:
         """Wait until a condition on batches holds."""
@@ -279,5 +287,6 @@ class Stage:
             file.write(text + "\n")
 
 
-def _newest(directory: Path) -> int:
+def newest(directory: Path) -> int:
+    """The last batch that a directory of a checkpoint names, -1 where it names none."""
     return max((int(each.name) for each in directory.glob("[0-9]*") if each.name.isdecimal()), default=-1)

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from headrace.arrow.fitting import plain
 from headrace.arrow.values import REGISTERED_FORMATS, check_value_schema, decode_values
-from headrace.core.error_code import ErrorCode
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import OperatorError
 
 Report: TypeAlias = Callable[[pa.RecordBatch, list[str]], None]
 """Takes the rows whose values do not fit, as they came, and why for each."""
@@ -55,7 +54,7 @@ class RowDecoder:
     def decode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the struct of the decoded value in the place of the column `value`, and the rescued column behind all others.
 
-        Raises PeerError with the place of the first that does not fit, where nothing else was said; what `report` raises.
+        Raises OperatorError with the place of the first that does not fit, where nothing else was said; what `report` raises.
         """
         values = rows.column("value")
         found, problems = self._decode(values)
@@ -76,11 +75,10 @@ class RowDecoder:
         is_kept[list(problems)] = False
         return decoded.filter(pa.array(is_kept))
 
-    def _error(self, rows: pa.RecordBatch, at: int, problems: dict[int, str]) -> PeerError:
+    def _error(self, rows: pa.RecordBatch, at: int, problems: dict[int, str]) -> OperatorError:
         topic, partition, offset = (rows.column(name)[at] for name in _PLACE)
-        return PeerError(
-            ErrorCode.INVALID_RECORD,
-            f"{topic}-{partition} offset {offset}: {problems[at]}; name a rescuedColumn or a deadLetterTopic to keep such values and go on",
+        return OperatorError(
+            f"{topic}-{partition} offset {offset}: {problems[at]}; name a rescuedColumn or a deadLetterTopic to keep such values and go on"
         )
 
     def _plainly(self, values: pa.Array) -> tuple[pa.Array, dict[int, str]]:

@@ -10,8 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+from headrace.spark.data_loss import check_kept
 from headrace.spark.offset_ranges import InputRange, split_ranges
-from headrace.spark.options import ReadOptions
+from headrace.spark.options import AtOffsets, ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +44,8 @@ class HeadraceBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is
         cluster = TopicCluster(self._options)
         try:
             ranges = self._ranges(cluster)
+            if isinstance(self._options.starting, AtOffsets):
+                check_kept(self._options, cluster, ranges, cluster.topic_ids)
         finally:
             cluster.close()
         pieces = split_ranges(

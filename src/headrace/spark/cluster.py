@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, assert_never
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.options import (
@@ -111,6 +112,22 @@ class TopicCluster:
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each."""
         return self._edge(partitions, EARLIEST)
+
+    def beginnings(self, partitions: Iterable[TopicPartition]) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+        """The first offset of each partition that exists, and the ids that their topics have now, where the cluster has ids."""
+        from headrace.client import offsets
+
+        client = self._connected()
+        wanted = dict.fromkeys(partitions, EARLIEST)
+        found = {}
+        for where, listed in (client.run(offsets.list_offsets, wanted) if wanted else {}).items():
+            if isinstance(listed, offsets.ListedOffset):
+                found[where] = listed.offset
+            elif listed.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise listed
+        known = client.session.cluster.topics
+        ids = {each.topic: known[each.topic].topic_id for each in found if each.topic in known}
+        return found, {name: str(topic_id) for name, topic_id in ids.items() if any(topic_id)}
 
     def latest(
         self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -13,13 +14,15 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
-from headrace.spark.data_loss import remade_text, report_loss
+from headrace.spark.data_loss import gone_text, kept_text, remade_text, report_loss
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.options import EARLIEST, LATEST, ReadOptions
 from headrace.spark.task_client import task_client
 from headrace.spark.worker_memory import keep_freed_memory
 
 DEFAULT_FETCH_BYTES: Final = 2 << 20
+_GONE: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""What a broker says of records that aged out, or went with their topic, after the task has begun to read."""
 _PLACE: Final = ("topic", "partition", "offset")
 """What names a value that cannot be decoded."""
 
@@ -53,25 +56,43 @@ def _rows(
     keep_freed_memory()
     decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns)
     with task_client(_without_crc_check(options)) as client:
-        kept = _kept_part(client, options, piece, topic_id)
-        if kept is None:
-            return
-        parts = client.fetch_range(
-            kept.topic,
-            kept.partition,
-            start=kept.start,
-            end=kept.end,
-            max_bytes=fetch_bytes(options),
-            is_read_committed=options.is_read_committed,
-        )
-        position = kept.start
+        left = piece
+        said: PeerError | None = None
+        while (kept := _kept_part(client, options, left, topic_id)) is not None:
+            if said is not None and kept == left:
+                raise said  # the log holds it after all: Spark runs the task again
+            position, said = yield from _kept_rows(client, options, kept, topic_id, decoder)
+            if said is None:
+                return
+            left = replace(kept, start=position)
+
+
+def _kept_rows(
+    client: BlockingClient, options: ReadOptions, kept: InputRange, topic_id: str | None, decoder: RangeDecoder
+) -> Generator[pa.RecordBatch, None, tuple[int, PeerError | None]]:
+    """The rows of a range; how far it got, and what the broker said where the records behind that went meanwhile."""
+    parts = client.fetch_range(
+        kept.topic,
+        kept.partition,
+        start=kept.start,
+        end=kept.end,
+        max_bytes=fetch_bytes(options),
+        is_read_committed=options.is_read_committed,
+    )
+    position = kept.start
+    try:
         for part in parts:
             if _is_remade(client, options, kept.topic, topic_id):
                 client.close()  # with the answer that is on its way
-                return
+                break
             aborted = part.aborted if options.is_read_committed else None
             yield from decoder.decode(part.records, start_offset=position, end_offset=kept.end, aborted=aborted)
             position = part.next_offset
+    except PeerError as error:
+        if error.code not in _GONE:
+            raise
+        return position, error
+    return position, None
 
 
 def fetch_bytes(options: ReadOptions) -> int:
@@ -94,18 +115,13 @@ def _kept_part(
     except PeerError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        report_loss(
-            options, f"{piece.topic}-{piece.partition} is gone, and with it offsets {piece.start} to {piece.end}"
-        )
+        report_loss(options, gone_text(piece))
         return None
     if _is_remade(client, options, piece.topic, topic_id):
         return None
     start, end = max(piece.start, first), min(piece.end, end)
     if (start, end) != (piece.start, piece.end):
-        report_loss(
-            options,
-            f"of the offsets {piece.start} to {piece.end} of {piece.topic}-{piece.partition} the log holds {start} to {end}",
-        )
+        report_loss(options, kept_text(piece, start, end))
     if start >= end:
         return None
     return InputRange(topic=piece.topic, partition=piece.partition, start=start, end=end)

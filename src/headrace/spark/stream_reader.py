@@ -25,7 +25,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.batch_reader import RangePartition
 from headrace.spark.cluster import TopicCluster
-from headrace.spark.data_loss import remade_text, report_loss
+from headrace.spark.data_loss import check_kept, remade_text, report_loss
 from headrace.spark.group_view import GroupView
 from headrace.spark.offset_ranges import (
     count_waiting,
@@ -161,6 +161,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resolved = resolve_ranges(begin, until.positions, self._earliest_of_new(begin, until.positions))
         for loss in resolved.losses:
             report_loss(self._options, loss)
+        check_kept(self._options, self._cluster, resolved.ranges, until.topic_ids)
         pieces = split_ranges(
             resolved.ranges,
             min_partitions=self._options.min_partitions,

@@ -15,7 +15,7 @@ from headrace.arrow.schema import ROWS_SCHEMA
 from headrace.arrow.value_rows import RowDecoder, ValueColumns
 from headrace.arrow.value_schema import parse_value_schema
 from headrace.arrow.values import decode_values
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import OperatorError
 
 NARROW = "a bigint, s string"
 PIECES = (
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_kept_or_an_error_that_names_its_place() -> None:
     assert kept.column("value").to_pylist() == [{"a": 1}, None, None]
     assert kept.column("rescued").to_pylist() == [None, b"oops", None]
     assert kept.column("offset").to_pylist() == [7, 9, 10]
-    with pytest.raises(PeerError, match="t-3 offset 9: the value is no json"):
+    with pytest.raises(OperatorError, match=r"t-3 offset 9: the value is no json .*; name a rescuedColumn"):
         RowDecoder(ValueColumns(value_format="json", schema=schema)).decode(rows)
 
 
