@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ QUICK_START = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+VOTERS_KEY = "controller.quorum.voters"
 METRICS_KEY = "headrace.metrics.listener"
 DATA_KEY = "log.dirs"
 FLAGS = {"-daemon": "is_daemon", "--daemon": "is_daemon", "--bootstrap": "is_bootstrap", "--pin": "is_pinned"}
@@ -144,7 +146,19 @@ def load_settings(options: StartOptions) -> dict[str, str]:
     given.update(options.overrides)
     if options.metrics is not None:
         given[METRICS_KEY] = options.metrics
+    if options.file is None and not {VOTERS_KEY, "controller.quorum.bootstrap.servers"} & set(options.overrides):
+        given[VOTERS_KEY] = _only_voter(given)
     return given
+
+
+def _only_voter(given: Mapping[str, str]) -> str:
+    """The quick start's node as the voter that it is, where `listeners` puts it: tools that ask a broker are sent there."""
+    prefix = f"{given['controller.listener.names'].strip()}://"
+    addresses = [each.strip().removeprefix(prefix) for each in given["listeners"].split(",") if prefix in each]
+    host, _, port = addresses[0].rpartition(":") if addresses else ("", "", "")
+    if not port.isdecimal() or port == "0":
+        return QUICK_START[VOTERS_KEY]
+    return f"{given['node.id'].strip()}@{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
 
 
 def load_config(options: StartOptions) -> NodeConfig:

@@ -18,6 +18,15 @@ def test_without_arguments_it_is_the_quick_start_node() -> None:
     assert remarks(config) == []
 
 
+def test_the_quick_start_is_the_voter_where_its_listeners_are() -> None:
+    """Other ports, another id: the address of its controller goes along, since tools that ask a broker go on there; what is said wins."""
+    elsewhere = "listeners=PLAINTEXT://127.0.0.1:19092,CONTROLLER://:19093"
+    config = load_config(parse_arguments(["--override", elsewhere, "--override", "node.id=7"]))
+    assert config.controller_quorum_voters == ((7, "127.0.0.1", 19093),)
+    said = load_config(parse_arguments(["--override", elsewhere, "--override", "controller.quorum.voters=1@c1:19093"]))
+    assert said.controller_quorum_voters == ((1, "c1", 19093),)
+
+
 def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     """B-T01: `--override k=v`, also as `--override=k=v`, several times; the last wins."""
     file = tmp_path / "server.properties"
