@@ -141,7 +141,10 @@ class _Leaver:
                 min_isr=min_isr_for(situation, topic.name),
             )
             assert record is not None, "the replicas differ"
-            yield _without_elr(record, before, wish, self._broker.broker_id)
+            heirs = (
+                self._heirs(situation, topic.name, before) if wish.leader_recovery_state == LEADER_RECOVERING else None
+            )
+            yield _without_elr(record, before, wish, self._broker.broker_id, heirs=heirs)
 
     def unregister(self, _later: Situation) -> tuple[list[VersionedRecord], UnregisterBrokerResponse | None]:
         """The end: the registration goes, unless a partition came to need it meanwhile."""
@@ -204,6 +207,15 @@ class _Leaver:
             directories={successor: default_directory(situation.image.cluster, successor)},
         )
 
+    def _heirs(self, situation: Situation, name: str, before: PartitionRegistration) -> tuple[int, ...]:
+        """Who may lead when it is back, where records are lost and nobody is live (KIP-966): the first of them that is, or the one that is enough in sync."""
+        min_isr = min_isr_for(situation, name)
+        if min_isr is None:
+            return ()
+        rest = _without(before.replicas, self._broker.broker_id)
+        known = [each for each in rest if each in situation.image.cluster.brokers]
+        return rest if min(min_isr, len(rest)) > 1 else tuple((known or rest)[:1])
+
     def _successors(self, situation: Situation) -> list[int]:
         """Who may hold a partition that loses its only replica."""
         return [
@@ -259,23 +271,24 @@ def _rest_of_assignment(partition: PartitionRegistration, broker_id: int) -> Ass
     return rest if rest.target else Assignment(rest.replicas)
 
 
-def _without_elr(each: VersionedRecord, before: PartitionRegistration, wish: Wish, broker_id: int) -> VersionedRecord:
-    """The record with what is left of the eligible leader replicas and the last known ones (KIP-966).
-
-    Where records are lost and nobody is live all that are left are eligible: who comes back first leads.
-    """
-    is_lost = wish.leader_recovery_state == LEADER_RECOVERING
-    if not before.eligible_leader_replicas and not before.last_known_elr and (wish.isr or not is_lost):
-        return each
+def _without_elr(
+    each: VersionedRecord,
+    before: PartitionRegistration,
+    wish: Wish,
+    broker_id: int,
+    *,
+    heirs: tuple[int, ...] | None,
+) -> VersionedRecord:
+    """The record with what is left of the eligible leader replicas and the last known ones (KIP-966); `heirs` where records are lost."""
     change = each.record
     assert isinstance(change, PartitionChangeRecord)
     gone = {broker_id, *wish.isr}
     left = tuple(one for one in before.eligible_leader_replicas if one not in gone)
-    if is_lost:
-        left = () if wish.isr else _without(before.replicas, broker_id)
+    if heirs is not None:
+        left = () if wish.isr else heirs
     if left != before.eligible_leader_replicas and change.eligible_leader_replicas is None:
         change = replace(change, eligible_leader_replicas=left)
     known = _without(before.last_known_elr, broker_id)
     if known != before.last_known_elr and change.last_known_elr is None:
         change = replace(change, last_known_elr=known)
-    return VersionedRecord(change, each.version)
+    return each if change is each.record else VersionedRecord(change, each.version)

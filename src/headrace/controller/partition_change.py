@@ -208,8 +208,7 @@ def _outcome(
     if is_unclean:
         isr, elr, recovery = (leader,), (), LEADER_RECOVERING
     elif leader in elr:
-        isr = (leader,)
-        elr = elr_after(before, replicas, isr, min_isr=min_isr, unclean=wish.unclean)
+        isr, elr = (leader,), tuple([each for each in elr if each != leader])
     if min_isr is None:
         isr = isr or before.isr
         elr = () if isr else elr

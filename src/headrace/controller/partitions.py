@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.controller.elr import MIN_ISR_KEY, is_elr_on
 from headrace.controller.partition_change import Election, Wish, change_partition, default_directory
-from headrace.metadata.image import PartitionRegistration
+from headrace.metadata.image import NO_LEADER, PartitionRegistration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ def leader_and_isr_updates(
                 continue
             election, min_isr = election_for(situation, topic.name), min_isr_for(situation, topic.name)
         before = topic.partitions.get(place.partition)
-        if before is None:
+        if before is None or (add != NOBODY and before.leader != NO_LEADER):  # it got one meanwhile
             continue
         isr = before.isr
         if remove in isr:

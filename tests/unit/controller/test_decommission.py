@@ -191,20 +191,23 @@ def test_forced_off_with_all_others_down_the_partition_waits_for_one_of_them() -
     assert part(bench, "t").leader == 1
 
 
-def test_with_eligible_replicas_whoever_is_back_first_leads_what_force_left() -> None:
-    """S1-71, C7, KIP-966: nobody is in sync that is fenced; all replicas that are left may lead, and the partition is marked."""
-    bench, epochs = elr_cluster(3, features={ELR_FEATURE: 1})
+@pytest.mark.parametrize(("min_isr", "eligible"), [(1, (1,)), (2, (1, 2))])
+def test_with_eligible_replicas_one_that_is_back_leads_what_force_left(min_isr: int, eligible: tuple[int, ...]) -> None:
+    """S1-71, C7, C5, KIP-966: nobody is in sync that is fenced; whoever may be eligible leads when it is back, and the partition is marked."""
+    bench, epochs = elr_cluster(3, features={ELR_FEATURE: 1}, min_insync_replicas=min_isr)
     topic(bench, "t", (3, 1, 2))
-    for broker_id in (1, 2):
-        fence(bench, broker_id, epochs[broker_id])
+    for broker_id in (1, 2):  # neither stopped cleanly: they are in no ELR
+        bench.ask(UnregisterBrokerRequest(broker_id=broker_id))
+        epochs[broker_id] = bench.broker(broker_id, unfenced=False)
     assert bench.ask(decommission(3, force=True)).error_code == 0
     found = part(bench, "t")
     assert (found.replicas, found.isr, found.leader) == ((1, 2), (), NO_LEADER)
-    assert (found.eligible_leader_replicas, found.leader_recovery_state) == ((1, 2), LEADER_RECOVERING)
-    bench.heartbeat(2, epochs[2])
+    assert (found.eligible_leader_replicas, found.leader_recovery_state) == (eligible, LEADER_RECOVERING)
+    back = eligible[-1]
+    bench.heartbeat(back, epochs[back])
     found = part(bench, "t")
-    assert (found.isr, found.leader, found.leader_recovery_state) == ((2,), 2, LEADER_RECOVERING)
-    assert found.eligible_leader_replicas == ()  # one in sync is enough
+    assert (found.isr, found.leader, found.leader_recovery_state) == ((back,), back, LEADER_RECOVERING)
+    assert found.eligible_leader_replicas == eligible[:-1]  # enough in sync, or not
 
 
 def test_a_fenced_broker_that_is_needed_does_not_lead_because_it_was_asked_for() -> None:
