@@ -12,7 +12,7 @@ from headrace.testing.cluster import Cluster
 from headrace.testing.member import Member
 from tests.peers import kafka
 
-HEAP: Final = ("-Xms64m", "-Xmx256m")
+HEAP: Final = ("-Xms64m", "-Xmx384m")
 
 
 class KafkaMember(Member):

@@ -25,7 +25,7 @@ from headrace.arrow.read import read_table
 from headrace.arrow.registry import Registry, registry_of
 from headrace.client import admin_topics
 from headrace.client.blocking import BlockingClient
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import OperatorError
 from headrace.records.record import NewRecord, build_batch
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.row_reader import read_range
@@ -115,7 +115,7 @@ def test_avro_rows_are_those_of_the_latest_schema(topics: Topics, registry: Sche
     assert topics.read(topic, "avro") == ("struct<id:bigint,who:string,tags:array<string>>", rows)
     told = topics.read(topic, "avro", valueSchema="who string, gone double")
     assert told == ("struct<who:string,gone:double>", [{"who": "a", "gone": None}, {"who": None, "gone": None}])
-    with pytest.raises(PeerError, match=r"versions-0 offset 1: schema \d+: value\.id was written as int64"):
+    with pytest.raises(OperatorError, match=r"versions-0 offset 1: schema \d+: value\.id was written as int64"):
         topics.read(topic, "avro", valueSubjectVersion="1")
 
 
@@ -192,7 +192,7 @@ def test_values_that_do_not_fit_are_dead_letters_or_rescued_or_an_error(
     kept = topics.read(topic, "avro", deadLetterTopic=dead, rescuedColumn="_r")[1]
     assert kept == [(row, None), *((None, each) for each in bad)]
     assert read_table(topics._servers, dead).num_rows == 2 * len(bad)
-    with pytest.raises(PeerError, match="mixed-0 offset 1: the value does not begin with a zero byte"):
+    with pytest.raises(OperatorError, match="mixed-0 offset 1: the value does not begin with a zero byte"):
         topics.read(topic, "avro")
 
 
