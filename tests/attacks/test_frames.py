@@ -78,7 +78,6 @@ def test_who_never_reads_answers_holds_no_more_than_the_bound(target: Target) ->
 
 def test_connections_that_come_and_go_leave_nothing_behind(target: Target) -> None:
     """B3: 2,000 connections, half of them cut off in the middle of a request, and the descriptors are as many as before."""
-    target.serves()  # its log is open from then on
     before = target.descriptors()
     part = request_frame(METADATA, 9)[:-3]
     with target.attacked(memory=16 * MIB):
