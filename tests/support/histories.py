@@ -19,6 +19,7 @@ from headrace.records.control import ControlType, build_control_batch
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.watcher import Watcher
+from headrace.sim.clock import WALL_START_MS
 from headrace.sim.markers import Markers
 from headrace.sim.observation import (
     Crash,
@@ -155,10 +156,16 @@ class MadeUpCluster:
         self.election_timeout_ms = 1_000
         self.fetch_timeout_ms = FETCH_TIMEOUT_MS
         self.broker_session_timeout_ms = SESSION_MS
+        self.ahead_ms: dict[int, int] = {}
+        """Node -> how far its wall clock once was ahead; the others' are right."""
 
     def local_ms(self, node_id: int) -> int:
-        """All clocks are right."""
+        """All monotonic clocks are right."""
         return self.now_us // 1_000
+
+    def latest_wall_ms(self, node_id: int) -> int:
+        """The latest time that its wall clock showed."""
+        return WALL_START_MS + self.now_us // 1_000 + self.ahead_ms.get(node_id, 0)
 
 
 class Story:

@@ -51,7 +51,7 @@ class Schedule:
 class NodeClock:
     """The clocks of one node; implements `broker.ports.Clock`. `rate_ppm` is its speed: a million is true time."""
 
-    __slots__ = ("_base_us", "_schedule", "_since_us", "rate_ppm", "wall_offset_ms")
+    __slots__ = ("_base_us", "_latest_ms", "_schedule", "_since_us", "rate_ppm", "wall_offset_ms")
 
     def __init__(self, schedule: Schedule, *, rate_ppm: int = _MILLION, base_ms: int = 0) -> None:
         self._schedule = schedule
@@ -59,6 +59,7 @@ class NodeClock:
         self._since_us = 0
         self.rate_ppm = rate_ppm
         self.wall_offset_ms = 0
+        self._latest_ms = 0
 
     def now_us(self) -> int:
         """The monotonic clock in microseconds."""
@@ -72,6 +73,10 @@ class NodeClock:
         """The wall clock: ms since 1970."""
         return WALL_START_MS + self.now_us() // 1_000 + self.wall_offset_ms
 
+    def latest_wall_ms(self) -> int:
+        """The latest time that the wall clock ever showed: ms since 1970."""
+        return max(self._latest_ms, self.wall_ms())
+
     def set_rate(self, rate_ppm: int) -> None:
         """Run at another speed from now on; the clock does not jump."""
         self._base_us = self.now_us()
@@ -80,6 +85,7 @@ class NodeClock:
 
     def jump_wall(self, by_ms: int) -> None:
         """The wall clock is set forward, or back; the monotonic one goes on."""
+        self._latest_ms = self.latest_wall_ms()
         self.wall_offset_ms += by_ms
 
     def world_us(self, local_ms: int) -> int:

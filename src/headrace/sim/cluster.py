@@ -108,6 +108,10 @@ class SimCluster:
         """The monotonic clock of one node."""
         return self.nodes[node_id].clock.now_ms()
 
+    def latest_wall_ms(self, node_id: int) -> int:
+        """The latest time that the wall clock of one node ever showed."""
+        return self.nodes[node_id].clock.latest_wall_ms()
+
     def leader(self) -> SimNode | None:
         """The running node that leads the newest epoch; None when nobody does."""
         found: SimNode | None = None

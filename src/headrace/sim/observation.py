@@ -395,6 +395,9 @@ class ClusterView(Protocol):
     def local_ms(self, node_id: int) -> int:
         """The monotonic clock of one node, in its own (drifting) milliseconds."""
 
+    def latest_wall_ms(self, node_id: int) -> int:
+        """The latest time that the wall clock of one node ever showed: ms since 1970."""
+
 
 class Step:
     """One step. The object is used again for the next one: keep what you need, not the step."""

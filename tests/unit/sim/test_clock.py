@@ -51,3 +51,4 @@ def test_the_wall_clock_jumps_and_the_monotonic_one_does_not() -> None:
     clock.jump_wall(-3_600_000)
     assert clock.now_ms() == 2_000
     assert clock.wall_ms() == WALL_START_MS + 2_000 - 3_600_000
+    assert clock.latest_wall_ms() == WALL_START_MS + 2_000

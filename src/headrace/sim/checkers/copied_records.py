@@ -139,6 +139,8 @@ class CopiedRecords(Group):
             if not is_last and started > self._acknowledged.get(values[0], 0):
                 self.hit("batch before the last forgotten by a restart")
                 return
+            if self._has_forgotten():
+                return
             raise self.broken(
                 "E2", f"{values[0]!r} lies at {promise.offsets[values[0]]}, and is not known again", self._life()
             )
@@ -148,9 +150,17 @@ class CopiedRecords(Group):
         life = self._life()
         if promise.held.setdefault(offset, value) != value:
             raise self.broken("PR1", f"offset {offset} holds {promise.held[offset]!r}, and {value!r}", life)
-        if promise.offsets.setdefault(value, offset) != offset:
+        if promise.offsets.setdefault(value, offset) != offset and not self._has_forgotten():
             raise self.broken("PR4", f"{value!r} is at offset {promise.offsets[value]}, and at {offset}", life)
         promise.end = max(promise.end, offset + 1)
+
+    def _has_forgotten(self) -> bool:
+        """Whether some broker, which may have led, expired what it knew of producers, since its clock ran ahead."""
+        cluster = self.scene.cluster
+        if cluster is None or not self.scene.may_have_forgotten_producers(cluster.nodes):
+            return False
+        self.hit("copied record stored again where a clock ran ahead")
+        return True
 
     def _fetched(self, begun: _Begun, request: FetchRequest, response: FetchResponse) -> None:
         if response.error_code or not response.responses:

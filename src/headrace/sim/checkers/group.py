@@ -7,15 +7,16 @@ next to nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.sim.checkers.ghost import Ghost
 from headrace.sim.checkers.promises import Place, Promise
+from headrace.sim.clock import WALL_START_MS
 from headrace.sim.markers import Markers
 from headrace.sim.observation import InvariantBroken, Step, StepKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from headrace.raft.roles import Role
     from headrace.sim.checkers.committed_log import Replayed
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from headrace.sim.observation import ClusterView, MachineStep
 
     Handler = Callable[[Life, Any], None]
+
+
+_PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""`producer.id.expiration.ms` of every node: its default, a day. A run takes seconds, by clients' clocks, which are right."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +40,12 @@ class Scene:
     step: Step = field(default_factory=Step)
     promises: dict[Place, Promise] = field(default_factory=dict)
     """Of partitions with several copies, and of those of the offsets topic that groups use."""
+
+    def may_have_forgotten_producers(self, node_ids: Iterable[int]) -> bool:
+        """Whether one of these nodes had a clock so far ahead that it expired what it knew of producers: what they send again is stored again, as by Kafka."""
+        cluster = self.cluster
+        latest_ms = WALL_START_MS + _PRODUCER_EXPIRATION_MS
+        return cluster is not None and any(cluster.latest_wall_ms(each) >= latest_ms for each in node_ids)
 
 
 class Group:

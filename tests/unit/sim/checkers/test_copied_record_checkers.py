@@ -112,6 +112,11 @@ def test_a_batch_is_known_again_unless_a_restart_left_only_later_ones() -> None:
     group._known_again(promise, earlier)
     with breaks("E2"):
         group._known_again(promise, last)
+    with breaks("PR4"):
+        group._hold(promise, promise.end, in_order[-1])
+    copies.cluster.nodes[leader].clock.jump_wall(86_400_000)
+    group._known_again(promise, last)
+    group._hold(promise, promise.end, in_order[-1])
 
 
 def _written(value: bytes) -> TopicProduceData:

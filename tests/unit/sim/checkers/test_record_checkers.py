@@ -94,6 +94,19 @@ def test_a_batch_is_appended_once() -> None:
         calls.fetch(batch(b"a"), batch(b"a", at=1), high_watermark=2)
 
 
+def test_a_clock_a_day_ahead_may_have_made_a_broker_forget_its_producers() -> None:
+    """KIP-98, fault:S41: what a producer sends again is stored again then, as by Kafka (`producer.id.expiration.ms`); an hour is not enough."""
+    calls = Calls()
+    calls.produce(b"a", at=0)
+    calls.story.cluster.ahead_ms = {1: 3_600_000, 2: 10 * 86_400_000}
+    with breaks("PR4"):
+        calls.fetch(batch(b"a"), batch(b"a", at=1), high_watermark=2)
+    calls.story.cluster.ahead_ms = {1: 86_400_000}
+    calls.fetch(batch(b"a"), batch(b"a", at=1), high_watermark=2)
+    with breaks("P16"):
+        calls.produce(b"b", at=0)
+
+
 def test_what_was_acknowledged_stays() -> None:
     """inv:PR1: the log ends below it."""
     calls = Calls()
