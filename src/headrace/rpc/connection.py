@@ -429,8 +429,8 @@ class Connection:
             self._service.long_work.release([message])
 
     def _whole(self, row: ApiRow, version: int, message: Any) -> Steps[AnyReply]:
-        out = LongAnswer(self._service.long_work.unread, self._no_room)
-        return (yield from encoded_in_steps(row.name, message, version, out))
+        answer = LongAnswer(self._service.long_work.unread, self._no_room)
+        return (yield from encoded_in_steps(row.name, message, version, answer))
 
     def _no_room(self) -> None:
         self._out.abort("its long answer was not read, and as long ones of others need the memory")

@@ -13,19 +13,21 @@ from headrace.wire.codec import encode_in_steps
 _PIECE_BYTES: Final = 1 << 20
 
 
-def encoded_in_steps(name: str, message: Any, version: int, out: LongAnswer) -> Steps[AnyReply]:
-    """An answer, written into `out`. One that is longer than MOST_ANSWER_BYTES, or cannot be written, closes its connection."""
+def encoded_in_steps(name: str, message: Any, version: int, answer: LongAnswer) -> Steps[AnyReply]:
+    """The pieces of an answer. One that is longer than MOST_ANSWER_BYTES, or cannot be written, closes its connection."""
+    written = bytearray()
+    pieces: list[memoryview] = []
     try:
-        for _ in encode_in_steps(message, version, out):
-            out.has_grown()
-            if len(out) > MOST_ANSWER_BYTES:
+        for _ in encode_in_steps(message, version, written):
+            if answer.size + len(written) > MOST_ANSWER_BYTES:
                 return CloseConnection(f"the answer to {name} has more than {MOST_ANSWER_BYTES} bytes")
+            if len(written) >= _PIECE_BYTES:
+                pieces.append(answer.piece(written))
             yield None
     except EncodeError as error:
         return unwritable(name, version, error)
-    out.has_grown()
-    view = memoryview(out)
-    return EncodedReply(tuple(view[at : at + _PIECE_BYTES] for at in range(0, len(out), _PIECE_BYTES)))
+    pieces.append(answer.piece(written))
+    return EncodedReply(tuple(pieces))
 
 
 def unwritable(name: str, version: int, error: EncodeError) -> CloseConnection:

@@ -12,22 +12,34 @@ MOST_UNREAD_BYTES: Final = 2 * MOST_ANSWER_BYTES
 """Of all long answers that were made and not read yet: beyond it the connections that have had theirs for longest are closed."""
 
 
-class LongAnswer(bytearray):
-    """The bytes of one long answer; they count as long as anything refers to them."""
+class LongAnswer:
+    """How much there is of one long answer; its pieces count as long as anything refers to one of them."""
 
-    __slots__ = ("_unread",)
+    __slots__ = ("_unread", "size")
 
     def __init__(self, unread: UnreadAnswers, close: Callable[[], None]) -> None:
-        super().__init__()
         self._unread = unread
+        self.size = 0
         unread.begin(id(self), close)
 
     def __del__(self) -> None:
         self._unread.gone(id(self))
 
-    def has_grown(self) -> None:
-        """More was written into it."""
-        self._unread.grown(id(self), len(self))
+    def piece(self, written: bytearray) -> memoryview:
+        """The next piece of it: what was written, which is empty then. No piece grows to more than it is, so that none is moved in memory."""
+        taken = _Piece(written)
+        taken.answer = self
+        written.clear()
+        self.size += len(taken)
+        self._unread.grown(id(self), self.size)
+        return memoryview(taken)
+
+
+class _Piece(bytearray):
+    """Bytes of a long answer."""
+
+    __slots__ = ("answer",)
+    answer: LongAnswer
 
 
 class UnreadAnswers:

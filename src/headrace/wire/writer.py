@@ -21,6 +21,8 @@ SteppingWriter = Callable[[Any, bytearray], Generator[None, None, None]]
 
 STEP_BYTES: Final = 8192
 """A stepping writer rests after so many bytes: some hundred parts, a fraction of a millisecond."""
+_COPIED_BYTES: Final = 256 << 10
+"""Of one long value so much is copied between two rests: a member of a group may say 30 MB of itself, which take as many milliseconds and more."""
 
 
 def _absent(name: str, version: int) -> EncodeError:
@@ -33,6 +35,14 @@ def _null(name: str) -> EncodeError:
 
 def _too_long(name: str, length: int) -> EncodeError:
     return EncodeError(f"{name}: a string of {length} bytes is too long")
+
+
+def _in_parts(value: bytes | memoryview, out: bytearray) -> Generator[None, None, None]:
+    """Append a long value."""
+    view = memoryview(value)
+    for at in range(0, len(view), _COPIED_BYTES):
+        out += view[at : at + _COPIED_BYTES]
+        yield
 
 
 def compile_writer(message: type[Message], version: int) -> Writer:
@@ -59,7 +69,9 @@ class _WriterCompiler:
         self._in_steps = in_steps
         self._run: list[tuple[str, str]] = []
         self._out = "out"
-        self._source = Source(uvarint=append_uvarint, absent=_absent, null=_null, too_long=_too_long, pack=struct.pack)
+        self._source = Source(
+            uvarint=append_uvarint, absent=_absent, null=_null, too_long=_too_long, pack=struct.pack, in_parts=_in_parts
+        )
 
     def compile(self) -> Any:
         layout = self._layout
@@ -138,7 +150,18 @@ class _WriterCompiler:
             self._string(spec, var)
         else:
             self._length(spec, f"len({var})")
+            self._bytes(var)
+
+    def _bytes(self, var: str) -> None:
+        source = self._source
+        if not self._in_steps or self._out != "out":
             source.line(f"{self._out} += {var}")
+            return
+        with source.block(f"if len({var}) <= {_COPIED_BYTES}:"):
+            source.line(f"out += {var}")
+        with source.block("else:"):
+            source.line(f"yield from in_parts({var}, out)")
+            source.line(f"mark = len(out) + {STEP_BYTES}")
 
     def _string(self, spec: FieldSpec, var: str) -> None:
         source = self._source

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+
 from headrace.coordinator.groups.subscription import subscribed_topics
-from headrace.wire.codec import encode
+from headrace.core.errors import DecodeError
+from headrace.wire.codec import decode, encode
 from headrace.wire.protocols.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 
@@ -36,3 +40,34 @@ def test_very_many_names_are_not_read_in_one_turn() -> None:
     assert subscribed_topics([subscription(*many)] * 100) is not None
     assert subscribed_topics([subscription(*many), subscription(*many[:-1])]) is None
     assert subscribed_topics([subscription(*many)] * 1_000) is None
+
+
+def test_any_bytes_are_read_as_the_message_is() -> None:
+    """Topics alone are read, and the rest is no less looked at than by the message's own reader in version 0, as Kafka reads them."""
+    rng = random.Random(4)
+    whole = [subscription("a", "bc", version=version, user_data=rng.randbytes(9)) for version in (0, 1, 3)]
+    whole += [subscription(), subscription("", user_data=b"")]
+    spoilt = [bytes(rng.randrange(256) if rng.random() < 0.1 else each for each in data) for data in whole * 400]
+    cut = [data[:end] for data in whole for end in range(len(data))]
+    said = [*whole, *spoilt, *cut]
+    assert [subscribed_topics([data]) for data in said] == [_read_whole(data) for data in said]
+
+
+def _read_whole(data: bytes) -> frozenset[str] | None:
+    """The slow twin."""
+    if len(data) < 2 or data[0] & 0x80:
+        return None
+    try:
+        return frozenset(decode(ConsumerProtocolSubscription, data[2:], 0, allow_trailing=True).topics)
+    except DecodeError:
+        return None
+
+
+def test_megabytes_of_user_data_are_not_copied() -> None:
+    """M6: what is read is the list of topics, which is short."""
+    data = subscription("a", user_data=bytes(16 << 20))
+    tracemalloc.start()
+    assert subscribed_topics([data]) == frozenset({"a"})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 20

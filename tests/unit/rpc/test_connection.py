@@ -28,7 +28,12 @@ from headrace.rpc.reply import (
 )
 from headrace.rpc.unread import MOST_ANSWER_BYTES
 from headrace.wire.codec import encode
-from headrace.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from headrace.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from headrace.wire.messages.envelope import EnvelopeRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headrace.wire.versions import ApiKey
@@ -331,6 +336,21 @@ def test_an_answer_that_is_much_longer_than_any_is_not_made() -> None:
     turns.run()
     assert [reason.partition(" has")[0] for reason in setting.out.closed] == ["the answer to describe_groups"]
     assert turns.work.unread.bytes == 0
+
+
+def test_an_answer_with_one_long_value_is_made_of_short_pieces() -> None:
+    """M6: a copy of all of it would be a turn of tens of milliseconds."""
+    turns = Turns()
+    setting = Setting(turns=turns)
+    setting.now = Reply(
+        DescribeGroupsResponse(
+            groups=(DescribedGroup(members=(DescribedGroupMember(member_assignment=bytes(5 << 20)),)),)
+        )
+    )
+    setting.connection.frame(memoryview(request_frame(DescribeGroupsRequest(groups=("g",)), 0))[4:])
+    turns.run()
+    sizes = [len(piece) for piece in setting.out.pieces]
+    assert (sum(sizes) > 5 << 20, max(sizes) < 2 << 20, turns.work.unread.bytes > 5 << 20) == (True, True, True)
 
 
 def test_an_answer_of_too_many_parts_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,7 @@ def test_an_answer_counts_until_nothing_refers_to_its_bytes() -> None:
     """The last piece of it was sent, or dropped with its connection."""
     unread, closed = UnreadAnswers(), list[str]()
     answer = LongAnswer(unread, lambda: closed.append("a"))
-    answer += bytes(1_000)
-    answer.has_grown()
-    pieces = [memoryview(answer)[:500], memoryview(answer)[500:]]
+    pieces = [answer.piece(bytearray(500)), answer.piece(bytearray(500))]
     del answer
     assert unread.bytes == 1_000
     pieces.pop()

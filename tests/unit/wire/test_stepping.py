@@ -10,6 +10,7 @@ import pytest
 
 from headrace.core.errors import DecodeError, EncodeError
 from headrace.wire.codec import decode, decode_in_steps, encode, encode_in_steps
+from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.schema import Message
 from tests.support.messages import all_versions, sample
@@ -48,6 +49,17 @@ def test_long_messages_have_a_rest_every_few_kilobytes() -> None:
     found, read = stepped(decode_in_steps(MetadataRequest, bytes(out), 9))
     assert found == request
     assert (read > len(out) / 5_000, written > len(out) / 10_000) == (True, True)
+
+
+def test_a_long_value_is_copied_a_little_at_a_time() -> None:
+    """M6: what one member says of itself may have 30 MB."""
+    said = random.Random(1).randbytes(5 << 20)
+    answer = JoinGroupResponse(members=(JoinGroupResponseMember(member_id="m", metadata=said),), protocol_name="range")
+    out = bytearray()
+    longest = before = 0
+    for _ in encode_in_steps(answer, 5, out):
+        longest, before = max(longest, len(out) - before), len(out)
+    assert (bytes(out) == encode(answer, 5), longest <= 300_000) == (True, True)
 
 
 def test_bad_bytes_and_values_are_refused_in_steps_too() -> None:

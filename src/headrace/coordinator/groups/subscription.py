@@ -7,13 +7,11 @@ still has readers, and the tools to show them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from headrace.core.errors import DecodeError
 from headrace.core.ids import TopicPartition
 from headrace.wire.codec import decode
 from headrace.wire.protocols.consumer_protocol_assignment import ConsumerProtocolAssignment
-from headrace.wire.protocols.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION_BYTES = 2
@@ -24,22 +22,13 @@ _MOST_NAMES = 20_000
 """Of topics in the subscriptions of one group, the same ones in the same order counted once: to read them takes ten milliseconds."""
 _MOST_COMPARED_BYTES = 32 << 20
 
-Read = TypeVar("Read", ConsumerProtocolAssignment, ConsumerProtocolSubscription)
-
-
-def read_subscription(data: bytes, *, highest_version: int = _HIGHEST_VERSION) -> ConsumerProtocolSubscription:
-    """The subscription behind a member's metadata; raises DecodeError.
-
-    Versions above `highest_version` are read as that one: new fields are only ever added at the end.
-    """
-    return _read(ConsumerProtocolSubscription, data, highest_version)
-
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
     """The assignment of a member, empty when it has none yet; raises DecodeError."""
     if not data:
         return ConsumerProtocolAssignment()
-    return _read(ConsumerProtocolAssignment, data, _HIGHEST_VERSION)
+    version, body = read_version(data)
+    return decode(ConsumerProtocolAssignment, body, version, allow_trailing=True)
 
 
 def assigned_partitions(data: bytes) -> list[TopicPartition]:
@@ -66,28 +55,50 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
                 return None
             if known and data.startswith(known, _VERSION_BYTES):
                 continue
-            names_left -= int.from_bytes(data[_VERSION_BYTES : _VERSION_BYTES + _COUNT_BYTES], "big", signed=True)
+            names_left -= _number(data, _VERSION_BYTES)
             if names_left < 0:
                 return None
-            names = read_subscription(data, highest_version=0).topics
+            names, end = _topics_of(data)
             topics.update(names)
-            size = _COUNT_BYTES + sum(_LENGTH_BYTES + len(name.encode()) for name in names)
-            known = data[_VERSION_BYTES : _VERSION_BYTES + size]
+            known = data[_VERSION_BYTES:end]
     except DecodeError:
         return None
     return frozenset(topics)
 
 
-def read_version(data: bytes, *, highest_version: int = _HIGHEST_VERSION) -> tuple[int, bytes]:
-    """The version to read an embedded message by, and the bytes behind its version; raises DecodeError."""
+def _topics_of(data: bytes) -> tuple[list[str], int]:
+    """The topics of a subscription, and where they end; raises DecodeError. All versions begin as version 0 does. Nothing else is copied: user data may have megabytes."""
+    read_version(data[:_VERSION_BYTES])
+    count, at = _number(data, _VERSION_BYTES), _VERSION_BYTES + _COUNT_BYTES
+    names = []
+    try:
+        for _ in range(count):
+            begin = at + _LENGTH_BYTES
+            at = begin + int.from_bytes(data[at:begin], "big", signed=True)
+            if not begin <= at <= len(data):
+                raise DecodeError("a name does not fit")
+            names.append(data[begin:at].decode())
+    except UnicodeDecodeError as error:
+        raise DecodeError(str(error)) from None
+    if count < 0 or not -1 <= _number(data, at) <= len(data) - at - _COUNT_BYTES:
+        raise DecodeError("the topics or the user data do not fit")
+    return names, at
+
+
+def _number(data: bytes, at: int) -> int:
+    if len(data) < at + _COUNT_BYTES:
+        raise DecodeError("a subscription ends too soon")
+    return int.from_bytes(data[at : at + _COUNT_BYTES], "big", signed=True)
+
+
+def read_version(data: bytes) -> tuple[int, bytes]:
+    """The version to read an embedded message by, and the bytes behind its version; raises DecodeError.
+
+    Higher versions than we know are read as the highest: new fields are only ever added at the end.
+    """
     if len(data) < _VERSION_BYTES:
         raise DecodeError("a consumer protocol message has a version in its first two bytes")
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if version < 0:
         raise DecodeError(f"consumer protocol version {version} is negative")
-    return min(version, highest_version), data[_VERSION_BYTES:]
-
-
-def _read(kind: type[Read], data: bytes, highest_version: int) -> Read:
-    version, body = read_version(data, highest_version=highest_version)
-    return decode(kind, body, version, allow_trailing=True)
+    return min(version, _HIGHEST_VERSION), data[_VERSION_BYTES:]
