@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.peers import kafka, postgres, shared_jvm
-from tests.support import volumes
+from tests.support import nursery, volumes
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -77,6 +77,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def tools_in_one_jvm() -> Iterator[None]:
     """Kafka's tools share one JVM, if there is a test that runs one."""
     with shared_jvm.shared_tools():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_processes() -> Iterator[None]:
+    """What runs `python -m headrace` is forked off a process that has read the code."""
+    with nursery.quick_processes():
         yield
 
 
