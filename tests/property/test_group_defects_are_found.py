@@ -10,6 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.coordinator.groups import committing, membership, rebalance
+from headrace.coordinator.groups.positions import StoredPositions
 from headrace.core.error_code import ErrorCode
 from tests.property.test_group_machine import GroupsUnderFaults
 
@@ -35,10 +36,10 @@ def syncs_of_any_generation(patch: pytest.MonkeyPatch) -> None:
 def uncommitted_positions_are_shown(patch: pytest.MonkeyPatch) -> None:
     """G4, H14: readers see what a failover takes back."""
 
-    def dirty(shard: Any, group_id: str, topics: Any) -> Any:
-        return committing._positions(group_id, shard.state.positions_of(group_id), topics, frozenset())
+    def dirty(shard: Any, group_id: str) -> Any:
+        return StoredPositions(group_id, shard.state.positions_of(group_id), frozenset())
 
-    patch.setattr(committing, "fetch_committed", dirty)
+    patch.setattr(committing, "committed_positions", dirty)
 
 
 def nobody_is_left_behind(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,8 +19,10 @@ from hypothesis.stateful import (
     multiple,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
+from headrace.coordinator.groups import rebalance
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.group import GroupState
 from headrace.core.error_code import ErrorCode
@@ -330,3 +333,9 @@ class GroupsUnderFaults(RuleBasedStateMachine):
 
 GroupsUnderFaults.TestCase.settings = settings(stateful_step_count=40, max_examples=40, deadline=None)
 TestGroupsUnderFaults = GroupsUnderFaults.TestCase
+
+
+def test_members_that_are_told_one_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GL1, M6: the same where what all wait for is told in turns, among which anything may happen."""
+    monkeypatch.setattr(rebalance, "TOLD_A_TURN", 1)
+    run_state_machine_as_test(GroupsUnderFaults, settings=GroupsUnderFaults.TestCase.settings)

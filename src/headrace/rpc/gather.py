@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
+from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, InSteps, Reply, begun
 
 
 def gather(parts: Sequence[HandlerResult], combine: Callable[[list[Any]], object]) -> HandlerResult:
-    """One result out of many, in their order: at once when every part is there, else when the last one comes.
+    """One result out of many, in their order: at once when every part is there, else when the last one comes. `combine` makes a message of them, or steps to one.
 
     The parts are replies, or deferreds that complete with replies.
     """
     if not any(isinstance(part, Deferred) for part in parts):
-        return Reply(combine([_message(part) for part in parts]))
+        return _reply(combine([_message(part) for part in parts]))
     return _Gathering(parts, combine).whole
 
 
@@ -40,11 +40,17 @@ class _Gathering:
         self._messages[index] = _message(reply)
         self._missing -= 1
         if not self._missing:
-            self.whole.complete(Reply(self._combine(self._messages)))
+            whole = begun(_reply(self._combine(self._messages)))
+            assert isinstance(whole, Reply | InSteps), "steps of a message end in one"
+            self.whole.complete(whole)
 
     def _abandon(self) -> None:
         for part in self._deferred:
             part.abandon()
+
+
+def _reply(combined: object) -> Reply | InSteps:
+    return combined if isinstance(combined, InSteps) else Reply(combined)
 
 
 def _message(part: HandlerResult) -> Any:

@@ -167,7 +167,7 @@ def answer_in_parts(
         if isinstance(reply, Deferred):
             there = yield reply
             assert there is not None, "a deferred gives its reply"
-            reply = there
+            reply = yield from settled(there)
         if not isinstance(reply, Reply):
             return reply
         answers.append(reply.message)

@@ -14,6 +14,7 @@ from headrace.coordinator.runtime.events import LoadedRecord, LoadFinished, Reco
 from headrace.coordinator.runtime.machine import Runtime
 from headrace.core.ids import Uuid
 from headrace.records.record import Record, all_records
+from tests.unit.coordinator.group_bench import topics_of
 
 HERE = Path(__file__).parent
 TOPIC_ID = Uuid.parse("pdisWthpSCel8Ym0Qw0Hyg")
@@ -89,7 +90,7 @@ def test_a_coordinator_loads_what_kafka_wrote() -> None:
     (member,) = golden.members.values()
     assert (golden.leader_id, golden.static_members) == (member.member_id, {"inst": member.member_id})
     assert (member.client_id, member.client_host, golden.subscribed) == ("a", "/127.0.0.1", frozenset({"alpha"}))
-    positions = machines["golden"].fetch_offsets("golden", [("alpha", TOPIC_ID, (0, 1))]).topics[0].partitions
+    positions = topics_of(machines["golden"].positions("golden"), [("alpha", TOPIC_ID, (0, 1))])[0].partitions
     assert [(p.committed_offset, p.metadata) for p in positions] == [(100, "grüße"), (101, "")]
     retained = machines["retained"].shard.committed.positions_of("retained")["alpha"][1]
     assert retained.expire_timestamp_ms - retained.commit_timestamp_ms == 86_400_000

@@ -36,7 +36,7 @@ from headrace.rpc.reply import Deferred, HandlerResult, InSteps, Reply
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headrace.wire.messages.offset_commit import OffsetCommitResponse
-from tests.unit.coordinator.group_bench import commit_request, join_request
+from tests.unit.coordinator.group_bench import commit_request, join_request, topics_of
 
 CONTEXT = RequestContext(api_key=8, api_version=9, client_id="c")
 TOPIC_ID = Uuid(b"o" * 16)
@@ -191,7 +191,7 @@ def code(response: Any) -> int:
 def position(groups: GroupService) -> int:
     machine = groups.coordinator_of("g")
     assert not isinstance(machine, ErrorCode)
-    return machine.fetch_offsets("g", [("t", ZERO_UUID, (0,))]).topics[0].partitions[0].committed_offset
+    return topics_of(machine.positions("g"), [("t", ZERO_UUID, (0,))])[0].partitions[0].committed_offset
 
 
 def test_a_commit_is_answered_at_once_when_the_log_commits_at_once() -> None:

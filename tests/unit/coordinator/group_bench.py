@@ -9,6 +9,7 @@ from typing import Any
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.group import ClassicGroup
 from headrace.coordinator.groups.machine import GroupCoordinator
+from headrace.coordinator.groups.positions import StoredPositions, TopicsAsked
 from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
 from headrace.coordinator.runtime.events import (
     Answer,
@@ -37,6 +38,7 @@ from headrace.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from headrace.wire.messages.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 START_MS = 1_700_000_000_000
@@ -236,15 +238,30 @@ class Bench:
 
     def fetch(self, *, topic: str = "t", partition: int = 0, topic_id: Uuid = ZERO_UUID, group: str = GROUP) -> int:
         """The committed offset that a reader sees, -1 when there is none."""
-        answer = self.machine.fetch_offsets(group, [(topic, topic_id, (partition,))])
-        return answer.topics[0].partitions[0].committed_offset
+        topics = topics_of(self.machine.positions(group), [(topic, topic_id, (partition,))])
+        return topics[0].partitions[0].committed_offset
 
-    def start_stable_fetch(self, *, topic: str = "t", partition: int = 0) -> int:
-        return self.send(FetchStableOffsets(group_id=GROUP, topics=((topic, ZERO_UUID, (partition,)),)))
+    def stable(self, token: int) -> OffsetFetchResponsePartitions:
+        """What a stable fetch found in the first partition of topic t."""
+        return topics_of(self.answers[token], [("t", ZERO_UUID, (0,))])[0].partitions[0]
+
+    def start_stable_fetch(self) -> int:
+        return self.send(FetchStableOffsets(group_id=GROUP))
 
     def delete_groups(self, *group_ids: str) -> list[ErrorCode]:
         results = self.ask(DeleteGroups(group_ids=group_ids), version=2)
         return [ErrorCode(each.error_code) for each in results]
+
+
+def topics_of(positions: StoredPositions, asked: TopicsAsked | None) -> tuple[OffsetFetchResponseTopics, ...]:
+    """Positions as a response has them, all steps taken."""
+    steps = positions.topics(asked)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[OffsetFetchResponseTopics, ...] = end.value
+            return found
 
 
 def join_request(

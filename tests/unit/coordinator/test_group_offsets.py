@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.groups.committing import fetch_committed
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.expiry import POSITIONS_A_TURN
 from headrace.coordinator.groups.group import GroupState
@@ -16,6 +15,7 @@ from headrace.coordinator.runtime.events import (
     LoadedRecord,
     RecordsLoaded,
     Resigned,
+    TimePassed,
     TransactionEnded,
     WallClockMoved,
 )
@@ -35,6 +35,7 @@ from tests.unit.coordinator.group_bench import (
     Bench,
     commit_request,
     join_request,
+    topics_of,
 )
 
 DAY_MS = 86_400_000
@@ -84,7 +85,7 @@ def test_a_stable_fetch_waits_for_what_was_written_before() -> None:
     token = bench.start_stable_fetch()
     assert token not in bench.answers
     bench.commit_next()
-    assert bench.answers[token].topics[0].partitions[0].committed_offset == 2
+    assert bench.stable(token).committed_offset == 2
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_a_stable_fetch_behind_a_failed_commit_goes_elsewhere() -> None:
     bench.start_commit(2)
     token = bench.start_stable_fetch()
     bench.fail_next(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert bench.answers[token].error_code == ErrorCode.NOT_COORDINATOR
+    assert bench.answers[token] == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_commit_waits_no_longer_than_its_timeout() -> None:
@@ -192,12 +193,19 @@ def test_positions_of_a_group_are_read_all_at_once() -> None:
     bench = Bench()
     bench.commit(1, topic="a", partition=0)
     bench.commit(2, topic="b", partition=3)
-    answer = bench.machine.fetch_offsets(GROUP, None)
-    assert [(t.name, [(p.partition_index, p.committed_offset) for p in t.partitions]) for t in answer.topics] == [
+    topics = topics_of(bench.machine.positions(GROUP), None)
+    assert [(t.name, [(p.partition_index, p.committed_offset) for p in t.partitions]) for t in topics] == [
         ("a", [(0, 1)]),
         ("b", [(3, 2)]),
     ]
-    assert fetch_committed(bench.machine.shard, "none", None).topics == ()
+    assert topics_of(bench.machine.positions("none"), None) == ()
+
+
+def test_there_are_rests_between_very_many_positions() -> None:
+    """M6: those of a group were given in one turn, of 50 ms for 50,000."""
+    bench = with_many_positions(1_000)
+    steps = list(bench.machine.positions(GROUP).topics(None))
+    assert len(steps) == 20
 
 
 def test_a_position_of_an_earlier_topic_is_not_shown() -> None:
@@ -214,6 +222,7 @@ def test_positions_of_deleted_topics_are_deleted() -> None:
     bench.commit(2, topic="t", partition=1, topic_id=ID_B)
     bench.commit(3, topic="u", topic_id=ID_B)
     bench.step(ImageChanged(change=TopicsDeleted(topics=(("t", ID_A),)), now_ms=bench.now_ms))
+    bench.pass_time(0)
     for each in (bench, bench.restarted()):
         assert [each.fetch(), each.fetch(partition=1), each.fetch(topic="u")] == [-1, 2, 3]
 
@@ -381,7 +390,7 @@ def test_open_transactions_of_a_loaded_log_are_unstable() -> None:
     """E10: shown when the marker says commit, never when it says abort; a stable fetch is told to wait."""
     open_ones = [stored(0, 5, producer_id=1), stored(1, 5, producer_id=2)]
     bench = Bench(transactions=open_ones)
-    unstable = bench.answers[bench.start_stable_fetch()].topics[0].partitions[0]
+    unstable = bench.stable(bench.start_stable_fetch())
     assert (unstable.error_code, bench.fetch()) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
     bench = Bench(transactions=[*open_ones, ended(1, is_committed=True), ended(2, is_committed=False)])
     assert (bench.fetch(), bench.fetch(partition=1)) == (5, -1)
@@ -400,7 +409,7 @@ def test_what_a_transaction_held_is_gone_when_its_group_is_deleted() -> None:
     """E10: a deletion is in no transaction, and nothing comes back behind it."""
     bench = Bench(transactions=[stored(0, 5, producer_id=1)])
     assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
-    assert (bench.answers[bench.start_stable_fetch()].topics[0].partitions[0].error_code, bench.fetch()) == (0, -1)
+    assert (bench.stable(bench.start_stable_fetch()).error_code, bench.fetch()) == (0, -1)
 
 
 def test_a_partition_named_twice_is_stored_once() -> None:
@@ -438,7 +447,9 @@ def test_positions_in_a_topic_that_is_gone_are_deleted_some_a_turn() -> None:
     bench = with_many_positions()
     records = len(bench.log)
     bench.step(ImageChanged(change=TopicsDeleted(topics=(("t", ID_A),)), now_ms=bench.now_ms))
-    assert 0 < len(bench.log) - records < POSITIONS_A_TURN
+    assert len(bench.log) == records, "coordinators of a broker hear of it in one turn"
+    bench.step(TimePassed(now_ms=bench.now_ms))
+    assert len(bench.log) == records + POSITIONS_A_TURN - 1, "one group was looked at"
     last = 3 * POSITIONS_A_TURN - 1
     assert bench.commit(9, partition=last, topic_id=ID_B) == ErrorCode.NONE
     bench.pass_time(100)
@@ -452,7 +463,8 @@ def test_a_group_of_very_many_positions_is_deleted_some_a_turn() -> None:
     bench = with_many_positions()
     records = len(bench.log)
     token = bench.send(DeleteGroups(group_ids=(GROUP, "none")))
-    assert 0 < len(bench.log) - records < POSITIONS_A_TURN
+    bench.step(TimePassed(now_ms=bench.now_ms))
+    assert len(bench.log) == records + POSITIONS_A_TURN
     assert bench.commit(9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert bench.ask(join_request()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert token not in bench.answers

@@ -25,9 +25,12 @@ from headrace.coordinator.runtime.machine import Runtime
 from headrace.coordinator.runtime.shard import Status
 from headrace.core.error_code import ErrorCode
 from headrace.core.notice import Notice
+from headrace.records.compression import Codec
 from headrace.records.record import NewRecord, build_batch
 
 _CLOCK_TOLERANCE_MS = 500
+_PACKED_UP_TO_BYTES = 512 << 10
+"""Larger batches, of a group with very many members, are written as they are: gzip takes 30 ms for a megabyte."""
 
 
 class CoordinatorKind(NamedTuple):
@@ -164,11 +167,9 @@ class HostedCoordinator:
         while told:
             self._services.on_notice(Notice(self._topic, *told.popleft()))
 
-    def resign(self) -> None:
-        """Send everybody who waits to the next coordinator; nothing counts after this."""
-        for effect in self.runtime.step(Resigned()):
-            if isinstance(effect, Answer):
-                self._answer(effect.token, effect.response)
+    def resign(self) -> list[Answer]:
+        """The last answers, which send everybody who waits to the next coordinator; nothing counts after this."""
+        return [effect for effect in self.runtime.step(Resigned()) if isinstance(effect, Answer)]
 
     # ---- appends
 
@@ -181,9 +182,10 @@ class HostedCoordinator:
     def _append(self, effect: AppendRecords) -> None:
         runtime = self.runtime
         timestamp_ms = effect.timestamp_ms
+        size = sum(len(key) + len(value or b"") for key, value in effect.records)
         batch = build_batch(
             [NewRecord(key=key, value=value, timestamp=timestamp_ms) for key, value in effect.records],
-            codec=self._kind.codec,
+            codec=self._kind.codec if size <= _PACKED_UP_TO_BYTES else Codec.NONE,
         )
 
         def done(outcome: InternalAppend) -> None:

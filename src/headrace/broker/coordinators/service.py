@@ -6,12 +6,13 @@ and is committed; only then does it serve. What coordinators are made of is impo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.ports import BrokerServices
-from headrace.coordinator.runtime.events import ImageChanged, RequestReceived
+from headrace.coordinator.runtime.events import Answer, ImageChanged, RequestReceived
 from headrace.core.error_code import ErrorCode
 from headrace.core.histogram import RecentHistogram
 from headrace.core.ids import Uuid
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.hosted import CoordinatorKind, HostedCoordinator
 
 _RUNG_AT_ONCE = 2
+_ANSWERED_A_TURN = 200
 
 
 class CoordinatorService:
@@ -37,6 +39,7 @@ class CoordinatorService:
         self._hosted: dict[int, HostedCoordinator] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._tokens = count()
+        self._last_answers: deque[Answer] = deque()
         self._is_active = True
         self._loaded_last = -1
         self._rung_last = -1
@@ -75,6 +78,7 @@ class CoordinatorService:
         if due is None or due > now_ms:
             return
         self._deadline_known = False
+        self._answer_some(_ANSWERED_A_TURN)
         self._start_all()
         self._ring_some(now_ms)
         loading = [partition for partition, hosted in self._hosted.items() if hosted.has_turn]
@@ -105,6 +109,7 @@ class CoordinatorService:
         self._is_active = False
         for partition in [*self._starting, *self._hosted]:
             self._drop(partition)
+        self._answer_some(len(self._last_answers))
 
     @property
     def failures(self) -> dict[int, str]:
@@ -219,7 +224,9 @@ class CoordinatorService:
         self._starting.pop(partition, None)
         hosted = self._hosted.pop(partition, None)
         if hosted is not None:
-            hosted.resign()
+            self._last_answers.extend(hosted.resign())
+            self._answer_some(_ANSWERED_A_TURN)
+            self._changed()
             self._note_load(hosted)
             self._gone(hosted.runtime.coordinator)
 
@@ -227,7 +234,7 @@ class CoordinatorService:
         """One serves no more; what it counted is to be kept."""
 
     def _earliest_deadline(self) -> int | None:
-        if self._starting or any(each.has_turn for each in self._hosted.values()):
+        if self._starting or self._last_answers or any(each.has_turn for each in self._hosted.values()):
             return self._services.now_ms()
         deadlines = (each.next_deadline_ms for each in self._hosted.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -236,6 +243,12 @@ class CoordinatorService:
         waiting = self._waiting.pop(token, None)
         if waiting is not None:
             waiting(response)
+
+    def _answer_some(self, most: int) -> None:
+        """Of the last answers of coordinators that are gone; thousands of members of a group may wait for them (M6)."""
+        for _ in range(min(most, len(self._last_answers))):
+            answer = self._last_answers.popleft()
+            self._answer(answer.token, answer.response)
 
     def _changed(self) -> None:
         self._deadline_known = False

@@ -26,13 +26,15 @@ def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) 
 
 
 def _steps(request: ListGroupsRequest, coordinators: list[GroupCoordinator]) -> Steps[HandlerResult]:
-    """A rest after each coordinator with many groups."""
+    """A rest after some hundred groups."""
     states, types = frozenset(request.states_filter), frozenset(request.types_filter)
     groups: list[ListedGroup] = []
-    rest_at = _REST_AFTER
+    room = _REST_AFTER
     for each in coordinators:
-        groups.extend(each.list_groups(states=states, types=types))
-        if len(groups) > rest_at:
-            yield None
-            rest_at = len(groups) + _REST_AFTER
+        for some in each.list_groups(states=states, types=types):
+            groups.extend(some)
+            room -= max(1, len(some))
+            if room <= 0:
+                yield None
+                room = _REST_AFTER
     return Reply(ListGroupsResponse(groups=tuple(groups)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator
 
-from headrace.coordinator.groups.expiry import POSITIONS_A_TURN, begin_deletion
+from headrace.coordinator.groups.expiry import begin_deletion
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
 from headrace.coordinator.groups.image import (
     CommittedOffset,
@@ -14,12 +14,13 @@ from headrace.coordinator.groups.image import (
     OffsetStored,
     StoredRecord,
 )
-from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets
+from headrace.coordinator.groups.positions import StoredPositions
+from headrace.coordinator.groups.requests import DeleteGroups
 from headrace.coordinator.groups.shard import GroupsDeleted, GroupShard, LongDeletion
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.coordinator.runtime.shard import Waiter
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.ids import Uuid
 from headrace.wire.messages.delete_groups import DeletableGroupResult
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,17 +35,11 @@ from headrace.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from headrace.wire.messages.offset_fetch import (
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
-_UNKNOWN_OFFSET = -1
+_DELETED_AT_ONCE = 50
+"""Positions that go with their groups: other coordinators of the same broker may be asked for other groups of one request."""
 INT64_MAX = 2**63 - 1
-
-TopicsAsked = Iterable[tuple[str, Uuid, tuple[int, ...]]]
 
 
 def commit(shard: GroupShard, event: RequestReceived) -> None:
@@ -205,7 +200,7 @@ def _deletable(shard: GroupShard, request: DeleteGroups) -> list[str]:
 def _is_long(shard: GroupShard, request: DeleteGroups) -> bool:
     """Whether the groups have more positions than are deleted in one turn."""
     topics = (shard.state.positions_of(group_id).values() for group_id in _deletable(shard, request))
-    return sum(len(partitions) for each in topics for partitions in each) > POSITIONS_A_TURN
+    return sum(len(partitions) for each in topics for partitions in each) > _DELETED_AT_ONCE
 
 
 def _keys_in_turns(state: GroupsImage, group_id: str) -> Iterator[OffsetKey]:
@@ -217,63 +212,15 @@ def _keys_in_turns(state: GroupsImage, group_id: str) -> Iterator[OffsetKey]:
 
 
 def fetch_stable(shard: GroupShard, event: RequestReceived) -> None:
-    """Read positions when all that was appended before is committed; what an open transaction holds is unstable (KIP-447)."""
-    request: FetchStableOffsets = event.request
-    held = shard.state.open_of(request.group_id)
-    latest = shard.state.positions_of(request.group_id)
-    shard.answer_in_order(event, _positions(request.group_id, latest, request.topics, held))
+    """Give the positions when all that was appended before is committed; what an open transaction holds is unstable (KIP-447)."""
+    group_id = event.request.group_id
+    held = shard.state.open_of(group_id)
+    shard.answer_in_order(event, StoredPositions(group_id, shard.state.positions_of(group_id), held))
 
 
-def fetch_committed(shard: GroupShard, group_id: str, topics: TopicsAsked | None) -> OffsetFetchResponseGroup:
-    """Committed positions of the partitions asked for, or of all; -1 where there is none (G4)."""
-    return _positions(group_id, shard.committed.positions_of(group_id), topics, frozenset())
-
-
-def _positions(
-    group_id: str,
-    offsets: Mapping[str, Mapping[int, CommittedOffset]],
-    topics: TopicsAsked | None,
-    unstable: Set[OffsetKey],
-) -> OffsetFetchResponseGroup:
-    if topics is None:
-        topics = [(name, ZERO_UUID, tuple(sorted(offsets[name]))) for name in sorted(offsets)]
-    answers = []
-    for name, topic_id, indexes in topics:
-        known = offsets.get(name, {})
-        partitions = []
-        for index in indexes:
-            if unstable and OffsetKey(group_id, name, index) in unstable:
-                partitions.append(_no_position(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
-                continue
-            position = known.get(index)
-            if position is None or _is_of_other_topic(position, topic_id):
-                partitions.append(_no_position(index, ErrorCode.NONE))
-                continue
-            partitions.append(
-                OffsetFetchResponsePartitions(
-                    partition_index=index,
-                    committed_offset=position.offset,
-                    committed_leader_epoch=position.leader_epoch,
-                    metadata=position.metadata,
-                )
-            )
-        answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=tuple(partitions)))
-    return OffsetFetchResponseGroup(group_id=group_id, topics=tuple(answers))
-
-
-def _no_position(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
-        partition_index=index,
-        committed_offset=_UNKNOWN_OFFSET,
-        committed_leader_epoch=-1,
-        metadata="",
-        error_code=error,
-    )
-
-
-def _is_of_other_topic(position: CommittedOffset, topic_id: Uuid) -> bool:
-    """Whether the position was stored for an earlier topic of the same name."""
-    return ZERO_UUID not in (position.topic_id, topic_id) and position.topic_id != topic_id
+def committed_positions(shard: GroupShard, group_id: str) -> StoredPositions:
+    """What a group has that is committed."""
+    return StoredPositions(group_id, shard.committed.positions_of(group_id), frozenset())
 
 
 def _delete_offsets_error(group: ClassicGroup | None, request: OffsetDeleteRequest) -> ErrorCode:

@@ -10,11 +10,10 @@ from headrace.coordinator.groups.shard import DeletionDue, ExpiryDue, GroupsDele
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.ids import ZERO_UUID, Uuid
 
-OFFSETS_A_STEP = 5_000
-POSITIONS_A_TURN = 500
-"""Of those that are deleted at once: two milliseconds."""
-_POSITIONS_AT_FIRST = 100
-"""In the turn in which all coordinators of a broker hear of the same change."""
+LOOKED_AT_A_TURN = 2_000
+"""Positions and groups that are looked at for their age: a few milliseconds."""
+POSITIONS_A_TURN = 200
+"""Of those that are deleted at once: each is a record of its own, and two coordinators may have their turn together."""
 _KEY = "expiry"
 _DELETIONS = "deletions"
 
@@ -25,26 +24,29 @@ def schedule_expiry(shard: GroupShard, *, now_ms: int) -> None:
 
 
 def on_expiry_due(shard: GroupShard, *, now_ms: int) -> None:
-    """Delete what is expired, about OFFSETS_A_STEP offsets at a time so that nobody waits for it (M6)."""
-    if not shard.sweep:
-        shard.sweep = list(shard.groups)
-    seen = 0
+    """Delete what is expired, some a turn so that nobody waits for it (M6)."""
+    if shard.sweep is None:
+        shard.sweep = _expired(shard, list(shard.groups), wall_ms=shard.wall(now_ms))
     gone: list[OffsetKey] = []
     emptied: dict[str, ClassicGroup] = {}
-    while shard.sweep and seen < OFFSETS_A_STEP:
-        group = shard.groups.get(shard.sweep.pop())
-        if group is None:
-            continue
-        expired, kept = _expired_offsets(shard, group, wall_ms=shard.wall(now_ms))
-        seen += len(expired) + kept + 1
-        gone.extend(sorted(expired))
-        shard.counts.expirations += len(expired)
-        is_unused = not kept and not shard.state.open_of(group.group_id)
-        if is_unused and group.is_in(GroupState.EMPTY) and not group.pending_joins:
-            emptied[group.group_id] = group
+    room, of_group = LOOKED_AT_A_TURN, 0
+    while room > 0:
+        seen = next(shard.sweep, shard.sweep)
+        if seen is shard.sweep:
+            shard.sweep = None
+            break
+        if isinstance(seen, OffsetKey):
+            gone.append(seen)
+            of_group += 1
+        elif isinstance(seen, ClassicGroup):
+            if _is_unused(shard, seen, but=of_group):
+                emptied[seen.group_id] = seen
+            of_group = 0
+        room -= 1 if seen is None else LOOKED_AT_A_TURN // POSITIONS_A_TURN
     if gone or emptied:
+        shard.counts.expirations += len(gone)
         _append_deletions(shard, gone, emptied, now_ms=now_ms)
-    if shard.sweep:
+    if shard.sweep is not None:
         shard.timers.schedule(_KEY, now_ms + 1, ExpiryDue())
     else:
         schedule_expiry(shard, now_ms=now_ms)
@@ -59,14 +61,14 @@ def on_topics_deleted(shard: GroupShard, topics: tuple[tuple[str, Uuid], ...], *
 
 
 def begin_deletion(shard: GroupShard, deletion: LongDeletion, *, now_ms: int) -> None:
-    """Take the first turn of it, unless others are before it."""
+    """Have the next turns for it: not this one, in which all coordinators of a broker may hear of the same change."""
     shard.deletions.append(deletion)
-    if len(shard.deletions) == 1:
-        go_on_deleting(shard, now_ms=now_ms, room=_POSITIONS_AT_FIRST)
+    shard.timers.schedule(_DELETIONS, now_ms, DeletionDue())
 
 
-def go_on_deleting(shard: GroupShard, *, now_ms: int, room: int = POSITIONS_A_TURN) -> RequestReceived | None:
+def go_on_deleting(shard: GroupShard, *, now_ms: int) -> RequestReceived | None:
     """Delete some positions. Returns the DeleteGroups whose groups have few left."""
+    room = POSITIONS_A_TURN
     gone: list[OffsetKey] = []
     ended: RequestReceived | None = None
     while shard.deletions and room > 0 and ended is None:
@@ -96,30 +98,41 @@ def _positions_in(shard: GroupShard, topics: dict[str, set[Uuid]], group_ids: li
         stored = shard.state.positions_of(group_id)
         for name in sorted(topics.keys() & stored.keys()):
             for partition in sorted(stored[name]):
-                positions = shard.state.positions_of(group_id).get(name)
-                position = None if positions is None else positions.get(partition)
-                if position is None or OffsetKey(group_id, name, partition) in held:
+                key = OffsetKey(group_id, name, partition)
+                position = shard.state.position_of(key)
+                if position is None or key in held:
                     continue
                 ids = topics[name]
                 if position.topic_id == ZERO_UUID or position.topic_id in ids or ZERO_UUID in ids:
-                    yield OffsetKey(group_id, name, partition)
+                    yield key
 
 
-def _expired_offsets(shard: GroupShard, group: ClassicGroup, *, wall_ms: int) -> tuple[list[OffsetKey], int]:
-    """The expired positions of a group, and how many others it has."""
-    expired: list[OffsetKey] = []
-    kept = 0
-    for topic, partitions in shard.state.positions_of(group.group_id).items():
-        if not _may_expire(group) or group.is_subscribed_to(topic):
-            kept += len(partitions)
+def _expired(shard: GroupShard, group_ids: list[str], *, wall_ms: int) -> Iterator[OffsetKey | ClassicGroup | None]:
+    """The positions that are expired, as they are when it comes to them; behind those of a group the group itself. None stands for what was looked at and stays."""
+    for group_id in group_ids:
+        group = shard.groups.get(group_id)
+        yield None
+        if group is None:
             continue
-        for partition, position in partitions.items():
-            key = OffsetKey(group.group_id, topic, partition)
-            if _is_expired(shard, group, position, wall_ms=wall_ms) and not shard.state.is_unstable(key):
-                expired.append(key)
-            else:
-                kept += 1
-    return expired, kept
+        for topic, partitions in shard.state.positions_of(group_id).items():
+            yield None
+            if not _may_expire(group) or group.is_subscribed_to(topic):
+                continue
+            for partition in partitions:
+                key = OffsetKey(group_id, topic, partition)
+                position = shard.state.position_of(key)
+                is_expired = position is not None and _is_expired(shard, group, position, wall_ms=wall_ms)
+                yield key if is_expired and not shard.state.is_unstable(key) else None
+        if not group.members:
+            yield group
+
+
+def _is_unused(shard: GroupShard, group: ClassicGroup, *, but: int) -> bool:
+    """Whether a group has no members, and no positions but so many that are deleted in this turn."""
+    if shard.groups.get(group.group_id) is not group or not group.is_in(GroupState.EMPTY) or group.pending_joins:
+        return False
+    stored = sum(map(len, shard.state.positions_of(group.group_id).values()))
+    return stored == but and not shard.state.open_of(group.group_id)
 
 
 def _may_expire(group: ClassicGroup) -> bool:

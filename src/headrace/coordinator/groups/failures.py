@@ -11,7 +11,6 @@ from headrace.wire.messages.delete_groups import DeletableGroupResult
 from headrace.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from headrace.wire.messages.offset_commit import OffsetCommitRequest
 from headrace.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from headrace.wire.messages.offset_fetch import OffsetFetchResponseGroup
 
 _TRY_LATER = frozenset(
     {
@@ -49,8 +48,6 @@ def failure_of(request: Any, error: ErrorCode) -> Any:
         case FetchStableOffsets():
             # Consumers before 3.9 know COORDINATOR_NOT_AVAILABLE here as fatal.
             fatal = error in _TRY_LATER
-            return OffsetFetchResponseGroup(
-                group_id=request.group_id, error_code=ErrorCode.NOT_COORDINATOR if fatal else code
-            )
+            return ErrorCode.NOT_COORDINATOR if fatal else code
         case other:
             raise AssertionError(f"{type(other).__name__} never waits for an append")

@@ -52,7 +52,8 @@ class MemberTally:
 class ClassicGroup:
     """The members, leader and generation of one group, and the rules between them. Its coordinator's steps change it.
 
-    `members` keeps the order in which they joined. `state_timestamp_ms` is when the state last changed, None when a loaded record did not say.
+    `members` keeps the order in which they joined; `to_tell` is the rest, last first, of those who are told in turns what they wait for, `refusal` what a waiting SyncGroup
+    is told of a group that is not Stable. `state_timestamp_ms` is when the state last changed, None when a loaded record did not say.
     `subscribed` is None when the group is no consumer group or a member's metadata cannot be read.
     """
 
@@ -67,12 +68,14 @@ class ClassicGroup:
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "refusal",
         "state",
         "state_timestamp_ms",
         "static_members",
         "subscribed",
         "support",
         "tally",
+        "to_tell",
     )
 
     def __init__(self, group_id: str, *, wall_ms: int | None, tally: MemberTally | None = None) -> None:
@@ -92,6 +95,8 @@ class ClassicGroup:
         self.support: dict[str, int] = {}
         self.subscribed: frozenset[str] | None = None
         self.is_member_new = False
+        self.to_tell: list[str] = []
+        self.refusal = ErrorCode.REBALANCE_IN_PROGRESS
 
     # ---- members
 
@@ -216,6 +221,8 @@ class ClassicGroup:
 
     def select_protocol(self) -> str:
         """The protocol with the most votes among those that every member supports; ties as Kafka breaks them."""
+        if len(self.support) == 1:
+            return next(iter(self.support))
         candidates = {name for name, count in self.support.items() if count == len(self.members)} or set(self.support)
         votes: dict[str, int] = {}
         for member in self.members.values():

@@ -78,6 +78,10 @@ class GroupsImage(NamedTuple):
         """The positions of a group by topic and partition."""
         return self.offsets.get(group_id, _NO_TOPICS)
 
+    def position_of(self, key: OffsetKey) -> CommittedOffset | None:
+        """One position, but for open transactions."""
+        return self.positions_of(key.group_id).get(key.topic, _NO_POSITIONS).get(key.partition)
+
     def keys_of(self, group_id: str) -> list[OffsetKey]:
         """The positions of a group, those in open transactions too, in order."""
         topics = self.positions_of(group_id)

@@ -23,6 +23,10 @@ from headrace.wire.messages.sync_group import SyncGroupResponse
 MOST_PENDING_JOINS = 10_000
 """How many ids a group keeps that nobody came back with (M5); the oldest is forgotten first."""
 
+MOST_MEMBERS = 4_000
+"""Of one group, whatever `group.max.size` says: its record is written, and its members are given to the leader, in one turn (M6). Kafka's record of so many is
+about as large as its topic takes unless told otherwise."""
+
 MOST_PROTOCOLS = 250
 """Of one member: a vote looks through those of each (M6). Clients have a handful."""
 
@@ -48,7 +52,7 @@ def join(shard: GroupShard, event: RequestReceived) -> None:
         _refuse(shard, event, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         return
     group = shard.group_or_new(request.group_id, now_ms=event.now_ms)
-    if not _has_room(shard, group, request.member_id):
+    if not _has_room(shard, group, request.member_id, request.group_instance_id):
         if group.remove(request.member_id) is not None or request.member_id:
             shard.end_session(group.group_id, request.member_id)
         _refuse(shard, event, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
@@ -105,8 +109,10 @@ def finish_static_rejoin(shard: GroupShard, replaced: StaticMemberReplaced, *, e
         )
 
 
-def _has_room(shard: GroupShard, group: ClassicGroup, member_id: str) -> bool:
+def _has_room(shard: GroupShard, group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:
     """Whether `group.max.size` lets this member stay or come; in a rebalance the first to join are in."""
+    if len(group.members) >= MOST_MEMBERS and group.known_member(member_id, instance_id) is None:
+        return False
     if group.is_in(GroupState.EMPTY):
         return True
     if group.is_in(GroupState.PREPARING_REBALANCE):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, assert_never
 
 from headrace.coordinator.groups import committing, expiry, joining, membership, queries, rebalance
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.failures import failure_of, seen_by_clients
-from headrace.coordinator.groups.group import GroupState
+from headrace.coordinator.groups.group import ClassicGroup, GroupState
+from headrace.coordinator.groups.member import Member
+from headrace.coordinator.groups.positions import StoredPositions
 from headrace.coordinator.groups.requests import DeleteGroups, FetchStableOffsets, TopicsDeleted
 from headrace.coordinator.groups.shard import (
     DeletionDue,
@@ -20,13 +23,13 @@ from headrace.coordinator.groups.shard import (
     StaticMemberReplaced,
     SyncsOverdue,
     SyncStored,
+    TellDue,
     TimerAction,
 )
-from headrace.coordinator.groups.stored import restored_group
+from headrace.coordinator.groups.stored import group_to_restore, restored_members
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.coordinator.runtime.machine import Runtime
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import Uuid
 from headrace.wire.messages.describe_groups import DescribedGroup
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -34,7 +37,6 @@ from headrace.wire.messages.leave_group import LeaveGroupRequest
 from headrace.wire.messages.list_groups import ListedGroup
 from headrace.wire.messages.offset_commit import OffsetCommitRequest
 from headrace.wire.messages.offset_delete import OffsetDeleteRequest
-from headrace.wire.messages.offset_fetch import OffsetFetchResponseGroup
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 RESTORED_A_TURN: Final = 500
@@ -47,22 +49,21 @@ class GroupCoordinator:
     def __init__(self, config: GroupConfig) -> None:
         self.shard = GroupShard(config)
         self._to_restore: list[str] | None = None
+        self._restoring: tuple[ClassicGroup, Iterator[Member]] | None = None
         self._oversized: list[str] = []
 
     # ---- queries
 
-    def fetch_offsets(
-        self, group_id: str, topics: list[tuple[str, Uuid, tuple[int, ...]]] | None
-    ) -> OffsetFetchResponseGroup:
-        """Committed positions of (name, topic id, partitions), or of everything the group has."""
-        return committing.fetch_committed(self.shard, group_id, topics)
+    def positions(self, group_id: str) -> StoredPositions:
+        """The committed positions of a group."""
+        return committing.committed_positions(self.shard, group_id)
 
     def describe(self, group_id: str, *, api_version: int) -> DescribedGroup:
         """The state and the members of a group."""
         return queries.describe(self.shard, group_id, api_version=api_version)
 
-    def list_groups(self, *, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
-        """The groups whose state and type are among these, in any letter case; an empty set lets all through."""
+    def list_groups(self, *, states: frozenset[str], types: frozenset[str]) -> Iterator[list[ListedGroup]]:
+        """The groups whose state and type are among these, in any letter case; an empty set lets all through. Some at a time."""
         return queries.list_groups(self.shard, states=states, types=types)
 
     def member_count(self, group_id: str) -> int:
@@ -137,6 +138,10 @@ class GroupCoordinator:
                 rebalance.on_joins_overdue(shard, timer, now_ms=now_ms)
             case SyncsOverdue():
                 rebalance.on_syncs_overdue(shard, timer, now_ms=now_ms)
+            case TellDue():
+                group = shard.groups.get(timer.group_id)
+                if group is not None:
+                    rebalance.go_on_telling(shard, group, now_ms=now_ms)
             case ExpiryDue():
                 expiry.on_expiry_due(shard, now_ms=now_ms)
             case DeletionDue():
@@ -154,20 +159,30 @@ class GroupCoordinator:
         if self._to_restore is None:
             self._to_restore = sorted(set(shard.state.group_ids()), reverse=True)
         room = RESTORED_A_TURN
-        while self._to_restore and room > 0:
-            group_id = self._to_restore.pop()
-            value = shard.state.groups.get(group_id)
-            if value is None:
-                shard.group_or_new(group_id, now_ms=now_ms)
+        while room > 0 and (self._restoring or self._to_restore):
+            if self._restoring is None:
                 room -= 1
+                self._begin_restoring(self._to_restore.pop(), now_ms)
                 continue
-            group = shard.groups[group_id] = restored_group(group_id, value, tally=shard.tally)
-            for member in group.members.values():
+            group, members = self._restoring
+            member = next(members, None)
+            if member is not None:
+                room -= 1
                 shard.expect_heartbeat(group, member, now_ms=now_ms)
+                continue
+            self._restoring = None
             if len(group.members) > shard.config.max_size:
-                self._oversized.append(group_id)
-            room -= 1 + len(group.members)
-        return not self._to_restore
+                self._oversized.append(group.group_id)
+        return not (self._restoring or self._to_restore)
+
+    def _begin_restoring(self, group_id: str, now_ms: int) -> None:
+        shard = self.shard
+        value = shard.state.groups.get(group_id)
+        if value is None:
+            shard.group_or_new(group_id, now_ms=now_ms)
+            return
+        group = shard.groups[group_id] = group_to_restore(group_id, value, tally=shard.tally)
+        self._restoring = group, restored_members(group, value)
 
     def loaded(self, *, now_ms: int) -> None:
         """Groups above `group.max.size` rebalance."""
@@ -185,8 +200,10 @@ class GroupCoordinator:
         shard.deletions.clear()
         for group in shard.groups.values():
             for member in group.members.values():
-                rebalance.answer_join(shard, member, JoinGroupResponse(error_code=gone, member_id=member.member_id))
-                rebalance.answer_sync(shard, member, SyncGroupResponse(error_code=gone))
+                if member.is_awaiting_join:
+                    rebalance.answer_join(shard, member, JoinGroupResponse(error_code=gone, member_id=member.member_id))
+                if member.sync_token is not None:
+                    rebalance.answer_sync(shard, member, SyncGroupResponse(error_code=gone))
             group.state = GroupState.DEAD
         shard.groups.clear()
         shard.tally.bytes = 0

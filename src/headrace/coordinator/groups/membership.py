@@ -6,9 +6,9 @@ from headrace.coordinator.groups.group import ClassicGroup, GroupState
 from headrace.coordinator.groups.rebalance import (
     assigned_response,
     dismiss,
-    drop_assignment,
     hand_out,
     maybe_complete_join,
+    prepare,
     rebalance_or_complete,
     remove_member,
     remove_pending,
@@ -63,8 +63,7 @@ def finish_sync(shard: GroupShard, stored: SyncStored, *, error: ErrorCode, now_
     if error is ErrorCode.NONE:
         hand_out(shard, group, stored.assignment, now_ms=now_ms)
     else:
-        drop_assignment(shard, group, error, now_ms=now_ms)
-        rebalance_or_complete(shard, group, now_ms=now_ms)
+        prepare(shard, group, now_ms=now_ms, refusal=error)
 
 
 def heartbeat(shard: GroupShard, event: RequestReceived) -> None:
@@ -126,7 +125,9 @@ def _sync_error(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorC
         return ErrorCode.ILLEGAL_GENERATION
     if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol_name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.PREPARING_REBALANCE) else ErrorCode.NONE
+    is_untold = group.is_in(GroupState.COMPLETING_REBALANCE) and group.members[request.member_id].is_awaiting_join
+    is_preparing = group.is_in(GroupState.PREPARING_REBALANCE)
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing or is_untold else ErrorCode.NONE
 
 
 def _differ(asked: str | None, known: str | None) -> bool:

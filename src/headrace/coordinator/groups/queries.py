@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from headrace.coordinator.groups.group import GroupState
 from headrace.coordinator.groups.member import Member
 from headrace.coordinator.groups.shard import GroupShard
@@ -11,6 +14,7 @@ from headrace.wire.messages.list_groups import ListedGroup
 
 GROUP_TYPE = "classic"
 FIRST_VERSION_WITH_NOT_FOUND = 6
+LISTED_AT_ONCE: Final = 100
 
 
 def describe(shard: GroupShard, group_id: str, *, api_version: int) -> DescribedGroup:
@@ -40,22 +44,24 @@ def not_found(group_id: str, *, api_version: int) -> DescribedGroup:
     )
 
 
-def list_groups(shard: GroupShard, *, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
-    """Groups by state and type (KIP-518, KIP-848), without regard to letter case and blanks around."""
+def list_groups(shard: GroupShard, *, states: frozenset[str], types: frozenset[str]) -> Iterator[list[ListedGroup]]:
+    """Groups by state and type (KIP-518, KIP-848), without regard to letter case and blanks around; LISTED_AT_ONCE are looked at for each list."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
     if wanted_types and GROUP_TYPE not in wanted_types:
-        return []
-    return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=GROUP_TYPE,
-        )
-        for group in shard.groups.values()
-        if not wanted_states or group.state.value.lower() in wanted_states
-    ]
+        return
+    groups = list(shard.groups.values())
+    for at in range(0, len(groups), LISTED_AT_ONCE):
+        yield [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=GROUP_TYPE,
+            )
+            for group in groups[at : at + LISTED_AT_ONCE]
+            if not wanted_states or group.state.value.lower() in wanted_states
+        ]
 
 
 def _described(member: Member, protocol_name: str | None) -> DescribedGroupMember:

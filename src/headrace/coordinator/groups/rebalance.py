@@ -14,6 +14,9 @@ from headrace.core.error_code import ErrorCode
 from headrace.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headrace.wire.messages.sync_group import SyncGroupResponse
 
+TOLD_A_TURN = 200
+"""Members of one group: each response is written, and sent on a connection of its own, some ten milliseconds in all (M6)."""
+_UNTOLD_WAIT_MS = 10
 _SHORTEST_WAIT_MS = 100
 """A rebalance timeout of 0 must not make us look for absent static members all the time."""
 
@@ -26,10 +29,11 @@ def rebalance_or_complete(shard: GroupShard, group: ClassicGroup, *, now_ms: int
         maybe_complete_join(shard, group, now_ms=now_ms)
 
 
-def prepare(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
-    """Begin a rebalance; an Empty group first waits `group.initial.rebalance.delay.ms` for more members."""
-    if group.is_in(GroupState.COMPLETING_REBALANCE):
-        drop_assignment(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms=now_ms)
+def prepare(
+    shard: GroupShard, group: ClassicGroup, *, now_ms: int, refusal: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS
+) -> None:
+    """Begin a rebalance; an Empty group first waits `group.initial.rebalance.delay.ms` for more members. Who waits for an assignment hears `refusal`."""
+    is_assigning = group.is_in(GroupState.COMPLETING_REBALANCE)
     group.pending_syncs.clear()
     shard.cancel_sync(group.group_id)
     if group.is_in(GroupState.EMPTY):
@@ -41,6 +45,11 @@ def prepare(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
         group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
         return
     group.move_to(GroupState.PREPARING_REBALANCE, wall_ms=shard.wall(now_ms))
+    if is_assigning:
+        for member in group.members.values():
+            member.assignment = b""
+        group.refusal = refusal
+        begin_telling(shard, group, now_ms=now_ms)
     if group.has_all_joined or not group.members:  # with nobody left, who only has an id is not waited for
         complete_join(shard, group, now_ms=now_ms)
     else:
@@ -73,7 +82,11 @@ def on_initial_delay(shard: GroupShard, timer: InitialDelayOver, *, now_ms: int)
 def on_joins_overdue(shard: GroupShard, timer: JoinsOverdue, *, now_ms: int) -> None:
     """The rebalance timeout is over: who did not join is out."""
     group = shard.groups.get(timer.group_id)
-    if group is not None and group.is_in(GroupState.PREPARING_REBALANCE):
+    if group is None or not group.is_in(GroupState.PREPARING_REBALANCE):
+        return
+    if group.to_tell:  # some do not know yet that they are to join
+        shard.schedule_join(group.group_id, deadline_ms=now_ms + _UNTOLD_WAIT_MS, action=timer)
+    else:
         complete_join(shard, group, now_ms=now_ms)
 
 
@@ -98,12 +111,50 @@ def complete_join(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> Non
     shard.tell(
         group.group_id, f"group {group.group_id} rebalances: generation {group.generation_id} with {count} members"
     )
-    for member in list(group.members.values()):
-        answer_join(shard, member, joined_response(group, member))
-        shard.expect_heartbeat(group, member, now_ms=now_ms)
-        member.is_new = False
-        group.pending_syncs[member.member_id] = None
+    group.pending_syncs.update(dict.fromkeys(group.members))
     shard.schedule_sync(group, now_ms=now_ms)
+    begin_telling(shard, group, now_ms=now_ms)
+
+
+def begin_telling(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
+    """Tell every member what it waits for, some in this turn. The leader comes last: nothing is assigned before all know their generation."""
+    group.to_tell = list(group.members)
+    if group.leader_id in group.members:
+        group.to_tell.remove(group.leader_id)
+        group.to_tell.append(group.leader_id)
+    group.to_tell.reverse()
+    go_on_telling(shard, group, now_ms=now_ms)
+
+
+def go_on_telling(shard: GroupShard, group: ClassicGroup, *, now_ms: int) -> None:
+    """Tell some of those who are left. Who left meanwhile was told so; of a group that rebalances who waits in JoinGroup has joined the next generation."""
+    room = TOLD_A_TURN
+    while group.to_tell and room:
+        member = group.members.get(group.to_tell.pop())
+        if member is not None:
+            room -= _tell(shard, group, member, now_ms=now_ms)
+    if group.to_tell:
+        shard.schedule_tell(group.group_id, now_ms=now_ms)
+    else:
+        group.refusal = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def _tell(shard: GroupShard, group: ClassicGroup, member: Member, *, now_ms: int) -> bool:
+    """Tell one member what its group's state means for it. False when there is nothing to tell."""
+    is_syncing, is_joined = member.sync_token is not None, group.is_in(GroupState.COMPLETING_REBALANCE)
+    if is_syncing:
+        is_assigned = group.is_in(GroupState.STABLE)
+        answer_sync(
+            shard,
+            member,
+            assigned_response(group, member) if is_assigned else SyncGroupResponse(error_code=group.refusal),
+        )
+    if is_joined:
+        answer_join(shard, member, joined_response(group, member))
+        member.is_new = False
+    if is_syncing or is_joined:
+        shard.expect_heartbeat(group, member, now_ms=now_ms)
+    return is_syncing or is_joined
 
 
 def on_syncs_overdue(shard: GroupShard, timer: SyncsOverdue, *, now_ms: int) -> None:
@@ -143,27 +194,20 @@ def remove_pending(shard: GroupShard, group: ClassicGroup, member_id: str, *, no
 def dismiss(shard: GroupShard, group: ClassicGroup, member: Member) -> None:
     """Take a member out and tell it so where it waits."""
     shard.end_session(group.group_id, member.member_id)
-    answer_join(shard, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
-    answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    if member.is_awaiting_join:
+        answer_join(shard, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
+    if member.sync_token is not None:
+        answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
-
-
-def drop_assignment(shard: GroupShard, group: ClassicGroup, error: ErrorCode, *, now_ms: int) -> None:
-    """Members that wait for an assignment learn that there is none."""
-    for member in group.members.values():
-        member.assignment = b""
-        if answer_sync(shard, member, SyncGroupResponse(error_code=error)):
-            shard.expect_heartbeat(group, member, now_ms=now_ms)
 
 
 def hand_out(shard: GroupShard, group: ClassicGroup, assignment: dict[str, bytes], *, now_ms: int) -> None:
     """Give every member what the leader assigned to it; the group is Stable."""
     for member in group.members.values():
         member.assignment = assignment.get(member.member_id, b"")
-        if answer_sync(shard, member, assigned_response(group, member)):
-            shard.expect_heartbeat(group, member, now_ms=now_ms)
     group.move_to(GroupState.STABLE, wall_ms=shard.wall(now_ms))
     shard.counts.rebalances += 1
+    begin_telling(shard, group, now_ms=now_ms)
 
 
 def answer_join(shard: GroupShard, member: Member, response: JoinGroupResponse) -> bool:

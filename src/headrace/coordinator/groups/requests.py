@@ -16,13 +16,9 @@ class DeleteGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStableOffsets:
-    """One group of an OffsetFetch with `require_stable`: answered after everything appended before it is committed.
-
-    `topics` holds (name, topic id, partitions), or is None for all. The answer is an `OffsetFetchResponseGroup`.
-    """
+    """One group of an OffsetFetch with `require_stable`: answered after everything appended before it is committed, with `StoredPositions` or an error."""
 
     group_id: str
-    topics: tuple[tuple[str, Uuid, tuple[int, ...]], ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,12 @@ class SyncsOverdue(NamedTuple):
     generation_id: int
 
 
+class TellDue(NamedTuple):
+    """Go on telling the members of a large group what they wait for."""
+
+    group_id: str
+
+
 class ExpiryDue(NamedTuple):
     """Look for offsets past their retention."""
 
@@ -51,7 +57,7 @@ class DeletionDue(NamedTuple):
     """Go on with deletions of more positions than one turn takes."""
 
 
-TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | ExpiryDue | DeletionDue
+TimerAction = HeartbeatMissed | InitialDelayOver | JoinsOverdue | SyncsOverdue | TellDue | ExpiryDue | DeletionDue
 
 
 class LongDeletion(NamedTuple):
@@ -114,7 +120,7 @@ class GroupShard(Shard[GroupsImage, StoredRecord]):
         super().__init__(GroupRules(), commit_timeout_ms=config.commit_timeout_ms)
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
-        self.sweep: list[str] = []
+        self.sweep: Iterator[OffsetKey | ClassicGroup | None] | None = None
         self.deletions: deque[LongDeletion] = deque()
         self.tally = MemberTally()
         self.counts = GroupCounts()
@@ -171,6 +177,10 @@ class GroupShard(Shard[GroupsImage, StoredRecord]):
     def cancel_sync(self, group_id: str) -> None:
         """Nobody's SyncGroup is waited for."""
         self.timers.cancel(("sync", group_id))
+
+    def schedule_tell(self, group_id: str, *, now_ms: int) -> None:
+        """Go on telling in the next turn."""
+        self.timers.schedule(("tell", group_id), now_ms + 1, TellDue(group_id))
 
     def forget_group(self, group: ClassicGroup) -> None:
         """The group is gone, and so are its deadlines."""

@@ -6,7 +6,7 @@ Kafka leaves types that it does not know. A value begins with its version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -142,14 +142,27 @@ def read_group_value(value: bytes) -> GroupMetadataValue:
     return decode(GroupMetadataValue, value[_SHORT:], _value_version(value))
 
 
-def restored_group(group_id: str, value: GroupMetadataValue, *, tally: MemberTally | None = None) -> ClassicGroup:
+def restored_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group that a record describes: Stable with members, Empty without."""
+    group = group_to_restore(group_id, value)
+    for _ in restored_members(group, value):
+        pass
+    return group
+
+
+def group_to_restore(group_id: str, value: GroupMetadataValue, *, tally: MemberTally | None = None) -> ClassicGroup:
+    """The same before its members are restored."""
     stamp = value.current_state_timestamp
     group = ClassicGroup(group_id, wall_ms=None if stamp == -1 else stamp, tally=tally)
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     group.leader_id = value.leader
+    return group
+
+
+def restored_members(group: ClassicGroup, value: GroupMetadataValue) -> Iterator[Member]:
+    """The members that a record describes, each in its group when it comes; the group is whole behind the last one."""
     for stored in value.members:
         rebalance_timeout = stored.session_timeout if stored.rebalance_timeout == -1 else stored.rebalance_timeout
         member = Member(
@@ -163,13 +176,13 @@ def restored_group(group_id: str, value: GroupMetadataValue, *, tally: MemberTal
         member.assignment = bytes(stored.assignment)
         if member.group_instance_id not in group.static_members:
             group.add(member)
+            yield member
     if group.members:
         group.state = GroupState.STABLE
         group.previous_state = GroupState.COMPLETING_REBALANCE
         if group.leader_id not in group.members:
             group.leader_id = next(iter(group.members))
     group.refresh_subscription()
-    return group
 
 
 def _read_offset(value: bytes, *, is_legacy: bool) -> CommittedOffset:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from headrace.coordinator.runtime.contract import Coordinator
 from headrace.coordinator.runtime.events import (
@@ -29,6 +29,9 @@ from headrace.coordinator.runtime.events import (
 from headrace.coordinator.runtime.shard import APPENDS_OVERDUE, Operation, Shard, Status
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError
+
+RUNG_A_TURN: Final = 50
+"""Deadlines that are looked at in one turn."""
 
 
 class Runtime:
@@ -192,7 +195,11 @@ class Runtime:
             self.coordinator.written(then, error, now_ms=now_ms)
 
     def _ring(self, now_ms: int) -> None:
-        while (due := self.shard.timers.pop_due(now_ms)) is not None:
+        """Some of what is due; the deadline of the rest has passed, too. The sessions of all members of a group may end at the same moment (M6)."""
+        for _ in range(RUNG_A_TURN):
+            due = self.shard.timers.pop_due(now_ms)
+            if due is None:
+                return
             if due is APPENDS_OVERDUE:
                 self._give_up(now_ms)
             else:
