@@ -25,6 +25,7 @@ from typing import Any, Final, Self
 from headrace.testing import Node
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.polite_client import requests
 from tests.support.raw import RawConnection
 from tests.support.watched_node import FIGURES
 
@@ -115,9 +116,15 @@ class Target:
         self.harm: Harm | None = None
 
     def __enter__(self) -> Self:
-        """Start, and make the topic of the client that behaves."""
+        """Start, make the topic of the client that behaves, and write to it as that does: its log is open from then on."""
         self.node.start()
         self.create_topic(POLITE_TOPIC)
+        _, (produce, version), _ = requests(POLITE_TOPIC)
+        with RawConnection(self.node.port) as connection:
+            wait_until(
+                lambda: not connection.ask(produce, version).responses[0].partition_responses[0].error_code,
+                "the client that behaves is served",
+            )
         return self
 
     def __exit__(
