@@ -32,10 +32,11 @@ class DumpOptions:
 
 @dataclass(slots=True)
 class Findings:
-    """What was wrong, for standard error: offsets that do not follow one another."""
+    """What was wrong: offsets that do not follow one another, and where the file is damaged (a position in bytes, and how)."""
 
     gaps: list[tuple[int, int]] = field(default_factory=list)
     last_offset: int | None = None
+    damage: tuple[int, str] | None = None
 
     def seen(self, offset: int) -> None:
         """The next offset of the file."""
@@ -46,10 +47,10 @@ class Findings:
 
 def dump_lines(data: BytesLike, options: DumpOptions, findings: Findings, *, name: str) -> Iterator[str]:
     """A line a batch, and with `is_deep` a line a record. `name` is for the line on trailing bytes."""
-    end = 0
+    end = at = 0
     try:
         for position, header in _batches(data, options.max_bytes):
-            end = position + header.size
+            at, end = position, position + header.size
             yield _batch_line(data, position, header)
             if options.is_deep:
                 for record in iter_records(data, position):
@@ -57,11 +58,17 @@ def dump_lines(data: BytesLike, options: DumpOptions, findings: Findings, *, nam
                     yield _record_line(record, header, options)
             else:
                 findings.last_offset = header.last_offset
+            at = end
     except PeerError as error:
-        yield f"Error at position {end}: {error.message}"
-    left = len(data) - end
-    if left > 0 and options.max_bytes == NO_LIMIT:
+        findings.damage = (at, error.message)
+        yield f"Error at position {at}: {error.message}"
+    if left := _left(data, end, options):
         yield f"Found {left} invalid bytes at the end of {name}"
+
+
+def _left(data: BytesLike, end: int, options: DumpOptions) -> int:
+    """How many bytes behind the last batch are none."""
+    return len(data) - end if options.max_bytes == NO_LIMIT else 0
 
 
 def _batches(data: BytesLike, max_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -126,32 +133,53 @@ def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def dump_json(data: BytesLike, options: DumpOptions) -> Iterator[dict[str, Any]]:
-    """One object a batch; with `is_deep` with its records, contents shown as the decoder shows them."""
-    for position, header in _batches(data, options.max_bytes):
-        shown: dict[str, Any] = {
-            "baseOffset": header.base_offset,
-            "lastOffset": header.last_offset,
-            "count": header.record_count,
-            "baseSequence": header.base_sequence,
-            "lastSequence": header.last_sequence,
-            "producerId": header.producer_id,
-            "producerEpoch": header.producer_epoch,
-            "partitionLeaderEpoch": header.leader_epoch,
-            "isTransactional": header.is_transactional,
-            "isControl": header.is_control,
-            "deleteHorizonMs": header.delete_horizon_ms,
-            "position": position,
-            "timestampType": _timestamp_name(header),
-            "maxTimestamp": header.max_timestamp,
-            "size": header.size,
-            "compression": _CODECS.get(header.codec, str(header.codec)),
-            "crc": header.crc,
-            "isValid": crc_is_right(data, header, position),
-        }
-        if options.is_deep:
-            shown["records"] = [_record_json(record, header, options) for record in iter_records(data, position)]
-        yield shown
+def dump_json(data: BytesLike, options: DumpOptions, findings: Findings) -> dict[str, Any]:
+    """`batches`: one object each; with `is_deep` with its records, contents shown as the decoder shows them.
+
+    In a damaged file they are those before the damage, which `error` tells (`position` is where the batch begins that cannot be read); `invalidBytes` at the end are no batch.
+    """
+    batches: list[dict[str, Any]] = []
+    whole: dict[str, Any] = {"batches": batches}
+    end = at = 0
+    try:
+        for position, header in _batches(data, options.max_bytes):
+            at, end = position, position + header.size
+            shown = _batch_json(data, position, header)
+            batches.append(shown)
+            if options.is_deep:
+                records = shown["records"] = []
+                for record in iter_records(data, position):
+                    records.append(_record_json(record, header, options))
+            at = end
+    except PeerError as error:
+        findings.damage = (at, error.message)
+        whole["error"] = {"position": at, "message": error.message}
+    if left := _left(data, end, options):
+        whole["invalidBytes"] = left
+    return whole
+
+
+def _batch_json(data: BytesLike, position: int, header: BatchHeader) -> dict[str, Any]:
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": header.last_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "deleteHorizonMs": header.delete_horizon_ms,
+        "position": position,
+        "timestampType": _timestamp_name(header),
+        "maxTimestamp": header.max_timestamp,
+        "size": header.size,
+        "compression": _CODECS.get(header.codec, str(header.codec)),
+        "crc": header.crc,
+        "isValid": crc_is_right(data, header, position),
+    }
 
 
 def _record_json(record: Record, header: BatchHeader, options: DumpOptions) -> dict[str, Any]:

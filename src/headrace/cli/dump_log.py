@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import SEEK_END
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -46,6 +46,14 @@ class DumpJob:
     is_sanity_check: bool = False
     is_verification: bool = False
     as_json: bool = False
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What does not fit, for standard error, and whether some of a file could not be read."""
+
+    lines: list[str] = field(default_factory=list)
+    is_damaged: bool = False
 
 
 @click.command(help="Print what log, index and snapshot files hold, and check the indexes.")
@@ -91,13 +99,13 @@ def command(files: str, **given: Any) -> int:
         is_verification=given["verify_index_only"],
         as_json=given["as_json"],
     )
-    trouble: list[str] = []
+    trouble = Trouble()
     for path in filter(None, (part.strip() for part in files.split(","))):
         for line in dump_file(path, job, trouble):
             print(line)
-    for line in trouble:
+    for line in trouble.lines:
         print(line, file=sys.stderr)
-    return 0
+    return 1 if trouble.is_damaged else 0
 
 
 def _plain_decoder(given: dict[str, Any]) -> Decoder | None:
@@ -109,7 +117,7 @@ def _plain_decoder(given: dict[str, Any]) -> Decoder | None:
     return dump_decoders.by_classes(key_class, value_class)
 
 
-def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+def dump_file(path: str, job: DumpJob, trouble: Trouble) -> Iterator[str]:
     """The lines of one file; what does not fit goes to `trouble`. Raises OperatorError: it cannot be read."""
     if not job.as_json:
         yield f"Dumping {path}"
@@ -119,7 +127,7 @@ def dump_file(path: str, job: DumpJob, trouble: list[str]) -> Iterator[str]:
     if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
         if Path(path).suffix in _KNOWN_SUFFIXES and not Path(path).exists():
             raise OperatorError(f"{path}: No such file or directory")
-        trouble.append(f"Ignoring unknown file {path}")
+        trouble.lines.append(f"Ignoring unknown file {path}")
         return
     base_offset = int(match[1]) if match else 0
     if kind in ("log", "checkpoint"):
@@ -150,9 +158,11 @@ def _map(path: str) -> BytesLike:
         raise OperatorError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _dump_batches(path: str, data: BytesLike, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+def _dump_batches(path: str, data: BytesLike, job: DumpJob, trouble: Trouble) -> Iterator[str]:
+    findings = Findings()
     if job.as_json:
-        yield json_text({"file": path, "batches": list(dump_json(data, job.options))})
+        yield json_text({"file": path, **dump_json(data, job.options, findings)})
+        _tell(path, findings, trouble)
         return
     name = Path(path).name
     match = _NAME.fullmatch(name)
@@ -162,14 +172,22 @@ def _dump_batches(path: str, data: BytesLike, job: DumpJob, trouble: list[str]) 
         yield f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2] or 0)}"
     else:
         yield f"Log starting offset: {int(match[1])}"
-    findings = Findings()
     yield from dump_lines(data, job.options, findings, name=name)
+    _tell(path, findings, trouble)
+
+
+def _tell(path: str, findings: Findings, trouble: Trouble) -> None:
+    """What does not fit, for standard error."""
+    if findings.damage is not None:
+        position, how = findings.damage
+        trouble.is_damaged = True
+        trouble.lines.append(f"{path} is damaged at position {position}: {how}")
     if findings.gaps:
-        trouble.append(f"Non-consecutive offsets in {Path(path).absolute()}")
-        trouble += [f"  {before} is followed by {after}" for before, after in findings.gaps]
+        trouble.lines.append(f"Non-consecutive offsets in {Path(path).absolute()}")
+        trouble.lines += [f"  {before} is followed by {after}" for before, after in findings.gaps]
 
 
-def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble: list[str]) -> Iterator[str]:
+def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble: Trouble) -> Iterator[str]:
     is_time_index = Path(path).name.split(".")[1] == "timeindex"
     if job.is_sanity_check:
         yield sanity_of(data, path, base_offset, is_time_index=is_time_index)
@@ -184,8 +202,8 @@ def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble:
         names = ("offset", "position")
         mismatches = offset_mismatches(entries, log)
         if mismatches:
-            trouble.append(f"Mismatches in :{Path(path).absolute()}")
-            trouble += [f"  Index offset: {indexed}, log offset: {real}" for indexed, real in mismatches]
+            trouble.lines.append(f"Mismatches in :{Path(path).absolute()}")
+            trouble.lines += [f"  Index offset: {indexed}, log offset: {real}" for indexed, real in mismatches]
     if job.as_json:
         yield json_text({"file": path, "entries": [dict(zip(names, entry, strict=True)) for entry in entries]})
     elif not job.is_verification:
@@ -193,16 +211,16 @@ def _dump_index(path: str, data: bytes, base_offset: int, job: DumpJob, trouble:
 
 
 def _check_time_index(
-    path: str, entries: list[tuple[int, int]], base_offset: int, log: BytesLike, trouble: list[str]
+    path: str, entries: list[tuple[int, int]], base_offset: int, log: BytesLike, trouble: Trouble
 ) -> None:
     offset_index = Path(path.replace(".timeindex", ".index"))
     positions = list(offset_entries(offset_index.read_bytes(), base_offset)) if offset_index.exists() else []
     wrong, unordered = time_mismatches([entry for entry in entries if entry[0] > 0], positions, log)
     if wrong:
-        trouble.append(f"Found timestamp mismatch in :{Path(path).absolute()}")
-        trouble += [f"  Index timestamp: {indexed}, log timestamp: {real}" for indexed, real in wrong]
+        trouble.lines.append(f"Found timestamp mismatch in :{Path(path).absolute()}")
+        trouble.lines += [f"  Index timestamp: {indexed}, log timestamp: {real}" for indexed, real in wrong]
     if unordered:
-        trouble.append(f"Found out of order timestamp in :{Path(path).absolute()}")
-        trouble += [
+        trouble.lines.append(f"Found out of order timestamp in :{Path(path).absolute()}")
+        trouble.lines += [
             f"  Index timestamp: {later}, Previously indexed timestamp: {before}" for later, before in unordered
         ]

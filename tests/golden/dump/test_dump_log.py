@@ -47,3 +47,44 @@ def test_every_batch_and_record_is_there_in_json(
     assert log["batches"][0]["records"][1]["key"] == "k1"
     assert index["entries"] == [{"offset": 19, "position": 250}, {"offset": 29, "position": 508}]
     assert len(transactions["entries"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "left"),
+    [
+        pytest.param((8, b"\0\0\0\1"), {"position": 508, "batches": [10, 10], "invalid": 267}, id="length"),
+        pytest.param((16, b"\7"), {"position": 508, "batches": [10, 10], "invalid": 267}, id="magic"),
+        pytest.param(
+            (61, b"\xff\xff\xff\xff"), {"position": 508, "batches": [10, 10, 0], "invalid": None}, id="record"
+        ),
+    ],
+)
+def test_what_is_before_the_damage_is_shown(
+    damage: tuple[int, bytes], left: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """B-T09: and where the damage is: as lines, and in JSON, which was nothing at all."""
+    data = bytearray((HERE / "data/plain-0/00000000000000000000.log").read_bytes())
+    at, spoilt = damage
+    data[508 + at : 508 + at + len(spoilt)] = spoilt
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    assert run(["dump-log", "--json", "--deep-iteration", "--files", str(path)]) == 1
+    printed = capsys.readouterr()
+    shown = json.loads(printed.out)
+    assert [len(batch["records"]) for batch in shown["batches"]] == left["batches"]
+    assert (shown["error"]["position"], shown.get("invalidBytes")) == (left["position"], left["invalid"])
+    assert printed.err == f"{path} is damaged at position 508: {shown['error']['message']}\n"
+    assert run(["dump-log", "--deep-iteration", "--files", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert f"Error at position 508: {shown['error']['message']}" in lines
+    assert sum(line.startswith("baseOffset") for line in lines) == len(shown["batches"])
+
+
+def test_bytes_behind_the_last_batch_are_told_in_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a crash: no damage, as for Kafka's tool."""
+    monkeypatch.chdir(HERE / "data")
+    assert run(["dump-log", "--json", "--files", "torn-0/00000000000000000000.log"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["invalidBytes"], len(shown["batches"]), "error" in shown) == (192, 2, False)
