@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from headrace.arrow.corrupt import CorruptRecords
 from headrace.core.ports import BytesLike
-from headrace.records.compression import decompress
+from headrace.records.compression import READER_MAX_DECOMPRESSED_BYTES, decompress
 from headrace.records.crc import crc32c
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -28,9 +28,6 @@ _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
 _KNOWN_BITS: Final = 0x7F
 _ABORT_MARKER: Final = 0
-
-DEFAULT_MAX_UNPACKED_BYTES: Final = 256 << 20
-"""The most that one compressed batch may open to (B51)."""
 
 
 class AbortedTransaction(Protocol):
@@ -64,11 +61,11 @@ class Frames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameLimits:
-    """How much goes into one `Frames`: rows and record bytes are soft bounds (a batch of four times the rows is taken apart when it is decoded), `max_unpacked_bytes` a hard one a batch."""
+    """How much goes into one `Frames`: rows and record bytes are soft bounds (a batch of four times the rows is taken apart when it is decoded), `max_unpacked_bytes` a hard one of what a compressed batch opens to (B51)."""
 
     max_rows: int = 65_536
     max_bytes: int = 8 << 20
-    max_unpacked_bytes: int = DEFAULT_MAX_UNPACKED_BYTES
+    max_unpacked_bytes: int = READER_MAX_DECOMPRESSED_BYTES
 
 
 class _Aborts:

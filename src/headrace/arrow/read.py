@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from headrace.arrow.decode import RangeDecoder
+from headrace.arrow.frames import FrameLimits
 from headrace.arrow.schema import ROWS_WITH_HEADERS_SCHEMA
 from headrace.client.blocking import BlockingClient
 from headrace.client.offsets import EARLIEST, LATEST
@@ -167,7 +168,8 @@ def read_range(
     client: BlockingClient, part: TopicRange, *, columns: Sequence[str] | None = None, is_read_committed: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one range in offset order, in batches of some ten thousand; all columns without `headers` if none are named."""
-    decoder = RangeDecoder(topic=part.topic, partition=part.partition, columns=columns)
+    limits = FrameLimits(max_unpacked_bytes=client.session.settings.max_decompressed_bytes)
+    decoder = RangeDecoder(topic=part.topic, partition=part.partition, columns=columns, limits=limits)
     position = part.start
     for fetched in client.fetch_range(
         part.topic,

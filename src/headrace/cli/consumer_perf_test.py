@@ -17,7 +17,6 @@ from headrace.cli.output import show_json
 from headrace.cli.perf_stats import MEGABYTE
 from headrace.cli.shell import compiled, connect, connection_options, pairs, read_properties
 from headrace.client.blocking_consumer import BlockingConsumer
-from headrace.client.committed import payload_bytes
 from headrace.client.consumption import Reset
 from headrace.client.fetcher import FetchOptions
 from headrace.core.errors import OperatorError
@@ -153,9 +152,7 @@ class _Run:
                 )
                 break
             for chunk in self._consumer.poll(100):
-                records, size = payload_bytes(
-                    chunk.fetched.records, start=chunk.start, most=self._wanted - total.records
-                )
+                records, size = self._consumer.payload_bytes(chunk, most=self._wanted - total.records)
                 total.records += records
                 total.size += size
                 heard = time.time()

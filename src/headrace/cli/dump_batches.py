@@ -53,7 +53,7 @@ def dump_lines(data: BytesLike, options: DumpOptions, findings: Findings, *, nam
             at, end = position, position + header.size
             yield _batch_line(data, position, header)
             if options.is_deep:
-                for record in iter_records(data, position):
+                for record in iter_records(data, position, max_bytes=NO_LIMIT):
                     findings.seen(record.offset)
                     yield _record_line(record, header, options)
             else:
@@ -148,7 +148,7 @@ def dump_json(data: BytesLike, options: DumpOptions, findings: Findings) -> dict
             batches.append(shown)
             if options.is_deep:
                 records = shown["records"] = []
-                for record in iter_records(data, position):
+                for record in iter_records(data, position, max_bytes=NO_LIMIT):
                     records.append(_record_json(record, header, options))
             at = end
     except PeerError as error:

@@ -75,8 +75,8 @@ class PendingFetch:
 class BlockingClient:
     """A client on plain sockets: one connection a node, opened on first use, closed by `close` or the end of a `with`.
 
-    `properties` are Kafka's client settings (`security.protocol`, `sasl.*`, `ssl.*`, `request.timeout.ms`, `default.api.timeout.ms` ...);
-    unknown ones are ignored. Every call retries what may be retried until `default.api.timeout.ms` (60 s) and then raises `PeerError` with
+    `properties` are Kafka's client settings (`security.protocol`, `sasl.*`, `ssl.*`, `request.timeout.ms`, `default.api.timeout.ms` ...), and
+    `headrace.max.decompressed.bytes` (256 MiB), what one batch may open to where it is read; unknown ones are ignored. Every call retries what may be retried until `default.api.timeout.ms` (60 s) and then raises `PeerError` with
     the last error's code; a cluster that cannot be reached is an `OperatorError` naming the address, at once unless `is_cluster_known`
     says that somebody reached it there before.
     """

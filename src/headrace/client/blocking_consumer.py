@@ -18,7 +18,7 @@ from headrace.client import fetcher, offsets, routing
 from headrace.client.blocking import BlockingClient, now_ms, sleep_ms
 from headrace.client.blocking_link import Link, LinkLost
 from headrace.client.cluster_view import TopicView
-from headrace.client.committed import data_records
+from headrace.client.committed import data_records, payload_bytes
 from headrace.client.consumption import Chunk, Consumption, PlannedFetch, Reset
 from headrace.client.fetcher import FetchOptions
 from headrace.client.membership import REBALANCE_TIMEOUT_MS, Membership
@@ -82,9 +82,21 @@ class BlockingConsumer:
 
     def records(self, chunk: Chunk) -> Iterator[tuple[BatchHeader, Record]]:
         """The records of a chunk that a reader may see. Raises PeerError for records that cannot be read."""
-        committed = self._options.is_read_committed
         return data_records(
-            chunk.fetched.records, chunk.fetched.aborted, start=chunk.start, is_read_committed=committed
+            chunk.fetched.records,
+            chunk.fetched.aborted,
+            start=chunk.start,
+            is_read_committed=self._options.is_read_committed,
+            max_bytes=self._client.session.settings.max_decompressed_bytes,
+        )
+
+    def payload_bytes(self, chunk: Chunk, *, most: int) -> tuple[int, int]:
+        """(count, bytes of keys and values) of up to `most` records of a chunk. Raises PeerError for records that cannot be read."""
+        return payload_bytes(
+            chunk.fetched.records,
+            start=chunk.start,
+            most=most,
+            max_bytes=self._client.session.settings.max_decompressed_bytes,
         )
 
     def poll(self, timeout_ms: int) -> list[Chunk]:

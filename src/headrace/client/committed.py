@@ -8,7 +8,7 @@ from headrace.client.fetcher import AbortedRange
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.records.batch import HEADER_SIZE, BatchHeader, iter_batches
-from headrace.records.compression import decompress
+from headrace.records.compression import READER_MAX_DECOMPRESSED_BYTES, decompress
 from headrace.records.control import ControlType, control_type
 from headrace.records.record import Record, iter_records
 from headrace.records.varint import read_varint
@@ -39,31 +39,39 @@ def _is_abort(records: memoryview, position: int) -> bool:
 
 
 def data_records(
-    records: memoryview, aborted: Sequence[AbortedRange], *, start: int, is_read_committed: bool
+    records: memoryview,
+    aborted: Sequence[AbortedRange],
+    *,
+    start: int,
+    is_read_committed: bool,
+    max_bytes: int = READER_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[tuple[BatchHeader, Record]]:
-    """Every record from offset `start` on that a reader may see, with its batch's header. Raises PeerError for records that cannot be read."""
+    """Every record from offset `start` on that a reader may see, with its batch's header. Raises PeerError for records that cannot be read, or open to more than `max_bytes`."""
     for position, header in data_batches(records, aborted, is_read_committed=is_read_committed):
-        for record in iter_records(records, position):
+        for record in iter_records(records, position, max_bytes=max_bytes):
             if record.offset >= start:
                 yield header, record
 
 
-def payload_bytes(records: memoryview, *, start: int, most: int) -> tuple[int, int]:
+def payload_bytes(
+    records: memoryview, *, start: int, most: int, max_bytes: int = READER_MAX_DECOMPRESSED_BYTES
+) -> tuple[int, int]:
     """(count, bytes of keys and values) of up to `most` data records from offset `start` on, without making an object of each.
 
-    Raises PeerError for records that cannot be read.
+    Raises PeerError for records that cannot be read, or open to more than `max_bytes`.
     """
     count = size = 0
     for position, header in iter_batches(records):
         if header.is_control or header.next_offset <= start:
             continue
         if header.base_offset < start or count + header.record_count > most:
-            for record in iter_records(records, position):
+            for record in iter_records(records, position, max_bytes=max_bytes):
                 if record.offset >= start and count < most:
                     count += 1
                     size += len(record.key or b"") + len(record.value or b"")
             continue
-        body = decompress(header.codec, records[position + HEADER_SIZE : position + header.size])
+        packed = records[position + HEADER_SIZE : position + header.size]
+        body = decompress(header.codec, packed, max_bytes=max_bytes)
         size += _body_payload(bytes(body), header.record_count)
         count += header.record_count
     return count, size

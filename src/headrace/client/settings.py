@@ -9,6 +9,7 @@ from headrace.client.login import Login, parse_login
 from headrace.client.talk import Address
 from headrace.client.tls_settings import TlsSettings, parse_tls
 from headrace.core.errors import OperatorError
+from headrace.records.compression import READER_MAX_DECOMPRESSED_BYTES
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_FRAME_BYTES = 256 << 20
@@ -31,6 +32,7 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     max_frame_bytes: int = MAX_FRAME_BYTES
+    max_decompressed_bytes: int = READER_MAX_DECOMPRESSED_BYTES
     is_crc_checked: bool = True
     is_cluster_known: bool = False
     """Somebody reached the cluster at these addresses before: where nobody listens now, it is waited for."""
@@ -58,6 +60,9 @@ class ClientSettings:
             retry_backoff_ms=_number(properties, "retry.backoff.ms", 100),
             retry_backoff_max_ms=_number(properties, "retry.backoff.max.ms", 1_000),
             metadata_max_age_ms=_number(properties, "metadata.max.age.ms", 300_000),
+            max_decompressed_bytes=_number(
+                properties, "headrace.max.decompressed.bytes", READER_MAX_DECOMPRESSED_BYTES
+            ),
             is_crc_checked=_truth(properties, "check.crcs", default=True),
             is_cluster_known=is_cluster_known,
         )

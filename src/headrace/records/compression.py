@@ -20,6 +20,9 @@ from headrace.core.errors import PeerError
 from headrace.core.ports import BytesLike
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 32 * 1024 * 1024
+"""Of batches that the nodes of a cluster write for one another."""
+READER_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""Of batches that anybody wrote, for clients that read them: as much as brokers take (`headrace.max.decompressed.bytes`), unless told otherwise by the property of the same name."""
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_CHUNK_BYTES = 32 * 1024
@@ -117,7 +120,9 @@ def _buffer(size: int, max_bytes: int) -> memoryview:
 
 def too_large(max_bytes: int) -> PeerError:
     """The refusal of a batch that opens to more than the bound."""
-    return PeerError(ErrorCode.MESSAGE_TOO_LARGE, f"compressed records open to more than {max_bytes} bytes")
+    return PeerError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"compressed records open to more than headrace.max.decompressed.bytes={max_bytes}"
+    )
 
 
 def _gzip_guess(data: BytesLike) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from headrace.arrow.decode import RangeDecoder
+from headrace.arrow.frames import FrameLimits
 from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -54,8 +55,9 @@ def _rows(
     options: ReadOptions, piece: InputRange, topic_id: str | None, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     keep_freed_memory()
-    decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns)
     with task_client(_without_crc_check(options)) as client:
+        limits = FrameLimits(max_unpacked_bytes=client.session.settings.max_decompressed_bytes)
+        decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns, limits=limits)
         left = piece
         said: PeerError | None = None
         while (kept := _kept_part(client, options, left, topic_id)) is not None:

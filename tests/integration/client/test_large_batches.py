@@ -1,0 +1,73 @@
+"""Do all readers open what brokers take, and say what to change where a batch opens to more?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headrace.arrow.read import read_topic
+from headrace.cli.main import run
+from headrace.client import admin_topics
+from headrace.client.admin_topics import NewTopic
+from headrace.client.blocking import BlockingClient
+from headrace.core.errors import PeerError
+from headrace.records.compression import Codec
+from headrace.records.record import NewRecord, build_batch
+from headrace.spark.offset_ranges import InputRange
+from headrace.spark.options import parse_read_options
+from headrace.spark.row_reader import read_range
+from headrace.testing import Node
+
+TOPIC = "packed"
+COUNT, SIZE = 40, 1 << 20
+LIMIT = "headrace.max.decompressed.bytes"
+TOO_LARGE = f"compressed records open to more than {LIMIT}=1048576"
+
+Properties = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """A topic with one batch of a few kilobytes that opens to 40 MB."""
+    with Node(in_process=True) as running:
+        with BlockingClient(running.bootstrap_servers) as client:
+            client.run(admin_topics.create_topics, [NewTopic(name=TOPIC, partitions=1)])
+            client.produce_raw(TOPIC, 0, build_batch([NewRecord(None, bytes(SIZE), 1)] * COUNT, codec=Codec.ZSTD))
+        yield running
+
+
+def by_arrow(servers: str, properties: Properties) -> int:
+    return int(read_topic({"bootstrap.servers": servers, **properties}, TOPIC, columns=["offset"]).read_all().num_rows)
+
+
+def by_spark(servers: str, properties: Properties) -> int:
+    given = {"kafka.bootstrap.servers": servers, "subscribe": TOPIC}
+    options = parse_read_options(given | {f"kafka.{key}": value for key, value in properties.items()}, is_stream=False)
+    part = InputRange(topic=TOPIC, partition=0, start=0, end=COUNT)
+    return sum(rows.num_rows for rows in read_range(options, part))
+
+
+@pytest.mark.parametrize("read", [by_arrow, by_spark])
+def test_columns_are_read_of_what_brokers_take(read: Callable[[str, Properties], int], node: Node) -> None:
+    """B51: and a smaller bound of the reader's properties is named where it is passed."""
+    assert read(node.bootstrap_servers, {}) == COUNT
+    with pytest.raises(PeerError, match=TOO_LARGE):
+        read(node.bootstrap_servers, {LIMIT: str(1 << 20)})
+
+
+def test_the_console_consumer_reads_what_brokers_take(node: Node, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """B51: it stopped at 32 MiB, and its error named nothing that could be changed."""
+    arguments = ["console-consumer", "--bootstrap-server", node.bootstrap_servers, "--topic", TOPIC, "--from-beginning"]
+    arguments += ["--max-messages", str(COUNT), "--timeout-ms", "30000"]
+    assert run(arguments) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == COUNT
+    assert run([*arguments, "--command-property", f"{LIMIT}={1 << 20}"]) == 1
+    assert TOO_LARGE in capfdbinary.readouterr().err.decode()
+
+
+def test_the_performance_test_reads_what_brokers_take(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
+    """B51."""
+    arguments = ["consumer-perf-test", "--bootstrap-server", node.bootstrap_servers, "--topic", TOPIC]
+    assert run([*arguments, "--num-records", str(COUNT), "--timeout", "30000"]) == 0
+    assert f", {COUNT}, " in capfd.readouterr().out
