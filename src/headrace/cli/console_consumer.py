@@ -224,7 +224,8 @@ def _make_topic(client: BlockingClient, properties: Mapping[str, str], options: 
     try:
         client.run(find_topic, options["topic"], MAKE_TOPIC_MS if limit < 0 else min(limit, MAKE_TOPIC_MS))
     except OperatorError:
-        return
+        if not client.session.cluster.is_met:
+            raise
     except PeerError as error:
         if not error.code.is_retriable:
             raise PeerError(error.code, f"{options['topic']}: {error.message}") from None

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.cli.metadata_file import FileBatch, mapped
 from headrace.cli.metadata_follower import addresses
+from headrace.cli.shell import first_contact_ms
 from headrace.client import metadata_log
 from headrace.client.admin_quorum import describe_quorum
 from headrace.client.blocking import BlockingClient
@@ -101,8 +102,9 @@ class QuorumSource:
 @contextmanager
 def quorum_source(servers: str | None, controllers: str | None, properties: dict[str, str]) -> Iterator[QuorumSource]:
     """The log of the quorum that the options name. Raises OperatorError, PeerError."""
+    patience_ms = first_contact_ms(properties)
     if controllers is None:
-        client = BlockingClient(servers or "", properties=properties)
+        client = BlockingClient(servers or "", properties=properties, first_contact_ms=patience_ms)
         try:
             info = client.run(describe_quorum)
         finally:
@@ -113,7 +115,9 @@ def quorum_source(servers: str | None, controllers: str | None, properties: dict
                 "The brokers do not say where the controllers listen: name them with --bootstrap-controller"
             )
         controllers = ",".join(f"{each.host}:{each.port}" for each in points)
-    client = BlockingClient(addresses(controllers), properties=properties, is_controller=True)
+    client = BlockingClient(
+        addresses(controllers), properties=properties, is_controller=True, first_contact_ms=patience_ms
+    )
     try:
         yield QuorumSource(client)
     finally:

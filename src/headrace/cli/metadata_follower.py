@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.cli.metadata_file import batches
+from headrace.cli.shell import first_contact_ms
 from headrace.client import metadata_log
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError
@@ -27,7 +28,9 @@ class QuorumFollower:
             raise OperatorError(
                 "No controllers are named: give --controllers, or a --config with controller.quorum.bootstrap.servers"
             )
-        self._client = BlockingClient(addresses(servers), properties=properties, is_controller=True)
+        self._client = BlockingClient(
+            addresses(servers), properties=properties, is_controller=True, first_contact_ms=first_contact_ms(properties)
+        )
         self._reader = metadata_log.MetadataLogReader()
         self._loader = MetadataLoader(is_any_level_read=True)
         self._offset = 0

@@ -111,6 +111,16 @@ def pairs(texts: tuple[str, ...], what: str = "property") -> dict[str, str]:
     return found
 
 
+FIRST_CONTACT_MS = 5_000
+"""How long a tool tries to reach the cluster before it says which addresses it tried; longer where `request.timeout.ms` is. Kafka's own tools take a minute."""
+
+
+def first_contact_ms(properties: Mapping[str, str]) -> int:
+    """How long the first contact of a tool with these properties may take."""
+    given = properties.get("request.timeout.ms", "").strip()
+    return max(FIRST_CONTACT_MS, int(given) if given.isdecimal() else 0)
+
+
 def connect(
     bootstrap_server: str | None,
     command_config: str | None = None,
@@ -127,9 +137,13 @@ def connect(
     if not bootstrap_server and not bootstrap_controller:
         bootstrap_server = properties.get("bootstrap.servers") or DEFAULT_SERVER
     name = properties.get("client.id", client_id)
-    if bootstrap_controller:
-        return BlockingClient(bootstrap_controller, properties=properties, client_id=name, is_controller=True)
-    return BlockingClient(bootstrap_server or "", properties=properties, client_id=name)
+    return BlockingClient(
+        bootstrap_controller or bootstrap_server or "",
+        properties=properties,
+        client_id=name,
+        is_controller=bool(bootstrap_controller),
+        first_contact_ms=first_contact_ms(properties),
+    )
 
 
 def connect_by(options: Mapping[str, Any]) -> BlockingClient:

@@ -160,10 +160,8 @@ def _features(session: Session, attempts: Attempts, node_id: int | None) -> Conv
                 return outcome.response
             if isinstance(outcome, Unsupported):
                 continue
-            session.cluster.failed(address)
             why = outcome
-            if "refused" in why.reason or "resolve" in why.reason:
-                raise OperatorError(f"no node of the cluster can be reached ({address}: {why.reason})")
+            attempts.lost(address, outcome)
         if why is None:
             raise OperatorError("no node of the cluster tells its features")
         yield from attempts.again(why)

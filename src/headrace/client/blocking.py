@@ -77,8 +77,8 @@ class BlockingClient:
 
     `properties` are Kafka's client settings (`security.protocol`, `sasl.*`, `ssl.*`, `request.timeout.ms`, `default.api.timeout.ms` ...), and
     `headrace.max.decompressed.bytes` (256 MiB), what one batch may open to where it is read; unknown ones are ignored. Every call retries what may be retried until `default.api.timeout.ms` (60 s) and then raises `PeerError` with
-    the last error's code; a cluster that cannot be reached is an `OperatorError` naming the address, at once unless `is_cluster_known`
-    says that somebody reached it there before.
+    the last error's code; a cluster that cannot be reached is an `OperatorError` naming the addresses: at once where nobody listens at any, unless `is_cluster_known`
+    says that somebody reached it there before, and after `first_contact_ms` where nobody speaks our protocol.
     """
 
     def __init__(
@@ -89,12 +89,18 @@ class BlockingClient:
         properties: Mapping[str, str] | None = None,
         is_controller: bool = False,
         is_cluster_known: bool = False,
+        first_contact_ms: int | None = None,
     ) -> None:
         given = {"client.id": client_id, **(properties or {})}
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
         if servers:
             given["bootstrap.controllers" if is_controller else "bootstrap.servers"] = servers
-        settings = ClientSettings.of(given, is_controller=is_controller, is_cluster_known=is_cluster_known)
+        settings = ClientSettings.of(
+            given,
+            is_controller=is_controller,
+            is_cluster_known=is_cluster_known,
+            first_contact_ms=first_contact_ms,
+        )
         self.session = Session(settings=settings, rng=SystemRandom(), now_ms=now_ms())
         self._tls = tls_context(settings.tls) if settings.tls else None
         self._links: dict[Address, Link] = {}
@@ -149,7 +155,9 @@ class BlockingClient:
             self.drop(address)
             link = None
         if link is None:
-            link = self._links[address] = Link(address, self.session.settings, self._tls)
+            settings, cluster = self.session.settings, self.session.cluster
+            link = Link(address, settings if cluster.is_met else settings.of_first_contact(), self._tls)
+            self._links[address], cluster.is_met = link, True
         return link
 
     def drop(self, address: Address) -> None:

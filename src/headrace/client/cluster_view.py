@@ -59,6 +59,8 @@ class ClusterView:
     names: dict[Uuid, str] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
+    is_met: bool = False
+    """Whether somebody at one of the addresses spoke our protocol."""
     _failures: dict[Address, int] = field(default_factory=dict)
     _turn: int = 0
 

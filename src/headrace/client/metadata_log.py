@@ -130,10 +130,11 @@ class MetadataLogReader:
                 if not error.code.is_retriable:
                     raise error
                 why = error
+                session.cluster.failed(address)
             else:
                 why = outcome
+                attempts.lost(address, outcome)
             session.cluster.controller_id = -1
-            session.cluster.failed(address)
             yield from attempts.again(why)
 
     def _take_answer(self, session: Session, response: Any) -> tuple[Any, PeerError | None, bool]:

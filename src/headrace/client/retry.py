@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.client.error_text import text_of
 from headrace.client.session import Session
-from headrace.client.talk import Conversation, Lost, Pause
+from headrace.client.talk import Address, Conversation, Lost, Pause
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
@@ -30,6 +30,8 @@ class Attempts:
         self._limit_ms = limit
         self._is_default = timeout_ms is None
         self._attempt = 0
+        self._began_ms = session.now_ms
+        self._lost: dict[Address, str] = {}
 
     @property
     def count(self) -> int:
@@ -46,6 +48,23 @@ class Attempts:
         """How long the next request may take: `request.timeout.ms`, or all the time that the caller gave the call."""
         most = self._session.settings.request_timeout_ms if self._is_default else self.left_ms
         return max(min(self.left_ms, most), 1)
+
+    def lost(self, address: Address, why: Lost) -> None:
+        """The node at `address` did not answer. Raises OperatorError where waiting would only hide a wrong address: nobody is at any, or nobody was met for `first_contact_ms`."""
+        cluster, settings = self._session.cluster, self._session.settings
+        cluster.failed(address)
+        self._lost[address] = why.reason
+        is_known = cluster.nodes or cluster.is_met or settings.is_cluster_known
+        if is_known or not self._lost.keys() >= set(cluster.bootstrap):
+            return
+        is_nobody_there = all(map(_is_hopeless, self._lost.values()))
+        patience_ms = settings.first_contact_ms
+        if is_nobody_there or (patience_ms is not None and self._session.now_ms - self._began_ms >= patience_ms):
+            listener = "a controller" if settings.is_controller else "a broker"
+            hint = "" if is_nobody_there else f", and that it speaks {settings.security_protocol} (security.protocol)"
+            raise OperatorError(
+                f"no node of the cluster can be reached ({self._reasons()}): check that {listener} listens there{hint}"
+            )
 
     def again(self, why: PeerError | Lost) -> Conversation[None]:
         """Wait before the next try. Raises PeerError or OperatorError when no time is left."""
@@ -64,8 +83,16 @@ class Attempts:
     def expired(self, why: PeerError | Lost) -> PeerError | OperatorError:
         """The error to show when time is up after `why`."""
         if isinstance(why, Lost):
-            return OperatorError(f"Timed out waiting for a node assignment after {self._limit_ms} ms: {why.reason}")
+            reasons = self._reasons() or why.reason
+            return OperatorError(f"Timed out waiting for a node assignment after {self._limit_ms} ms: {reasons}")
         return why
+
+    def _reasons(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self._lost.items())
+
+
+def _is_hopeless(reason: str) -> bool:
+    return "refused" in reason or "resolve" in reason or "log in" in reason
 
 
 def error_of(code: int, message: str | None = None) -> PeerError | None:

@@ -10,7 +10,7 @@ from headrace.client.retry import Attempts, error_of
 from headrace.client.session import Session
 from headrace.client.talk import Address, Answered, Ask, AskAll, Call, Conversation, Lost, Outcome, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -32,7 +32,7 @@ def ask_any(session: Session, request: Any, *, attempts: Attempts | None = None)
     """Ask the nodes in turn until one answers. Raises OperatorError when none does in time, PeerError when none speaks the API."""
     attempts = attempts or Attempts(session)
     while True:
-        reasons: dict[Address, str] = {}
+        why = Lost(reason="no node is known")
         for address in session.cluster.candidates():
             outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Answered):
@@ -40,21 +40,11 @@ def ask_any(session: Session, request: Any, *, attempts: Attempts | None = None)
                 return outcome
             if isinstance(outcome, Unsupported):
                 raise unsupported(outcome)
-            session.cluster.failed(address)
-            reasons[address] = outcome.reason
+            why = outcome
+            attempts.lost(address, why)
             if not attempts.left_ms:
                 break
-        text = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
-        is_new = not session.cluster.nodes and not session.settings.is_cluster_known
-        if is_new and attempts.left_ms > 0 and _all_refused(reasons.values()):
-            raise OperatorError(f"no node of the cluster can be reached ({text})")
-        yield from attempts.again(Lost(reason=text or "no node is known"))
-
-
-def _all_refused(reasons: Iterable[str]) -> bool:
-    """True if there is nobody at any address: waiting would only hide a wrong address from the user."""
-    every = list(reasons)
-    return bool(every) and all("refused" in reason or "resolve" in reason or "log in" in reason for reason in every)
+        yield from attempts.again(why)
 
 
 def refresh(
@@ -161,7 +151,7 @@ def ask_until(
                     raise error
                 why = error
             else:
-                session.cluster.failed(address)
+                attempts.lost(address, outcome)
                 why = outcome
         moved(why)
         yield from attempts.again(why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.client.login import Login, parse_login
 from headrace.client.talk import Address
@@ -34,12 +34,19 @@ class ClientSettings:
     max_frame_bytes: int = MAX_FRAME_BYTES
     max_decompressed_bytes: int = READER_MAX_DECOMPRESSED_BYTES
     is_crc_checked: bool = True
+    first_contact_ms: int | None = None
+    """How long it is tried to reach a cluster that nobody reached before; None: as long as any call."""
     is_cluster_known: bool = False
     """Somebody reached the cluster at these addresses before: where nobody listens now, it is waited for."""
 
     @classmethod
     def of(
-        cls, properties: Mapping[str, str], *, is_controller: bool = False, is_cluster_known: bool = False
+        cls,
+        properties: Mapping[str, str],
+        *,
+        is_controller: bool = False,
+        is_cluster_known: bool = False,
+        first_contact_ms: int | None = None,
     ) -> ClientSettings:
         """Settings from Kafka's client properties; keys that are not ours are ignored. Raises OperatorError for a bad value."""
         key = "bootstrap.controllers" if is_controller else "bootstrap.servers"
@@ -64,7 +71,23 @@ class ClientSettings:
                 properties, "headrace.max.decompressed.bytes", READER_MAX_DECOMPRESSED_BYTES
             ),
             is_crc_checked=_truth(properties, "check.crcs", default=True),
+            first_contact_ms=first_contact_ms,
             is_cluster_known=is_cluster_known,
+        )
+
+    @property
+    def security_protocol(self) -> str:
+        """How the client speaks to listeners, as `security.protocol` says it."""
+        return ("SASL_" if self.login else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+    def of_first_contact(self) -> ClientSettings:
+        """The same with no longer waits than the first contact may take."""
+        if self.first_contact_ms is None:
+            return self
+        return replace(
+            self,
+            connect_timeout_ms=min(self.connect_timeout_ms, self.first_contact_ms),
+            request_timeout_ms=min(self.request_timeout_ms, self.first_contact_ms),
         )
 
 
