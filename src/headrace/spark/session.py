@@ -34,12 +34,15 @@ for argument do
 done
 exec '{java}' "$@"
 """
+_SET: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "JAVA_HOME", "SPARK_HOME")
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",
 }
+_OF_SPARKS_CONTEXT: Final = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
+"""What PySpark sets for as long as it has a context."""
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -56,15 +59,16 @@ def local_session(
     config: Mapping[str, str] | None = None,
     log_path: Path | None = None,
 ) -> SparkSession:
-    """A Spark session in this process, made ready by `prepare_environment`; `config` is added to, and goes before, quiet defaults.
+    """A Spark session in this process; `config` is added to, and goes before, quiet defaults.
 
+    Spark is started with what `prepare_environment` sets; afterwards the environment is as it was, so that processes that are started later, and another PySpark, find nothing of it.
     With the `master` of a cluster its executors run the Python that PYSPARK_PYTHON names, if it is set.
     With `log_path` all that Spark's Java process and its workers say goes to that file. If the process has a session already, that one is
     returned, as Spark does. Raises OperatorError without any Java.
     """
     is_local = master.startswith("local")
-    prepare_environment(is_local=is_local)
-    with _errors_to(log_path), warnings.catch_warnings():
+    with _environment_as_before(), _errors_to(log_path), warnings.catch_warnings():
+        prepare_environment(is_local=is_local)
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         from pyspark.sql import SparkSession
 
@@ -80,6 +84,8 @@ def stop_session(spark: SparkSession) -> None:
 
     gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public way to end its Java process
     spark.stop()
+    for name in _OF_SPARKS_CONTEXT:
+        os.environ.pop(name, None)
     if gateway is None:
         return
     gateway.shutdown()
@@ -88,6 +94,20 @@ def stop_session(spark: SparkSession) -> None:
         process.stdin.close()
     process.wait(_STOP_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that another session can be made
+
+
+@contextmanager
+def _environment_as_before() -> Iterator[None]:
+    """What `prepare_environment` sets is set inside only."""
+    before = {name: os.environ.get(name) for name in _SET}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
