@@ -1,6 +1,7 @@
 """How does a JVM of Kafka's start in half the time? It maps an archive of the classes that a broker and the tools load.
 
-As a program it fetches Kafka and makes the archive, unless they are there; without java or mvn it says so and leaves it at that::
+As a program it fetches Kafka and makes the archive, and Spark's (`spark_classes.py`), unless they are there; without java or mvn it says so and
+leaves it at that::
 
     python -m tests.peers.class_archive
 
@@ -13,10 +14,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.peers import kafka
+from tests.peers import kafka, spark_classes
 
 
 def make() -> None:
@@ -54,14 +57,19 @@ def main() -> int:
         sys.stdout.write("java or mvn is missing: tests beside Apache Kafka cannot run here\n")
         return 0
     kafka.install()
-    if not kafka.ARCHIVE.exists():
-        try:
-            make()
-        except (AssertionError, OSError, subprocess.SubprocessError) as error:
-            sys.stdout.write(
-                f"tests start Apache Kafka without a class archive, which this JVM does not make: {error}\n"
-            )
+    wanted = (("Apache Kafka", kafka.ARCHIVE, make), ("Spark", spark_classes.archive(), spark_classes.make))
+    with ThreadPoolExecutor() as side_by_side:
+        list(side_by_side.map(_make_if_missing, *zip(*wanted, strict=True)))
     return 0
+
+
+def _make_if_missing(of: str, archive: Path, make: Callable[[], None]) -> None:
+    if archive.exists():
+        return
+    try:
+        make()
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        sys.stdout.write(f"tests start {of} without a class archive, which this JVM does not make: {error}\n")
 
 
 if __name__ == "__main__":

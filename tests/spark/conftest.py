@@ -15,14 +15,14 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.ids import Uuid
 from headrace.records.record import NewRecord, build_batch
 from headrace.testing import Node
-from tests.peers import spark_connector
+from tests.peers import spark_classes, spark_connector
 from tests.peers.kafka import is_available
 from tests.support.metadata_load import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS = spark_classes.java_options()
 SPARKS_CONNECTOR = "rows_of_kafka"
 """The fixture of tests that compare with Spark's own Kafka connector."""
 _NUMBERS = count()
@@ -44,11 +44,16 @@ def spark(request: pytest.FixtureRequest, spark_log: Path) -> Iterator[SparkSess
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
-        **({"spark.driver.extraClassPath": spark_connector.class_path()} if is_compared and is_available() else {}),
+        **({"spark.jars": _connector()} if is_compared and is_available() else {}),
     }
     session = local_session("tests", config=config, log_path=spark_log)
     yield session
     stop_session(session)
+
+
+def _connector() -> str:
+    """Not on the class path, which stays as it is in the archive of classes."""
+    return ",".join(str(jar) for jar in spark_connector.jars())
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,11 @@ EXAMPLES: Final = ROOT / "examples"
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     """A program of its own, in a process group of its own."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,  # of programs that do not say how their Java runs
+    }
     return subprocess.Popen(
         [sys.executable, *arguments],
         env=environment,
@@ -37,12 +41,5 @@ def done(*arguments: str) -> str:
 
 def pipeline(project: Path) -> list[str]:
     """The command that runs it."""
-    where = [
-        "--project",
-        str(project),
-        "--master",
-        "local[2]",
-        "--conf",
-        f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
-    ]
+    where = ["--project", str(project), "--master", "local[2]"]
     return ["-m", "headrace", "pipeline", "run", *where, "--picture", str(project / "graph.svg")]

@@ -24,7 +24,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.ids import Uuid
 from headrace.records.record import NewRecord, build_batch
 from headrace.testing import Cluster, Node
-from tests.peers import tables
+from tests.peers import spark_classes, tables
 from tests.peers.postgres import Postgres
 
 TABLES = ("parquet", "delta", "postgres")
@@ -33,7 +33,6 @@ RECORDS_PER_BATCH = 250
 RECORDS_PER_ROUND = 4_000
 REST_S = 0.05
 READY_S, ANSWER_S = 240.0, 480.0
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class SparkProgram:
@@ -44,7 +43,7 @@ class SparkProgram:
         settings = {
             "directory": str(directory), "servers": servers, "conninfo": conninfo, "master": "local[3,8]",
             "config": {
-                **tables.DELTA, "spark.jars": tables.jars(), "spark.driver.extraJavaOptions": JAVA, "spark.sql.session.timeZone": "UTC",
+                **tables.DELTA, "spark.jars": tables.jars(), "spark.driver.extraJavaOptions": spark_classes.java_options(), "spark.sql.session.timeZone": "UTC",
                 "spark.sql.adaptive.enabled": "false", "spark.databricks.delta.snapshotPartitions": "2",
             },
         }  # fmt: skip
