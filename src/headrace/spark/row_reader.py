@@ -19,7 +19,7 @@ from headrace.spark.data_loss import gone_text, kept_text, remade_text, report_l
 from headrace.spark.offset_ranges import InputRange
 from headrace.spark.options import EARLIEST, LATEST, ReadOptions
 from headrace.spark.task_client import task_client
-from headrace.spark.worker_memory import keep_freed_memory
+from headrace.spark.worker_memory import keep_freed_memory, spare_imports
 
 DEFAULT_FETCH_BYTES: Final = 2 << 20
 _GONE: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -55,6 +55,7 @@ def _rows(
     options: ReadOptions, piece: InputRange, topic_id: str | None, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     keep_freed_memory()
+    spare_imports()
     with task_client(_without_crc_check(options)) as client:
         limits = FrameLimits(max_unpacked_bytes=client.session.settings.max_decompressed_bytes)
         decoder = RangeDecoder(topic=piece.topic, partition=piece.partition, columns=columns, limits=limits)

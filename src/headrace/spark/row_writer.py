@@ -21,7 +21,7 @@ from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
 from headrace.spark.cluster import open_client
 from headrace.spark.origin import ORIGIN_HEADER, Origin, add_header
-from headrace.spark.worker_memory import keep_freed_memory
+from headrace.spark.worker_memory import keep_freed_memory, spare_imports
 from headrace.spark.write_faults import explained
 from headrace.spark.write_options import WriteOptions
 
@@ -52,6 +52,7 @@ def write_rows(
     every record has a header that tells it.
     """
     keep_freed_memory()
+    spare_imports()
     with open_client(options.properties, is_cluster_known=is_stream) as client:
         producer = client.producer(
             acks=options.acks, is_idempotent=options.is_idempotent, max_in_flight=options.max_in_flight

@@ -23,6 +23,7 @@ from headrace.core.errors import OperatorError
 from headrace.spark.option_values import lowered
 from headrace.spark.options import chosen_columns, parse_read_options
 from headrace.spark.value_options import ValueOptions, parse_value_options
+from headrace.spark.worker_memory import spare_imports
 from headrace.spark.write_options import check_columns, parse_write_options
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
 
     def schema(self) -> StructType:
         """The fixed columns, or those of `columns`, with `headers` where `includeHeaders` asks for them, and `value` as a struct where `valueFormat` does."""
+        spare_imports()
         values = self._values()
         fields = {each.name: each for each in _FIELDS}
         if values is not None:
@@ -88,6 +90,7 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         """For a batch write; topics can be appended to only."""
         from headrace.spark.writer import HeadraceWriter
 
+        spare_imports()
         if overwrite:
             raise OperatorError("a topic cannot be overwritten: say mode('append')")
         options = parse_write_options(self.options)
@@ -98,6 +101,7 @@ class HeadraceDataSource(DataSource):  # type: ignore[misc]  # pyspark is not fo
         """For a streaming write; `overwrite` (output mode complete) appends each result too, as Spark's `kafka` sink does."""
         from headrace.spark.writer import HeadraceStreamWriter
 
+        spare_imports()
         options = parse_write_options(self.options)
         check_columns(_column_types(schema), topic=options.topic)
         return HeadraceStreamWriter(options)

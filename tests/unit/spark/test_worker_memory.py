@@ -1,7 +1,8 @@
-"""Does a worker that makes and drops large columns keep their memory?"""
+"""Does a worker that makes and drops large columns keep their memory, and does it collect garbage without going through all that is imported?"""
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -33,3 +34,24 @@ def test_freed_columns_are_used_again() -> None:
     assert kept >= 0
     if platform.libc_ver()[0] == "glibc":
         assert kept < 1000 < 4 * _page_faults("default")
+
+
+_IMPORTS = """
+import gc
+import pyspark.worker
+from headrace.spark.source import HeadraceDataSource
+HeadraceDataSource({}).schema()
+print(len(gc.get_objects()))
+"""
+
+
+def _collected_objects(**environment: str) -> int:
+    kept = {name: value for name, value in os.environ.items() if name != "SPARK_REUSE_WORKER"}
+    command = [sys.executable, "-c", _IMPORTS]
+    return int(subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, check=True).stdout)
+
+
+def test_imports_are_no_garbage_in_a_worker_that_spark_keeps() -> None:
+    """PySpark's daemon collects after every task; that must not cost a walk through all modules. A process of the user's own is left alone."""
+    assert _collected_objects(SPARK_REUSE_WORKER="1") < 2000
+    assert _collected_objects() > 20_000
