@@ -50,15 +50,15 @@ class RecordFields:
 def read_fields(frames: Frames) -> RecordFields:
     """Read every field but the header entries of every record of `frames`."""
     buffer: Bytes = np.frombuffer(frames.payload, dtype=np.uint8)
-    counts = np.array(frames.counts, dtype=np.int64)
+    counts = frames.counts
     ends, at = _extents(frames, buffer, counts)
     timestamp_deltas, at = read_longs(buffer, at + 1)
     offset_deltas, at = read_ints(buffer, at)
     keys, at = _read_slices(buffer, at, ends)
     values, at = _read_slices(buffer, at, ends)
     header_counts, at = read_ints(buffer, at)
-    offsets = np.repeat(np.array(frames.base_offsets, dtype=np.int64), counts) + offset_deltas
-    last_offsets = np.repeat(np.array(frames.last_offsets, dtype=np.int64), counts)
+    offsets = np.repeat(frames.base_offsets, counts) + offset_deltas
+    last_offsets = np.repeat(frames.last_offsets, counts)
     _check_offsets(offsets, offset_deltas, last_offsets)
     return RecordFields(
         counts=counts, offsets=offsets, timestamp_deltas=timestamp_deltas, keys=keys, values=values,
@@ -106,19 +106,17 @@ def _check_offsets(offsets: Ints, deltas: Ints, last_offsets: Ints) -> None:
 
 def append_time_flags(frames: Frames, fields: RecordFields) -> NDArray[np.bool_]:
     """Whether each record's time is that at which it was appended."""
-    return np.repeat(np.array([each is not None for each in frames.append_times_ms], dtype=np.bool_), fields.counts)
+    return np.repeat(frames.is_append_time, fields.counts)
 
 
 def record_times(frames: Frames, fields: RecordFields) -> Ints:
     """Each record's time in ms: base plus delta, or the batch's append time where the log set it."""
-    pairs = zip(frames.base_timestamps_ms, frames.append_times_ms, strict=True)
-    base = np.array([own if appended is None else appended for own, appended in pairs], dtype=np.int64)
     deltas = fields.timestamp_deltas
-    if any(each is not None for each in frames.append_times_ms):
+    if frames.is_append_time.any():
         deltas = np.where(append_time_flags(frames, fields), 0, deltas)
-    _check_times(base)
+    _check_times(frames.times_ms)
     _check_times(deltas)
-    times = np.repeat(base, fields.counts) + deltas
+    times = np.repeat(frames.times_ms, fields.counts) + deltas
     _check_times(times)
     return times
 

@@ -1,22 +1,35 @@
 """The batches of a fetch response that hold rows, and where their records lie.
 
-One Python step a batch, none a record. Every header field that the columns are computed from is checked here, the CRC among them; what
-cannot be right raises `DecodeError` (B40-B43, B45, B52). A batch that is cut off at the end of the answer is left for the next fetch.
+One Python step a batch leads from header to header, and one takes its CRC; all headers of an answer are then read at once. Every header field that the columns
+are computed from is checked here; what cannot be right raises `DecodeError` (B40-B43, B45, B52). A batch that is cut off at the end of the answer is left for the
+next fetch.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.arrow.corrupt import CorruptRecords
+from headrace.arrow.varints import Ints
 from headrace.core.ports import BytesLike
 from headrace.records.compression import READER_MAX_DECOMPRESSED_BYTES, decompress
 from headrace.records.crc import crc32c
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_PLACE: Final = struct.Struct(">qi")
+_HEADER: Final = np.dtype(
+    [
+        ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
+        ("attributes", ">i2"), ("last_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"),
+    ]
+)  # fmt: skip
+_HEADER_BYTES: Final = _HEADER.itemsize
 _CONTROL_TYPE: Final = struct.Struct(">hh")
 _LENGTH_AT_BYTES: Final = 12
 _CRC_FROM: Final = 21
@@ -42,21 +55,35 @@ class AbortedTransaction(Protocol):
         """The offset of its first record."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """Some neighbouring batches: their record bytes in one buffer, and a row of header facts for each.
+    """Some neighbouring batches: their record bytes in one buffer, and of each that has rows what its header says.
 
-    `starts` and `ends` are positions in `payload`; the lists are as long as there are batches with rows.
+    `starts` and `ends` are positions in `payload`; a batch of which `is_append_time` is true has one time for all its records.
     """
 
     payload: memoryview
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    base_offsets: list[int] = field(default_factory=list)
-    last_offsets: list[int] = field(default_factory=list)
-    base_timestamps_ms: list[int] = field(default_factory=list)
-    append_times_ms: list[int | None] = field(default_factory=list)
+    starts: Ints
+    ends: Ints
+    counts: Ints
+    base_offsets: Ints
+    last_offsets: Ints
+    times_ms: Ints
+    is_append_time: NDArray[np.bool_]
+
+    def one(self, index: int, *, start: int, end: int, count: int) -> Frames:
+        """A batch of these, or records in the middle of it as if they were one."""
+        only = slice(index, index + 1)
+        return Frames(
+            payload=self.payload,
+            starts=np.array([start]),
+            ends=np.array([end]),
+            counts=np.array([count]),
+            base_offsets=self.base_offsets[only],
+            last_offsets=self.last_offsets[only],
+            times_ms=self.times_ms[only],
+            is_append_time=self.is_append_time[only],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,83 +116,27 @@ class _Aborts:
             self._active.add(self._waiting.pop()[1])
 
 
-class _Gathering:
-    """Collects batches until they are enough for one `Frames`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batches:
+    """The headers of whole batches and where the record bytes of each lie in the answer."""
 
-    def __init__(self, records: memoryview) -> None:
-        self._records = records
-        self._pieces: list[BytesLike] = []
-        self._size = 0
-        self._is_unpacked = False
-        self.rows = 0
-        self.frames = Frames(payload=records)
+    headers: NDArray[np.void]
+    starts: Ints
+    ends: Ints
+
+    def __getitem__(self, chosen: Any) -> _Batches:
+        return _Batches(headers=self.headers[chosen], starts=self.starts[chosen], ends=self.ends[chosen])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def ints(self, name: str) -> Ints:
+        """A header field of all batches in this machine's order of bytes."""
+        return self.headers[name].astype(np.int64)
 
     @property
-    def size(self) -> int:
-        return self._size
-
-    def add(self, header: tuple[int, ...], start: int, unpacked: BytesLike | None, end: int) -> None:
-        if unpacked is not None and not self._is_unpacked:
-            self._move_to_pieces()
-        frames = self.frames
-        if self._is_unpacked:
-            piece = self._records[start:end] if unpacked is None else unpacked
-            self._pieces.append(piece)
-            start, end = self._size, self._size + len(piece)
-        self._size += end - start
-        base_offset, _, _, _, _, attributes, last_delta, base_timestamp, max_timestamp, _, _, _, count = header
-        _check_count(count, last_delta, end - start, base_offset)
-        if not count:
-            return
-        self.rows += count
-        frames.starts.append(start)
-        frames.ends.append(end)
-        frames.counts.append(count)
-        frames.base_offsets.append(base_offset)
-        frames.last_offsets.append(base_offset + last_delta)
-        frames.base_timestamps_ms.append(base_timestamp)
-        frames.append_times_ms.append(max_timestamp if attributes & _APPEND_TIME_BIT else None)
-
-    def _move_to_pieces(self) -> None:
-        """From the first compressed batch on, records live in a buffer of their own, one after the other."""
-        frames = self.frames
-        self._is_unpacked = True
-        self._pieces = [self._records[start:end] for start, end in zip(frames.starts, frames.ends, strict=True)]
-        self._size = 0
-        for index, piece in enumerate(self._pieces):
-            frames.starts[index] = self._size
-            self._size += len(piece)
-            frames.ends[index] = self._size
-
-    def done(self) -> Frames:
-        if self._is_unpacked:
-            self.frames.payload = memoryview(b"".join(self._pieces))
-        return self.frames
-
-
-def _check_count(count: int, last_delta: int, size: int, base_offset: int) -> None:
-    """A count that the bytes cannot hold, or more records than offsets (B43)."""
-    if count < 0 or last_delta < 0 or count > last_delta + 1 or count * _SMALLEST_RECORD_BYTES > size:
-        raise CorruptRecords(
-            f"the batch at offset {base_offset} says {count} records for {last_delta + 1} offsets in {size} bytes"
-        )
-    if not count and size:
-        raise CorruptRecords(f"the batch at offset {base_offset} says 0 records and has {size} bytes of them")
-
-
-def _check_header(header: tuple[int, ...], body: memoryview, previous_last: int) -> None:
-    """The checks that hold for every batch, control batches too: magic, CRC, attributes, order (B40, B41, B45, B52)."""
-    base_offset, _, _, magic, crc, attributes, last_delta, *_ = header
-    if magic != _MAGIC:
-        raise CorruptRecords(f"the batch at offset {base_offset} has magic {magic}; only message format 2 is read")
-    if crc32c(body) != crc:
-        raise CorruptRecords(f"the batch at offset {base_offset} is damaged: its CRC-32C does not match")
-    if attributes & ~_KNOWN_BITS or attributes < 0:
-        raise CorruptRecords(f"the batch at offset {base_offset} has unknown attributes {attributes:#x}")
-    if base_offset <= previous_last:
-        raise CorruptRecords(f"the batch at offset {base_offset} follows one that ends at {previous_last}")
-    if last_delta < 0:
-        raise CorruptRecords(f"the batch at offset {base_offset} has last offset delta {last_delta}")
+    def last_offsets(self) -> Ints:
+        return self.ints("base_offset") + self.ints("last_delta")
 
 
 def _is_abort_marker(records: memoryview, base_offset: int) -> bool:
@@ -197,41 +168,150 @@ def scan(
     `aborted` is None to read uncommitted, else the answer's list of aborted transactions, whose batches are left out.
     """
     limits = limits or FrameLimits()
-    aborts = None if aborted is None else _Aborts(aborted)
-    group = _Gathering(records)
-    previous_last = -1
-    for header, start, end in _batches(records):
-        base_offset, attributes, last_delta, producer_id = header[0], header[5], header[6], header[9]
-        if base_offset >= end_offset:
-            break
-        _check_header(header, records[start - _HEADER.size + _CRC_FROM : end], previous_last)
-        previous_last = base_offset + last_delta
-        if attributes & _CONTROL_BIT:
-            if aborts is not None and _is_abort_marker(records[start:end], base_offset):
-                aborts.marker_seen(producer_id, previous_last)
-            continue
-        is_hidden = aborts is not None and aborts.hides(producer_id, previous_last) and attributes & _TRANSACTIONAL_BIT
-        if is_hidden or previous_last < start_offset:
-            continue
-        if group.rows >= limits.max_rows or group.size >= limits.max_bytes:
-            yield group.done()
-            group = _Gathering(records)
-        codec = attributes & _CODEC_MASK
-        unpacked = decompress(codec, records[start:end], max_bytes=limits.max_unpacked_bytes) if codec else None
-        group.add(header, start, unpacked, end)
-    if group.rows:
-        yield group.done()
+    batches = _batches(records, end_offset)
+    if not len(batches):
+        return
+    _check_headers(records, batches)
+    is_wanted = (batches.ints("attributes") & _CONTROL_BIT == 0) & (batches.last_offsets >= start_offset)
+    if aborted is not None:
+        is_wanted[_hidden(records, batches, aborted)] = False
+    wanted = batches if is_wanted.all() else batches[is_wanted]
+    yield from _unpacked(records, wanted, limits) if _codecs(wanted).any() else _plain(records, wanted, limits)
 
 
-def _batches(records: memoryview) -> Iterator[tuple[tuple[int, ...], int, int]]:
-    """Each whole batch: its header's fields and where its records begin and end. B42: a length that no batch has is an error."""
+def _codecs(batches: _Batches) -> Ints:
+    return batches.ints("attributes") & _CODEC_MASK
+
+
+def _batches(records: memoryview, end_offset: int) -> _Batches:
+    """Each whole batch that begins below `end_offset`. B42: a length that no batch has is an error."""
     position, total = 0, len(records)
-    while position + _HEADER.size <= total:
-        header = _HEADER.unpack_from(records, position)
-        end = position + _LENGTH_AT_BYTES + header[1]
-        if header[1] < _HEADER.size - _LENGTH_AT_BYTES:
-            raise CorruptRecords(f"the batch at offset {header[0]} has length {header[1]}")
-        if end > total:
-            return
-        yield header, position + _HEADER.size, end
+    positions = []
+    while position + _HEADER_BYTES <= total:
+        base_offset, length = _PLACE.unpack_from(records, position)
+        end = position + _LENGTH_AT_BYTES + length
+        if length < _HEADER_BYTES - _LENGTH_AT_BYTES:
+            raise CorruptRecords(f"the batch at offset {base_offset} has length {length}")
+        if end > total or base_offset >= end_offset:
+            break
+        positions.append(position)
         position = end
+    begins = np.array(positions, dtype=np.int64)
+    everywhere: NDArray[np.void] = np.ndarray(
+        (max(total - _HEADER_BYTES + 1, 0),), dtype=_HEADER, buffer=records, strides=(1,)
+    )
+    ends = np.append(begins[1:], position) if positions else begins
+    return _Batches(headers=everywhere[begins], starts=begins + _HEADER_BYTES, ends=ends)
+
+
+def _check_headers(records: memoryview, batches: _Batches) -> None:
+    """The checks that hold for every batch, control batches too: magic, CRC, attributes, order (B40, B41, B45, B52)."""
+    headers = batches.headers
+    bodies = (batches.starts - _HEADER_BYTES + _CRC_FROM).tolist()
+    crcs = np.array([crc32c(records[at:end]) for at, end in zip(bodies, batches.ends.tolist(), strict=True)])
+    attributes, last_delta = batches.ints("attributes"), batches.ints("last_delta")
+    base_offsets = batches.ints("base_offset")
+    previous = np.append(-1, batches.last_offsets[:-1])
+    for is_bad, what in (
+        (headers["magic"] != _MAGIC, "has magic {magic}; only message format 2 is read"),
+        (headers["crc"] != crcs, "is damaged: its CRC-32C does not match"),
+        ((attributes & ~_KNOWN_BITS) != 0, "has unknown attributes {attributes:#x}"),
+        (base_offsets <= previous, "follows one that ends at {previous}"),
+        (last_delta < 0, "has last offset delta {last_delta}"),
+    ):
+        if is_bad.any():
+            first = int(is_bad.argmax())
+            facts = {name: headers[name][first].item() for name in ("magic", "attributes", "last_delta")}
+            told = what.format(previous=previous[first], **facts)
+            raise CorruptRecords(f"the batch at offset {base_offsets[first]} {told}")
+
+
+def _hidden(records: memoryview, batches: _Batches, aborted: Sequence[AbortedTransaction]) -> list[int]:
+    """Which batches are of aborted transactions."""
+    aborts = _Aborts(aborted)
+    found = []
+    attributes, producer_ids, last_offsets = (
+        batches.ints("attributes"),
+        batches.ints("producer_id"),
+        batches.last_offsets,
+    )
+    for index in np.flatnonzero(attributes & (_CONTROL_BIT | _TRANSACTIONAL_BIT)).tolist():
+        producer_id, last_offset = int(producer_ids[index]), int(last_offsets[index])
+        if attributes[index] & _CONTROL_BIT:
+            base_offset = last_offset - int(batches.headers["last_delta"][index])
+            if _is_abort_marker(records[batches.starts[index] : batches.ends[index]], base_offset):
+                aborts.marker_seen(producer_id, last_offset)
+        elif aborts.hides(producer_id, last_offset):
+            found.append(index)
+    return found
+
+
+def _plain(records: memoryview, batches: _Batches, limits: FrameLimits) -> Iterator[Frames]:
+    """Groups of batches that lie in the answer as they are read."""
+    first = 0
+    sizes = batches.ends - batches.starts
+    rows, used = (np.cumsum(each) for each in (np.maximum(batches.ints("count"), 0), sizes))
+    while first < len(batches):
+        rows_before, used_before = (int(each[first - 1]) if first else 0 for each in (rows, used))
+        end = 1 + min(
+            int(np.searchsorted(rows, rows_before + limits.max_rows)),
+            int(np.searchsorted(used, used_before + limits.max_bytes)),
+        )
+        yield from _frames(records, batches[first:end])
+        first = end
+
+
+def _unpacked(records: memoryview, batches: _Batches, limits: FrameLimits) -> Iterator[Frames]:
+    """Groups of batches of which some are compressed: their records in a buffer of the group's own, one batch after the other."""
+    pieces: list[BytesLike] = []
+    first, size, rows = 0, 0, 0
+    facts = (batches.starts, batches.ends, _codecs(batches), batches.ints("count"))
+    for index, (start, end, codec, count) in enumerate(zip(*(each.tolist() for each in facts), strict=True)):
+        if rows >= limits.max_rows or size >= limits.max_bytes:
+            yield from _joined(pieces, batches[first:index])
+            pieces = []
+            first, size, rows = index, 0, 0
+        packed = records[start:end]
+        pieces.append(decompress(codec, packed, max_bytes=limits.max_unpacked_bytes) if codec else packed)
+        size += len(pieces[-1])
+        rows += count
+    yield from _joined(pieces, batches[first:])
+
+
+def _joined(pieces: list[BytesLike], batches: _Batches) -> Iterator[Frames]:
+    ends = np.cumsum([len(each) for each in pieces])
+    starts = np.append(0, ends[:-1])
+    payload = memoryview(b"".join(pieces) if len(pieces) > 1 else pieces[0])
+    return _frames(payload, _Batches(headers=batches.headers, starts=starts, ends=ends))
+
+
+def _frames(payload: memoryview, batches: _Batches) -> Iterator[Frames]:
+    """One group, unless none of its batches has rows."""
+    _check_counts(batches)
+    is_full = batches.headers["count"] > 0
+    full = batches if is_full.all() else batches[is_full]
+    if len(full):
+        is_append_time = (full.ints("attributes") & _APPEND_TIME_BIT) != 0
+        yield Frames(
+            payload=payload,
+            starts=full.starts,
+            ends=full.ends,
+            counts=full.ints("count"),
+            base_offsets=full.ints("base_offset"),
+            last_offsets=full.last_offsets,
+            times_ms=np.where(is_append_time, full.ints("max_timestamp"), full.ints("base_timestamp")),
+            is_append_time=is_append_time,
+        )
+
+
+def _check_counts(batches: _Batches) -> None:
+    """A count that the bytes cannot hold, or more records than offsets (B43)."""
+    counts, sizes, offsets = batches.ints("count"), batches.ends - batches.starts, batches.ints("last_delta") + 1
+    is_bad = (counts < 0) | (counts > offsets) | (counts * _SMALLEST_RECORD_BYTES > sizes)
+    is_bad |= (counts == 0) & (sizes > 0)
+    if is_bad.any():
+        first = int(is_bad.argmax())
+        raise CorruptRecords(
+            f"the batch at offset {batches.headers['base_offset'][first]} says {counts[first]} records for "
+            f"{offsets[first]} offsets in {sizes[first]} bytes"
+        )

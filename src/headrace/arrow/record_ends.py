@@ -44,7 +44,8 @@ def record_ends(frames: Frames, *, may_suppose: bool) -> Ends:
     alike: list[int] = []
     shape: Ints | None = None
     is_certain = True
-    for start, end, count in zip(frames.starts, frames.ends, frames.counts, strict=True):
+    places = (frames.starts, frames.ends, frames.counts)
+    for start, end, count in zip(*(each.tolist() for each in places), strict=True):
         known = shapes.get((count, end - start)) if may_suppose else None
         if alike and known is not shape:
             parts.append(_all_alike(alike, shape))
@@ -75,26 +76,17 @@ def in_parts(frames: Frames, most_rows: int) -> Iterator[Frames]:
 
     Raises CorruptRecords where records do not fill their batch. That offsets rise from part to part is for the caller to check.
     """
-    if sum(frames.counts) <= _MANY * most_rows:
+    if frames.counts.sum() <= _MANY * most_rows:
         yield frames
         return
     walker = _Walker(frames.payload)
-    for index, left in enumerate(frames.counts):
-        at, end = frames.starts[index], frames.ends[index]
+    places = (frames.starts, frames.ends, frames.counts)
+    for index, (at, end, left) in enumerate(zip(*(each.tolist() for each in places), strict=True)):
         while left:
             count = min(left, most_rows)
             left -= count
             stop = walker.skip(at, end, count) if left else end
-            yield Frames(
-                payload=frames.payload,
-                starts=[at],
-                ends=[stop],
-                counts=[count],
-                base_offsets=frames.base_offsets[index : index + 1],
-                last_offsets=frames.last_offsets[index : index + 1],
-                base_timestamps_ms=frames.base_timestamps_ms[index : index + 1],
-                append_times_ms=frames.append_times_ms[index : index + 1],
-            )
+            yield frames.one(index, start=at, end=stop, count=count)
             at = stop
 
 
