@@ -358,12 +358,15 @@ def truncation_offset(log: PartitionLogPort, leaders: OffsetAndEpoch) -> int:
 
 
 def leader_finders(core: RaftCore) -> list[Destination]:
-    """Who may know the leader: the bootstrap servers, and the voters other than this node and the leader that does not answer."""
-    known = core.leader_id
+    """Who may know the leader: the bootstrap servers, and the voters other than this node, but for the leader where it does not answer.
+
+    A request may have told another address of the leader than the log does; nobody may listen there.
+    """
+    silent = core.leader_destination()
     voters = [
         to
         for each in core.others
-        if each.voter_id != known and (to := core.destination(each.voter_id, each.end_points)) is not None
+        if (to := core.destination(each.voter_id, each.end_points)) is not None and to != silent
     ]
     own = {(each.host, each.port) for each in core.config.end_points}
     servers = [Destination(-1, *each) for each in core.config.bootstrap_servers if tuple(each) not in own]
