@@ -16,6 +16,9 @@ TABLES ?=
 TIMES ?= 30
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
+# Where an image sets it, each of the many processes of a run would compile the tests, the tools and what it installs anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup fmt check check-static test peers rules reference demo integration spark spark-newest transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
 
