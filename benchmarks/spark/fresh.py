@@ -34,6 +34,12 @@ def cpu_seconds(java_pid: int) -> float:
     return total
 
 
+def own_cpu_seconds(java_pid: int) -> float:
+    """The part of Java alone."""
+    times = psutil.Process(java_pid).cpu_times()
+    return float(times.user + times.system)
+
+
 def peak_mb(pid: int) -> float:
     """The most resident memory that a process has had, in MB."""
     with suppress(OSError):

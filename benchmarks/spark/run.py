@@ -2,7 +2,7 @@
 
 ``make bench-spark``, or ``python -m benchmarks.spark.run [--all] [--cells batch,sink] [--rounds 5] [--warm-up 3] [--megabytes 150] [--broker headrace|kafka]``. One Spark session,
 both sources in turn against one broker, each first in every second round, rounds warm: the first ones do not count, because Java compiles meanwhile. CPU seconds are those of Spark's
-Java process and all its Python workers. First batches and memory are those of fresh sessions (`fresh`). The result goes to ``benchmarks/results/`` with the commit and the versions.
+Java process and all its Python workers, which are told apart, and beside them the broker's. First batches and memory are those of fresh sessions (`fresh`). The result goes to ``benchmarks/results/`` with the commit and the versions.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from rich.table import Table
 
 from benchmarks import peers
 from benchmarks.run import RESULTS, machine
-from benchmarks.spark.fresh import cpu_seconds
+from benchmarks.spark.fresh import cpu_seconds, own_cpu_seconds
 from benchmarks.spark.loads import FORMATS, Cell, cells, empty, make_topics, work
 from headrace.spark.session import local_session, stop_session
 from tests.peers import spark_connector
 
 RATE, COST, BYTES = "rows/s", "CPU s/M rows", "MB/s"
+PARTS: Final = ("of it Java", "of it Python", "the broker's")
+"""Whose CPU seconds they are; those of the broker are not in `COST`."""
 WORKER_MB: Final = 150
 """So much a Python worker may take at most."""
 Samples = dict[Cell, dict[str, list["Sample"]]]
@@ -40,17 +42,25 @@ Fresh = dict[str, list[dict[str, float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One timed query."""
+    """One timed query; `cpu_s` is all that Spark took, `java_s` the part of its Java process alone."""
 
     seconds: float
     cpu_s: float
+    java_s: float
+    broker_s: float
 
 
-def timed(query: Callable[[], object], java_pid: int) -> Sample:
+def timed(query: Callable[[], object], java_pid: int, system: peers.System) -> Sample:
     """Run it once."""
-    cpu, before = cpu_seconds(java_pid), time.monotonic()
+    cpu, java, broker = cpu_seconds(java_pid), own_cpu_seconds(java_pid), system.cpu_s()
+    before = time.monotonic()
     query()
-    return Sample(seconds=time.monotonic() - before, cpu_s=cpu_seconds(java_pid) - cpu)
+    return Sample(
+        seconds=time.monotonic() - before,
+        cpu_s=cpu_seconds(java_pid) - cpu,
+        java_s=own_cpu_seconds(java_pid) - java,
+        broker_s=system.cpu_s() - broker,
+    )
 
 
 def measure(options: argparse.Namespace, system: peers.System, wanted: list[Cell], console: Console) -> Samples:
@@ -66,7 +76,7 @@ def measure(options: argparse.Namespace, system: peers.System, wanted: list[Cell
             for cell in wanted:
                 for source in FORMATS if number % 2 else FORMATS[::-1]:
                     query = work(spark, system.bootstrap, cell, source, cell.rows(options.megabytes))
-                    sample = timed(query, java_pid)
+                    sample = timed(query, java_pid, system)
                     if number >= 0:
                         samples[cell][source].append(sample)
                     if cell.way == "sink":
@@ -91,10 +101,12 @@ def measure_fresh(options: argparse.Namespace, system: peers.System, topic: str,
 
 def figures(cell: Cell, samples: Sequence[Sample], rows: int) -> dict[str, list[float]]:
     """Rate, bytes of values and cost of each sample."""
+    shares = zip(PARTS, *((each.java_s, each.cpu_s - each.java_s, each.broker_s) for each in samples), strict=True)
     return {
         RATE: [rows / each.seconds for each in samples],
         BYTES: [rows * cell.value_bytes / each.seconds / 1e6 for each in samples],
         COST: [each.cpu_s / rows * 1e6 for each in samples],
+        **{name: [each / rows * 1e6 for each in seconds] for name, *seconds in shares},
     }
 
 
@@ -109,10 +121,12 @@ def show(samples: Samples, fresh: Fresh, options: argparse.Namespace, console: C
         ours, theirs = (figures(cell, by_format[source], rows) for source in FORMATS)
         kept[str(cell)] = {name: dict(zip(FORMATS, (ours[name], theirs[name]), strict=True)) for name in ours}
         aims = cell.aims()
-        for name in (RATE, COST):
-            ratio = statistics.median(ours[name]) / statistics.median(theirs[name])
+        for name in (RATE, COST, *PARTS):
+            other = statistics.median(theirs[name])
+            ratio = statistics.median(ours[name]) / other if other else 0.0
             aim, reached = _aim(aims.get(name), ratio, is_least=name == RATE)
-            table.add_row(str(cell), name, _spread(ours[name]), _spread(theirs[name]), f"{ratio:.2f}", aim, reached)
+            shown = f"{ratio:.2f}" if other else ""
+            table.add_row(str(cell), name, _spread(ours[name]), _spread(theirs[name]), shown, aim, reached)
     for name in fresh[FORMATS[0]][0] if fresh[FORMATS[0]] else ():
         ours_fresh, theirs_fresh = ([each[name] for each in fresh[source]] for source in FORMATS)
         other = statistics.median(theirs_fresh)

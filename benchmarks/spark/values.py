@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
         try:
             for number in range(-options.warm_up, options.rounds):
                 for name in sorted(works, reverse=bool(number % 2)):
-                    sample = timed(works[name], java_pid)
+                    sample = timed(works[name], java_pid, system)
                     if number >= 0:
                         samples[name].append(sample)
         finally:
