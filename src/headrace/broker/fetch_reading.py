@@ -230,6 +230,9 @@ def read_for_consumer(
     traffic = hosted.traffic
     traffic.bytes_out += data[2]
     traffic.fetches += 1
+    known = session.known
+    if known is not None and known.asked is asked and known.version == version:
+        return known.write(high_watermark, log.last_stable_offset, log_start, data)
     offsets = (high_watermark, log.last_stable_offset, log_start)
     return encode_one_slice(version, topic, asked.partition, offsets, data, (0, session.id))
 

@@ -300,9 +300,10 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self._running or self.is_closed:
             return
         self._running = True
-        buffer = self._pool.shared if self._own is None else self._own
+        pool = self._pool
+        buffer, view = (pool.shared, pool.shared_view) if (own := self._own) is None else (own, memoryview(own))
         try:
-            wanted, is_out_of_turns = self._deliver_frames(buffer)
+            wanted, is_out_of_turns = self._deliver_frames(buffer, view)
         except DecodeError as refused:
             self.refuse(str(refused))
             wanted, is_out_of_turns = 0, False
@@ -345,17 +346,15 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def _is_held(self) -> bool:
         return self.holds != _MEMORY_ONLY
 
-    def _deliver_frames(self, buffer: bytearray) -> tuple[int, bool]:
+    def _deliver_frames(self, buffer: bytearray, view: memoryview) -> tuple[int, bool]:
         """Deliver the whole frames in `buffer`. Returns the size of the frame that is not whole, and if others must have a turn. Raises DecodeError."""
         if self.stopwatch is not None:
             self.turn_began = self.stopwatch()
         limits = self._shared.limits
         smallest, largest = limits.min_frame_bytes, limits.max_frame_bytes
         frame, holds = self.frame, self.holds
-        view = memoryview(buffer)
         for delivered in range(self._shares.frames):
-            self._delivered = delivered
-            pos = self._pos
+            self._delivered, pos = delivered, self._pos
             if self._end - pos < 4 or (holds and self._is_held()) or self.is_closed:
                 return 0, False
             (size,) = _LENGTH(buffer, pos)

@@ -16,6 +16,7 @@ PART_BYTES = 1 << 20
 """So much of a slice is looked at, fetched or sent at once."""
 _COPIED_BYTES = 256 << 10
 """So much is copied together and sent by one call: up to half a MiB `sendfile` takes twice as long between two processes of a machine, because it gives the socket 16 pages at a time."""
+_DATA = (bytes, bytearray, memoryview)
 _room = memoryview(bytearray(_COPIED_BYTES))
 """Of the event loop alone: what is in it is sent, or copied again, before anything else is put there."""
 
@@ -107,7 +108,7 @@ def copied(pieces: list[Piece]) -> memoryview | None:
             if size > left:
                 return None
             room[at : at + size] = piece
-        elif isinstance(piece, bytes | bytearray | memoryview):
+        elif isinstance(piece, _DATA):
             return None
         else:
             size = piece.size
@@ -122,7 +123,7 @@ def copied(pieces: list[Piece]) -> memoryview | None:
 def unsent(pieces: list[Piece], done: int) -> list[Piece]:
     """What is left of them when their first `done` bytes are sent."""
     for number, piece in enumerate(pieces):
-        if isinstance(piece, bytes | bytearray | memoryview):
+        if isinstance(piece, _DATA):
             size = len(piece)
             rest: Piece = memoryview(piece)[done:]
         else:

@@ -19,6 +19,7 @@ from headrace.core.holds import Hold
 from headrace.net.file_slices import PART_BYTES, ColdSlice, Data, Piece, SliceRest, Unreadable, copied, unsent
 from headrace.net.writable import WritableSockets, writable_sockets
 
+_DATA = (bytes, bytearray, memoryview)
 _COPY_UP_TO_BYTES = 4096
 """Slices up to this size are read and sent with what stands around them: one system call fewer than `sendfile`."""
 _ONE_FROM_BYTES = 24 << 10
@@ -118,8 +119,11 @@ class Output:
             waiting.extend(pieces)
             self._send_directly()
             return
+        if len(pieces) > 1 and not isinstance(pieces[1], _DATA):  # the answer of a fetch
+            self._send_around(direct, pieces)
+            return
         try:
-            data = b"".join(pieces)  # type: ignore[arg-type] # fails, cheaply, when there is a slice of a file among them
+            data = b"".join(pieces)  # type: ignore[arg-type] # fails when there is a slice of a file behind others
         except TypeError:
             self._send_around(direct, pieces)
             return
@@ -133,7 +137,9 @@ class Output:
 
     def _send_around(self, direct: socket.socket, pieces: list[Piece]) -> None:
         """The same with slices of files among them: in one packet, or copied together, where that is quick."""
-        left = _send_one(direct, pieces) if _is_one_packet(pieces) else _send_copied(direct, pieces)
+        left = _send_one(direct, pieces) if len(pieces) == 2 else None
+        if left is None:
+            left = _send_copied(direct, pieces)
         if left:
             self._waiting.extend(left)
             self._send_directly()
@@ -313,33 +319,28 @@ class _TransportSocket(socket.socket):
         self.detach()
 
 
-def _is_one_packet(pieces: list[Piece]) -> bool:
-    """Whether this is an answer that ends with a slice of a file of which `sendfile` makes one packet; a short one, or one with more behind it, is copied for less."""
-    if len(pieces) != 2:
-        return False
-    first, part = pieces
-    if isinstance(part, bytes | bytearray | memoryview) or type(first) is not bytes or part.size < _ONE_FROM_BYTES:
-        return False
-    return part.position % _PAGE_BYTES + part.size <= _PACKET_BYTES
+def _send_one(direct: socket.socket, pieces: list[Piece]) -> list[Piece] | None:
+    """Send an answer that ends with a slice of a file of which `sendfile` makes one packet, if that is in the page cache; what is left of it.
 
-
-def _send_one(direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
-    """Send such an answer, if its slice is in the page cache; what is left of it."""
+    None where this is no such answer: a short one, or one with more behind the slice, is copied for less.
+    """
     first, part = pieces
-    assert isinstance(first, bytes), "looked at before"
-    assert not isinstance(part, bytes | bytearray | memoryview), "looked at before"
-    file = part.file
+    if type(first) is not bytes or isinstance(part, _DATA):
+        return None
+    size, position, file = part.size, part.position, part.file
+    if size < _ONE_FROM_BYTES or position % _PAGE_BYTES + size > _PACKET_BYTES:
+        return None
     is_cached = getattr(file, "is_cached", None)
-    if is_cached is None or not is_cached(part.position, part.size):
+    if is_cached is None or not is_cached(position, size):
         return pieces
     done = 0
     try:
         done = direct.send(first, socket.MSG_MORE)
         if done == len(first):
-            done += os.sendfile(direct.fileno(), file.fd, part.position, part.size)  # type: ignore[union-attr] # it can say what is cached
+            done += os.sendfile(direct.fileno(), file.fd, position, size)  # type: ignore[union-attr] # it can say what is cached
     except OSError:
         return unsent(pieces, done)  # the way that takes long meets the same error, and says what it means
-    return [] if done == len(first) + part.size else unsent(pieces, done)
+    return [] if done == len(first) + size else unsent(pieces, done)
 
 
 def _send_copied(direct: socket.socket, pieces: list[Piece]) -> list[Piece]:
@@ -398,7 +399,7 @@ def _join_first(waiting: deque[Piece]) -> Data | SliceRest:
     room = _JOINED_BYTES
     while waiting and len(parts) < _JOINED_AT_ONCE and room > 0:
         piece = waiting[0]
-        if isinstance(piece, bytes | bytearray | memoryview):
+        if isinstance(piece, _DATA):
             if parts and len(piece) > room:
                 break
             parts.append(piece)
@@ -420,7 +421,7 @@ def _join_first(waiting: deque[Piece]) -> Data | SliceRest:
     if parts:
         waiting.appendleft(parts[0] if len(parts) == 1 else b"".join(parts))
     first = waiting[0]
-    assert isinstance(first, bytes | bytearray | memoryview | SliceRest), "slices are looked at above"
+    assert isinstance(first, (*_DATA, SliceRest)), "slices are looked at above"
     return first
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from headrace.log.ports import FileSlice
 from headrace.replication.isr import FollowerProgress
 from headrace.replication.waiting import PartitionWaiters
 
@@ -80,6 +81,22 @@ class SessionPartition:
             self.progress = None
 
 
+class KnownRequest(NamedTuple):
+    """What a consumer asks its session for again and again: the bytes of a request for more of one partition but for epoch and offset, and what they mean.
+
+    Sizes are bytes; `write` makes the response of a high watermark, a last stable offset, a log start and records.
+    """
+
+    version: int
+    start: bytes
+    middle: bytes
+    end: bytes
+    asked: SessionPartition
+    min_bytes: int
+    max_bytes: int
+    write: Callable[[int, int, int, FileSlice], tuple[bytes, FileSlice, bytes] | tuple[bytes, FileSlice]]
+
+
 class Asker(NamedTuple):
     """Who has a session: a principal at a host, or the replicas of one broker; and on which connection it was begun."""
 
@@ -94,11 +111,13 @@ class FetchSession:
     """A fetcher's partitions between its requests. `epoch` is what its next request must carry.
 
     `counted` of its partitions are in the sum of its cache. `changed` holds what the next fetch must look at: what the fetcher asked for anew, what moved, and what had something to give or an error
-    when it was last read. All others have nothing for the fetcher, and it knows their offsets. `on_change` is told of each move while
+    when it was last read. All others have nothing for the fetcher, and it knows their offsets. `known` holds until something else is asked for;
+    `alone` was the only partition of the last request that named any. `on_change` is told of each move while
     a fetch waits. A fetch without a session has one that nobody can ask for again (`NO_SESSION`).
     """
 
     __slots__ = (
+        "alone",
         "asker",
         "by_id",
         "changed",
@@ -107,6 +126,7 @@ class FetchSession:
         "epoch",
         "id",
         "is_privileged",
+        "known",
         "on_change",
         "partitions",
         "terms",
@@ -133,6 +153,8 @@ class FetchSession:
         self.used_ms = now_ms
         self.partitions: dict[Hashable, SessionPartition] = {}
         self.changed: dict[SessionPartition, None] = {}
+        self.known: KnownRequest | None = None
+        self.alone: SessionPartition | None = None
         self.on_change: Callable[[SessionPartition], None] | None = None
         self.terms: Hashable = None
         self.turns = 0
@@ -147,6 +169,7 @@ class FetchSession:
     def asked_by(self, terms: Hashable) -> None:
         """Somebody else asks, or otherwise than before (replica, isolation level): everything is read anew."""
         self.terms = terms
+        self.known = None
         self.changed = dict.fromkeys(self.partitions.values())
 
     def update(self, changed: Iterable[tuple[Hashable, SessionPartition]], forgotten: Iterable[Hashable]) -> None:
@@ -186,6 +209,7 @@ class FetchSession:
             partition.leave()
         self.partitions.clear()
         self.changed.clear()
+        self.known = self.alone = None
 
     def _add(self, key: Hashable, partition: SessionPartition) -> None:
         self.turns += 1

@@ -31,7 +31,8 @@ class FetchSessionCache:
     def __init__(self, *, slots: int, rng: Rng) -> None:
         self._slots = slots
         self._rng = rng
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.by_id: OrderedDict[int, FetchSession] = OrderedDict()
+        """Those that were used last at the end."""
         self._privileged: Counter[Hashable] = Counter()
         """Sessions by owner."""
         self._of_owner: Counter[Hashable] = Counter()
@@ -41,10 +42,10 @@ class FetchSessionCache:
         self.held_partitions = 0
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self.by_id)
 
     def __iter__(self) -> Iterator[FetchSession]:
-        return iter(self._sessions.values())
+        return iter(self.by_id.values())
 
     def create(
         self,
@@ -63,7 +64,7 @@ class FetchSessionCache:
         session = FetchSession(
             session_id, is_privileged=is_privileged, by_id=by_id, now_ms=now_ms, partitions=partitions, asker=asker
         )
-        self._sessions[session_id] = session
+        self.by_id[session_id] = session
         self._count(session, 1)
         if not self.grown(session, now_ms=now_ms):
             self._drop(session)
@@ -73,24 +74,28 @@ class FetchSessionCache:
 
     def resume(self, session_id: int, epoch: int, *, now_ms: int) -> FetchSession | ErrorCode:
         """The session for an incremental request, or FETCH_SESSION_ID_NOT_FOUND (70) or INVALID_FETCH_SESSION_EPOCH (71)."""
-        session = self._sessions.get(session_id)
+        session = self.by_id.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        session.used_ms = now_ms
-        self._sessions.move_to_end(session_id)
+        self.used(session, now_ms=now_ms)
         return session
+
+    def used(self, session: FetchSession, *, now_ms: int) -> None:
+        """It was asked for just now."""
+        session.used_ms = now_ms
+        self.by_id.move_to_end(session.id)
 
     def end(self, session_id: int, asker: Asker) -> None:
         """The fetcher has finished with it; a session of somebody else stays."""
-        session = self._sessions.get(session_id)
+        session = self.by_id.get(session_id)
         if session is not None and session.asker.owner == asker.owner:
             self.remove(session_id)
 
     def remove(self, session_id: int) -> None:
         """It is over."""
-        session = self._sessions.get(session_id)
+        session = self.by_id.get(session_id)
         if session is not None:
             self._drop(session)
             self.forget(session)
@@ -118,7 +123,7 @@ class FetchSessionCache:
     # --- who gives way ---
 
     def _drop(self, session: FetchSession) -> None:
-        del self._sessions[session.id]
+        del self.by_id[session.id]
         self._count(session, -1)
 
     def _count(self, session: FetchSession, by: int) -> None:
@@ -132,9 +137,9 @@ class FetchSessionCache:
                 del counter[key]
 
     def _make_room(self, asker: Asker, *, is_privileged: bool, now_ms: int) -> bool:
-        if len(self._sessions) < self._slots:
+        if len(self.by_id) < self._slots:
             return True
-        oldest = next(iter(self._sessions.values()), None)
+        oldest = next(iter(self.by_id.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
@@ -162,22 +167,22 @@ class FetchSessionCache:
         if now_ms - oldest.used_ms > EVICTION_MS:
             return self._evict(oldest)
         held: Counter[Hashable] = Counter()
-        for each in self._sessions.values():
+        for each in self.by_id.values():
             if not each.is_privileged:
                 held[each.asker.owner] += each.counted
         own = wanted.asker.owner
-        if not wanted.is_privileged and wanted.id not in self._sessions:
+        if not wanted.is_privileged and wanted.id not in self.by_id:
             held[own] += wanted.counted
         others = [(owner, count) for owner, count in held.items() if wanted.is_privileged or count > held[own]]
         if not others:
             return False
         owner, _ = max(others, key=_SHARE)
-        theirs = [each for each in self._sessions.values() if not each.is_privileged and each.asker.owner == owner]
+        theirs = [each for each in self.by_id.values() if not each.is_privileged and each.asker.owner == owner]
         return bool(theirs) and self._evict(max(theirs, key=lambda each: each.counted))
 
     def _oldest(self, may_go: Callable[[FetchSession], bool]) -> FetchSession | None:
         """The session that was unused for longest."""
-        return next((each for each in self._sessions.values() if may_go(each)), None)
+        return next((each for each in self.by_id.values() if may_go(each)), None)
 
     def _evict(self, victim: FetchSession) -> bool:
         self.remove(victim.id)
@@ -187,5 +192,5 @@ class FetchSessionCache:
     def _new_id(self) -> int:
         while True:
             session_id = self._rng.randrange(1, 2**31 - 1)
-            if session_id not in self._sessions:
+            if session_id not in self.by_id:
                 return session_id

@@ -111,7 +111,7 @@ class Connection:
             else:
                 self._out.pieces.append(_FRAME_HEAD(len(result) + 4, correlation_id) + result)
         elif type(result) is tuple:
-            self._write_around(result, correlation_id, flexible=hot.flexible)
+            self._write_around(result, correlation_id, hot.flexible)
         else:
             self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
         return False
@@ -140,16 +140,14 @@ class Connection:
         else:
             self._out.when_sent(timing)
 
-    def _write_around(self, body: Pieces, correlation_id: int, *, flexible: bool) -> None:
+    def _write_around(self, body: Pieces, correlation_id: int, flexible: bool) -> None:  # noqa: FBT001 - hot path
         """A body of bytes around a slice of a file."""
         first, part = body[0], body[1]
-        size = len(first) + part.size + (len(body[2]) if len(body) == 3 else 0)
-        pieces = self._out.pieces
-        if flexible:
-            pieces.append(_FRAME_HEAD_FLEXIBLE(size + 5, correlation_id, 0) + first)
-        else:
-            pieces.append(_FRAME_HEAD(size + 4, correlation_id) + first)
-        pieces.extend(body[1:])
+        size = len(first) + part.size
+        if len(body) == 3:
+            size += len(body[2])
+        head = _FRAME_HEAD_FLEXIBLE(size + 5, correlation_id, 0) if flexible else _FRAME_HEAD(size + 4, correlation_id)
+        self._out.pieces += (head + first, *body[1:])
 
     def _unknown_frame(self, view: memoryview, api: int, correlation_id: int, id_length: int) -> bool:
         """A request whose header was not seen on this connection, or is of no Produce or Fetch."""

@@ -69,7 +69,7 @@ def add_usual(data: memoryview, state: PartitionLog, limits: AppendLimits, leade
     if following - 1 > limits.last_offset or not position:
         return -1
     if len(batches) < 2:
-        segment.append_one(data, following - 1, until, limits.index_interval_bytes)
+        segment.append_one(data, state.log_end_offset, following - 1, until, limits.index_interval_bytes)
     else:
         segment.append(data, tuple(batches), limits.index_interval_bytes)
     if has_producers:

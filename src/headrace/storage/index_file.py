@@ -6,6 +6,7 @@ They are caches (D7): after an unclean stop those of segments that may be unsync
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -16,6 +17,7 @@ from headrace.core.ports import Files
 from headrace.log.ports import AbortedTransaction
 from headrace.log.segments import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from headrace.records.batch import HEADER_SIZE
+from headrace.storage.layout import TIME_INDEX, offset_file
 
 _OFFSET_ENTRY = Struct(">iI")
 _FIELD = Struct(">I").unpack_from
@@ -102,20 +104,27 @@ class EntryFile:
 
 
 class OffsetIndex:
-    """(last offset of a batch, position of that batch) about every `index.interval.bytes`."""
+    """(last offset of a batch, position of that batch) about every `index.interval.bytes`.
 
-    __slots__ = ("_base", "file")
+    Where the batches of entries begin that this process has made, and that they are there, is known without a look into the log.
+    """
+
+    __slots__ = ("_base", "_deltas", "_known_from", "file")
 
     def __init__(self, file: EntryFile, base_offset: int) -> None:
         self.file = file
         self._base = base_offset
+        self._known_from = len(file.data) // OFFSET_ENTRY_BYTES
+        self._deltas = array("i")
+        """Last offset deltas of the batches of the entries from number `_known_from` on."""
 
     def __len__(self) -> int:
         return len(self.file.data) // OFFSET_ENTRY_BYTES
 
-    def append(self, last_offset: int, position: int) -> None:
+    def append(self, last_offset: int, position: int, last_offset_delta: int) -> None:
         """The batch at `position` ends at `last_offset` (inclusive)."""
         self.file.data += _OFFSET_ENTRY.pack(last_offset - self._base, position)
+        self._deltas.append(last_offset_delta)
 
     def last(self) -> tuple[int, int] | None:
         """(last offset, position) of the last entry, None if there is none."""
@@ -133,13 +142,14 @@ class OffsetIndex:
         relative, at = _OFFSET_ENTRY.unpack_from(self.file.data, slot * OFFSET_ENTRY_BYTES)
         return self._base + relative, at
 
-    def entry_before(self, position: int) -> tuple[int, int] | None:
-        """(last offset, position) of the last entry at or before `position`, None if there is none."""
+    def batch_before(self, position: int) -> tuple[int, int, int] | None:
+        """(base offset, last offset, position) of the batch of the last entry at or before `position`, None if there is none. A base offset of -1 is not known."""
         slot = self._last_at_most(position, _POSITION)
         if slot < 0:
             return None
         relative, at = _OFFSET_ENTRY.unpack_from(self.file.data, slot * OFFSET_ENTRY_BYTES)
-        return self._base + relative, at
+        last, known = self._base + relative, slot - self._known_from
+        return (last - self._deltas[known] if known >= 0 else -1), last, at
 
     def _last_at_most(self, target: int, field: int) -> int:
         """Number of the last entry whose field is at most `target`, -1 if there is none.
@@ -176,6 +186,9 @@ class OffsetIndex:
         size = len(data)
         while size and _OFFSET_ENTRY.unpack_from(data, size - OFFSET_ENTRY_BYTES)[1] >= end_position:
             size -= OFFSET_ENTRY_BYTES
+        left = size // OFFSET_ENTRY_BYTES
+        self._known_from = min(self._known_from, left)
+        del self._deltas[left - self._known_from :]
         return self.file.cut(size)
 
     def is_sane(self, log_size: int) -> bool:
@@ -248,6 +261,21 @@ class TimeIndex:
             _all_pairs(lt, timestamps) and _all_pairs(le, relatives)
             for timestamps, relatives in _columns(data, "qi", (-1, 0))
         )
+
+
+def last_time_entry(files: Files, path: str, base_offset: int) -> tuple[int, int] | None:
+    """(timestamp, offset) of the last entry of a segment's time index, of which only the file's end is read: retention asks every segment. None if there is none, or it makes no sense."""
+    name = offset_file(path, base_offset, TIME_INDEX)
+    found = files.stat(name)
+    if found is None or not found.size or found.size % TIME_ENTRY_BYTES:
+        return None
+    file = files.open(name, read_only=True)
+    try:
+        tail = file.pread(2 * TIME_ENTRY_BYTES, max(found.size - 2 * TIME_ENTRY_BYTES, 0))
+    finally:
+        file.close()
+    last_two = TimeIndex(EntryFile(files, name, tail), base_offset)
+    return last_two.last() if last_two.is_sane() else None
 
 
 class TransactionIndex:

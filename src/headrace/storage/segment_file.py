@@ -8,7 +8,6 @@ from struct import Struct
 from headrace.core.errors import StorageFault
 from headrace.core.ports import BytesLike, File, Files
 from headrace.log.partition_log import PlannedBatch
-from headrace.log.segments import TIME_ENTRY_BYTES
 from headrace.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -18,7 +17,14 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.storage.descriptors import opened_again
-from headrace.storage.index_file import EntryFile, OffsetIndex, TimeIndex, TransactionIndex, read_entries
+from headrace.storage.index_file import (
+    EntryFile,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+    last_time_entry,
+    read_entries,
+)
 from headrace.storage.layout import INDEX, LOG, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
 SCAN_BYTES = 16 * 1024
@@ -26,7 +32,8 @@ _FIND_BYTES = 4 * 1024 + HEADER_SIZE
 _PLACE = Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta out of a batch header."""
 _UNKNOWN = -2
-_KNOWN_STARTS = 64
+_KNOWN_STARTS = 128
+"""Of the readers of one segment: the places where the last so many reads ended."""
 _IDLE_ROUNDS = 3
 _HEADERS_A_TURN = 1_000
 
@@ -35,7 +42,8 @@ class Segment:
     """The file of one segment and its indexes; `headrace.storage.stored_log.StoredLog` drives it.
 
     Indexes are read on first use; one that does not fit its log is built anew (K33). `size` is bytes in the log file.
-    `max_timestamp` is ms since 1970, -1 if no record has one, and `offset_of_max_timestamp` the last offset of its batch.
+    `max_timestamp` is ms since 1970, -1 if no record has one, and `offset_of_max_timestamp` the last offset of its batch. `starts` are positions
+    where readers are expected to go on, by the offset that they will ask for.
     """
 
     __slots__ = (
@@ -46,7 +54,6 @@ class Segment:
         "_log",
         "_max_timestamp",
         "_offset_of_max_timestamp",
-        "_starts",
         "_time_index",
         "_txn_index",
         "base_offset",
@@ -58,6 +65,7 @@ class Segment:
         "names_changed",
         "path",
         "size",
+        "starts",
     )
 
     def __init__(self, files: Files, path: str, base_offset: int, *, size: int = 0) -> None:
@@ -67,7 +75,7 @@ class Segment:
         self.idle_rounds = self.bytes_since_entry = 0
         self.names_changed = self.is_resting = False
         self._log: File | None = None
-        self._starts: dict[int, int] = {}
+        self.starts: dict[int, int] = {}
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
@@ -196,12 +204,14 @@ class Segment:
         """Write batches at the end. On a fault the file is cut back to what it was (D10)."""
         start = self.size
         self._write_at_end(data)
-        note = self._note
+        note = self.note_batch
         for position, base, _, header in batches:
-            note(start + position, header[1] + LOG_OVERHEAD, base + header[6], header[8], index_interval_bytes)
+            note(start + position, base, header, index_interval_bytes)
         self.size = start + len(data)
 
-    def append_one(self, data: BytesLike, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+    def append_one(
+        self, data: BytesLike, base_offset: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
         """`append` of one batch, for a segment that has some. Hot path."""
         start, size = self.size, len(data)
         log = self._log or self.log
@@ -216,7 +226,7 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._offset_of_max_timestamp = last_offset
         if self.bytes_since_entry > index_interval_bytes:
-            self.index.append(last_offset, start)
+            self.index.append(last_offset, start, last_offset - base_offset)
             self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
             self.bytes_since_entry = size
         else:
@@ -235,21 +245,19 @@ class Segment:
             self._learn_tail()
 
     def note_batch(self, position: int, base_offset: int, header: BatchHeader, index_interval_bytes: int) -> None:
-        """Keep indexes and timestamps in step with a batch that is in the file at `position`."""
-        last_offset = base_offset + header.last_offset_delta
-        self._note(position, header.length + LOG_OVERHEAD, last_offset, header.max_timestamp, index_interval_bytes)
-
-    def _note(self, position: int, size: int, last_offset: int, timestamp: int, index_interval_bytes: int) -> None:
+        """Keep indexes and timestamps in step with a batch that is in the file at `position`. Hot path."""
+        delta, timestamp = header[6], header[8]
+        last_offset = base_offset + delta
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
             self._offset_of_max_timestamp = last_offset
         if position == 0:
             self._first_timestamp = timestamp
         elif self.bytes_since_entry > index_interval_bytes:
-            self.index.append(last_offset, position)
+            self.index.append(last_offset, position, delta)
             self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
             self.bytes_since_entry = 0
-        self.bytes_since_entry += size
+        self.bytes_since_entry += header[1] + LOG_OVERHEAD
 
     def _learn_tail(self) -> None:
         """Load what an append needs to know about batches written before this process started."""
@@ -284,7 +292,7 @@ class Segment:
         The caller syncs these and the log before the next append: a cut that a crash undoes could let old batches stand between new ones.
         """
         indexes = (self.index, self.time_index)
-        self._starts.clear()
+        self.starts.clear()
         self.log.truncate(position)
         self.size = position
         cut = [
@@ -330,7 +338,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Position of the batch that holds `offset`, or of the next one; the segment's size if it ends before. Hot path."""
-        known = self._starts.get(offset)
+        known = self.starts.get(offset)
         if known is not None:
             return known
         entry = self.index.entry_for(offset)
@@ -382,23 +390,28 @@ class Segment:
     def boundary_before(self, position: int, start: int) -> int:
         """The last start of a batch between `start` and `position` that the index names, 0 if it names none. Hot path.
 
-        The batch's offset is remembered: a reader that got everything before it asks for it next.
+        The batch's offset is remembered: a reader that got everything before it asks for it next. An entry that came from a file is held against the log.
         """
-        entry = self.index.entry_before(position)
-        if entry is None or entry[1] <= start:
+        batch = (self._index or self.index).batch_before(position)
+        if batch is None or batch[2] <= start:
             return 0
-        last_offset, found = entry
-        head = self.log.pread(_PLACE.size, found)
-        if len(head) < _PLACE.size:
-            return 0
-        base, _, magic, last_offset_delta = _PLACE.unpack(head)
-        if magic != MAGIC or base + last_offset_delta != last_offset:
-            return 0
-        starts = self._starts
-        if len(starts) >= _KNOWN_STARTS and base not in starts:
-            del starts[next(iter(starts))]
-        starts[base] = found
+        base, last_offset, found = batch
+        if base < 0:
+            head = self.log.pread(_PLACE.size, found)
+            if len(head) < _PLACE.size:
+                return 0
+            base, _, magic, last_offset_delta = _PLACE.unpack(head)
+            if magic != MAGIC or base + last_offset_delta != last_offset:
+                return 0
+        self.expect_reader(base, found)
         return found
+
+    def expect_reader(self, offset: int, position: int) -> None:
+        """Somebody is about to ask for `offset`, for which the batch at `position` comes next. Hot path."""
+        starts = self.starts
+        if len(starts) >= _KNOWN_STARTS and offset not in starts:
+            del starts[next(iter(starts))]
+        starts[offset] = position
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The bytes of a batch."""
@@ -426,24 +439,9 @@ class Segment:
     def max_timestamp(self) -> int:
         """Highest timestamp in ms, -1 if there is none."""
         if self._max_timestamp == _UNKNOWN:
-            self._max_timestamp, self._offset_of_max_timestamp = self._last_time_entry() or (NO_TIMESTAMP, -1)
+            last = None if self._time_index is not None else last_time_entry(self._files, self.path, self.base_offset)
+            self._max_timestamp, self._offset_of_max_timestamp = last or self.time_index.last() or (NO_TIMESTAMP, -1)
         return self._max_timestamp
-
-    def _last_time_entry(self) -> tuple[int, int] | None:
-        """The last entry of the time index. Of a segment whose indexes are not in memory only the file's end is read: retention asks every segment."""
-        if self._time_index is None:
-            name = offset_file(self.path, self.base_offset, TIME_INDEX)
-            found = self._files.stat(name)
-            if found is not None and found.size and found.size % TIME_ENTRY_BYTES == 0:
-                file = self._files.open(name, read_only=True)
-                try:
-                    tail = file.pread(2 * TIME_ENTRY_BYTES, max(found.size - 2 * TIME_ENTRY_BYTES, 0))
-                finally:
-                    file.close()
-                last_two = TimeIndex(EntryFile(self._files, name, tail), self.base_offset)
-                if last_two.is_sane():
-                    return last_two.last()
-        return self.time_index.last()
 
     @property
     def offset_of_max_timestamp(self) -> int:

@@ -292,7 +292,7 @@ class StoredLog(LogFiles):
             return self._append_unusual(data, leader_epoch, now_ms, commits=commits)
         _SET_PLACE(data, 0, first, length, leader_epoch)
         try:
-            active.append_one(data, last, until, limits.index_interval_bytes)
+            active.append_one(data, first, last, until, limits.index_interval_bytes)
         except DiskFull as fault:
             return self._writer.refuse_for_space(fault)
         if producer is not None:
@@ -349,17 +349,21 @@ class StoredLog(LogFiles):
         end_offset = state.log_end_offset
         if offset < state.log_start_offset or offset > end_offset:
             return OutOfRange(log_start_offset=state.log_start_offset, log_end_offset=end_offset)
-        upper = min(upper_offset, end_offset)
+        upper = upper_offset if upper_offset < end_offset else end_offset
         segments = self._segments
-        bases, in_order = segments.bases, segments.in_order
+        segment = segments.active
         if offset >= upper:
-            return FileSlice(None, 0, 0, offset, segments.active.base_offset)
+            return FileSlice(None, 0, 0, offset, segment.base_offset)
+        start = segment.starts.get(offset)
+        if start is not None and start < segment.size:  # a reader goes on
+            return segments.slice_of(segment, offset, start, upper, max_bytes, min_one_batch)
+        bases, in_order = segments.bases, segments.in_order
         index = len(bases) - 1 if offset >= bases[-1] else bisect_right(bases, offset) - 1
         while index < len(in_order):
             segment = in_order[index]
             if segment.base_offset >= upper:
                 break
-            start = segments.position_of(segment, offset)
+            start = segment.position_of(offset) if offset > segment.base_offset else 0
             if start < segment.size:
                 return segments.slice_of(segment, offset, start, upper, max_bytes, min_one_batch)
             index += 1

@@ -74,9 +74,11 @@ def test_the_index_finds_what_a_plain_search_finds(seed: int) -> None:
     index = OffsetIndex(EntryFile(LossyFiles(), "/index"), 1000)
     last, position = 1000 + chance.randrange(3), 0
     entries: list[tuple[int, int]] = []
+    deltas: dict[int, int] = {}
     for _ in range(chance.randrange(60)):
         entries.append((last, position))
-        index.append(last, position)
+        deltas[position] = chance.randrange(100)
+        index.append(last, position, deltas[position])
         last += chance.choice((1, 2, 50, 10_000))
         position += chance.choice((61, 4096, 900_000))
     for _ in range(200):
@@ -84,7 +86,15 @@ def test_the_index_finds_what_a_plain_search_finds(seed: int) -> None:
         below = [entry for entry in entries if entry[0] <= offset]
         assert index.entry_for(offset) == (below[-1] if below else None)
         before = [entry for entry in entries if entry[1] <= at]
-        assert index.entry_before(at) == (before[-1] if before else None)
+        assert index.batch_before(at) == ((before[-1][0] - deltas[before[-1][1]], *before[-1]) if before else None)
+    stored = OffsetIndex(EntryFile(LossyFiles(), "/index", bytes(index.file.data)), 1000)
+    stored.append(last, position, 7)
+    assert [(stored.batch_before(at) or (0,))[0] for _, at in entries] == [-1] * len(entries)
+    assert stored.batch_before(position) == (last - 7, last, position)
+    for each in (stored, index):
+        each.cut_at(position // 2)
+        each.append(last, position, 9)
+        assert each.batch_before(position) == (last - 9, last, position)
 
 
 def test_an_idempotent_producer_is_checked_on_the_quick_way_too() -> None:

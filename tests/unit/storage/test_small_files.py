@@ -122,7 +122,7 @@ def test_offset_index_finds_the_entry_at_or_before() -> None:
     """B-P01: Kafka's entries: relative last offset and position, big-endian."""
     index = OffsetIndex(EntryFile(LossyFiles(), "/x.index"), 100)
     for last, position in ((110, 500), (120, 900), (130, 1500)):
-        index.append(last, position)
+        index.append(last, position, 0)
     assert bytes(index.file.data[:8]) == b"\x00\x00\x00\x0a\x00\x00\x01\xf4"
     assert [(index.entry_for(offset) or (0, 0))[1] for offset in (100, 109, 110, 119, 120, 129, 130, 999)] == [
         0,
@@ -167,10 +167,10 @@ def test_entries_reach_the_file_when_stored() -> None:
     """inv:D7: written behind; a cut reaches the file at once, and says that it must be synced."""
     files = LossyFiles()
     index = OffsetIndex(EntryFile(files, "/x.index"), 0)
-    index.append(1, 10)
+    index.append(1, 10, 0)
     assert files.read_file("/x.index") is None
     assert index.file.store()
-    index.append(2, 20)
+    index.append(2, 20, 0)
     assert index.file.store()
     assert files.read_file("/x.index") == bytes(index.file.data)
     assert index.cut_at(20)

@@ -21,6 +21,7 @@ from headrace.replication.fetch_session import (
     NO_SESSION,
     Asker,
     FetchSession,
+    KnownRequest,
     SessionPartition,
 )
 from headrace.rpc.context import RequestContext
@@ -34,6 +35,7 @@ from headrace.wire.fetch import (
     parse_fetch,
     parse_fetch_in_steps,
 )
+from headrace.wire.fetch_heads import is_usual, slice_form, split_request
 
 _FIRST_BY_ID = 13
 _AT_ONCE = 256
@@ -46,8 +48,11 @@ Asked = list[tuple[Hashable, SessionPartition]]
 
 
 def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResult:
-    """Read now; answer when there is enough, something failed, or the caller does not wait."""
+    """Read now; answer when there is enough, something failed, or the caller does not wait. What is as the request before, but for epoch and offset, goes the way that was found for that one."""
     version = context.api_version
+    found = _read_on(body, version, broker)
+    if found is not None:
+        return found
     try:
         request = parse_fetch(body, 0, version)
     except LongMessage:
@@ -63,6 +68,8 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
     if isinstance(session, ErrorCode):
         return top_level_error(version, session, broker)
     is_incremental = epoch > INITIAL_EPOCH and session.id != NO_SESSION
+    if is_incremental:
+        _remember(request, body, session, version)
     is_led_on = request.rack_id and broker.points_to_followers
     if is_incremental and len(session.changed) == 1 and not is_led_on:
         (partition,) = session.changed
@@ -173,6 +180,60 @@ def _read_one(request: ParsedFetch, version: int, broker: Broker) -> Pieces | No
     return encode_one_slice(version, topic, partition, offsets, data)
 
 
+def _read_on(body: memoryview, version: int, broker: Broker) -> Pieces | None:
+    """The answer to a consumer that asks its session for more of one partition as it did before, if there is enough now; else None, and nothing is changed that the request itself would not change."""
+    parts = split_request(body, version) if version >= FIRST_WITH_PREFERRED_REPLICA else None
+    if parts is None:
+        return None
+    start, session_id, epoch, middle, offset, end = parts
+    sessions = broker.fetch_sessions
+    session = sessions.by_id.get(session_id)
+    if session is None or session.epoch != epoch or (known := session.known) is None:
+        return None
+    asked, changed = known.asked, session.changed
+    if (
+        middle != known.middle
+        or start != known.start
+        or end != known.end
+        or version != known.version
+        or offset < asked.fetch_offset
+        or asked.session is not session
+        or len(changed) > (asked in changed)
+        or (broker.is_shut is not None and broker.is_shut())
+    ):
+        return None
+    asked.fetch_offset = offset
+    most, limit = known.max_bytes, broker.config.fetch_max_bytes
+    found = read_for_consumer(asked, session, (known.min_bytes, most if most < limit else limit), version, broker)
+    if found is not None:
+        changed[asked] = None
+        sessions.used(session, now_ms=broker.now_ms())
+        session.next_epoch()
+    return found
+
+
+def _remember(request: ParsedFetch, body: memoryview, session: FetchSession, version: int) -> None:
+    """A consumer that asks for more of one partition twice in succession will go on so: what its requests have in common is known then."""
+    if len(request.asks) != 1:
+        return
+    topic, partition = request.asks[0][:2]
+    asked = session.partitions.get((topic, partition))
+    before, session.alone = session.alone, asked
+    if (
+        asked is None
+        or asked is not before
+        or version < FIRST_WITH_PREFERRED_REPLICA
+        or request.replica_id >= 0
+        or request.isolation_level == READ_COMMITTED
+        or not is_usual(request, version, len(body))
+        or (parts := split_request(body, version)) is None
+    ):
+        return
+    start, _, _, middle, _, end = parts
+    write = slice_form(version, topic, partition, session.id)
+    session.known = KnownRequest(version, start, middle, end, asked, request.min_bytes, request.max_bytes, write)
+
+
 def _read_changed(
     asked: SessionPartition, session: FetchSession, request: ParsedFetch, version: int, broker: Broker
 ) -> Pieces | None:
@@ -224,6 +285,9 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> Fetc
 def _update(session: FetchSession, request: ParsedFetch, broker: Broker, *, by_id: bool) -> None:
     """What an incremental request asks for anew. Of partitions that the session knows, as nearly all are, only the fields are set."""
     partitions, changed = session.partitions, session.changed
+    session.known = None
+    if len(request.asks) != 1:
+        session.alone = None
     for topic, partition, epoch, offset, last_fetched_epoch, log_start, max_bytes, _, _ in request.asks:
         known = partitions.get((topic, partition))
         if known is None:
