@@ -15,7 +15,7 @@ from headrace.rpc.apis import ApiRow, handler_of, request_class_of
 from headrace.rpc.context import ANONYMOUS, RequestContext
 from headrace.rpc.listener_service import ListenerService
 from headrace.rpc.long_answers import encoded_in_steps, unwritable
-from headrace.rpc.long_work import Job, Steps
+from headrace.rpc.long_work import HUGE_BYTES, Job, Steps
 from headrace.rpc.metering import Timing, VersionCount
 from headrace.rpc.output import Output
 from headrace.rpc.reply import (
@@ -214,7 +214,9 @@ class Connection:
         elif len(view) - at > _MOST_BYTES:
             raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
-            result = InSteps(self._long(row, bytes(view[at:]), context), size=len(view) - at)
+            is_huge = len(view) - at > HUGE_BYTES
+            body = view[at:] if is_huge else bytes(view[at:])
+            result = InSteps(self._long(row, body, context), size=len(body), keeps_frame=is_huge)
         else:
             request = decode(request_class_of(row), view[at:], version, allow_trailing=row.allows_trailing)
             if row.key == _API_VERSIONS and version >= _FIRST_WITH_SOFTWARE:
@@ -341,9 +343,12 @@ class Connection:
 
     # --- what takes long ---
 
-    def _long(self, row: ApiRow, body: bytes, context: RequestContext) -> Steps[HandlerResult]:
+    def _long(self, row: ApiRow, body: bytes | memoryview, context: RequestContext) -> Steps[HandlerResult]:
         """A long request: decoded, answered and given back in steps. Raises DecodeError."""
-        cls = request_class_of(row)
+        cls, body = (
+            request_class_of(row),
+            bytes(body),
+        )  # of a frame that was kept a copy, in another turn than its last bytes
         request = yield from decode_in_steps(cls, body, context.api_version, allow_trailing=row.allows_trailing)
         del body
         if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:

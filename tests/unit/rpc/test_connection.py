@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,7 @@ class Out:
         self.holds: set[Hold] = set()
         self.pieces: list[Any] = []
         self.closed: list[str] = []
+        self.kept = 0
         self.flushes: list[str] = []
         self.stopwatch: Callable[[], float] | None = None
         self.turn_began = 0.0
@@ -75,6 +77,7 @@ class Out:
 
     def keep_frame(self) -> None:
         """Views stay valid anyway."""
+        self.kept += 1
 
     def hold(self, reason: Hold) -> None:
         """Deliver no more."""
@@ -336,6 +339,22 @@ def test_an_answer_that_is_much_longer_than_any_is_not_made() -> None:
     turns.run()
     assert [reason.partition(" has")[0] for reason in setting.out.closed] == ["the answer to describe_groups"]
     assert turns.work.unread.bytes == 0
+
+
+def test_a_huge_request_is_copied_in_another_turn_than_its_last_bytes() -> None:
+    """M6: 32 MB take tens of milliseconds, and so do they when their buffer grew for the last time."""
+    turns = Turns()
+    setting = Setting(turns=turns)
+    names = tuple(f"a-group-with-a-name-of-forty-bytes-{number:06d}" for number in range(50_000))
+    data = memoryview(request_frame(DescribeGroupsRequest(groups=names), 0))[4:]
+    tracemalloc.start()
+    setting.connection.frame(data)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(data) > 2 << 20, most < 100_000, setting.out.kept) == (True, True, 1)
+    setting.now = Reply(DescribeGroupsResponse())
+    turns.run()
+    assert (len(setting.out.pieces), setting.out.closed) == (2, [])
 
 
 def test_an_answer_with_one_long_value_is_made_of_short_pieces() -> None:
