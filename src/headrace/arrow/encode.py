@@ -25,6 +25,7 @@ from headrace.records.crc import crc32c
 _HEADER: Final = struct.Struct(">qiibI")
 _TAIL: Final = struct.Struct(">hiqqqhii")
 _HEADER_BYTES: Final = _HEADER.size + _TAIL.size
+_NO_HEADER: Final = bytes(_HEADER_BYTES)
 _BYTES_AFTER_LENGTH: Final = _HEADER_BYTES - 12
 _MAGIC: Final = 2
 _NO_PRODUCER: Final = -1
@@ -180,8 +181,7 @@ def _batch(records: memoryview, count: int, now_ms: int, settings: BatchSettings
     codec = settings.codec
     if codec:
         packed = compress(codec, records, level=settings.level)
-    batch = bytearray(_HEADER_BYTES + len(packed))
-    batch[_HEADER_BYTES:] = packed
+    batch = bytearray().join((_NO_HEADER, packed))  # bytearray(size) would write zeros below all of it first
     _TAIL.pack_into(
         batch, _HEADER.size, codec, count - 1, now_ms, now_ms, _NO_PRODUCER, _NO_PRODUCER, _NO_PRODUCER, count
     )
