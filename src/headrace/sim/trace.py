@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from operator import attrgetter
 from struct import Struct
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from headrace.metadata.image import MetadataImage
@@ -21,29 +23,49 @@ if TYPE_CHECKING:
     from headrace.sim.observation import Step
 
 
-def told(value: object) -> str:
+_ways: Final[dict[type, Callable[[Any], str]]] = {}
+"""By class, found once: a run has millions of values."""
+
+
+def told(value: Any) -> str:
     """A whole value as text that is the same in every process: bytes by their checksum, an image by how far it goes, sets in order."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"b{len(value)}:{crc32(value)}"
-    if isinstance(value, str | int | float | None):
-        return repr(value)
-    if isinstance(value, MetadataImage):
-        return told(value.provenance)
-    if isinstance(value, frozenset | set):
-        return f"{{{','.join(sorted(told(each) for each in value))}}}"
-    if isinstance(value, tuple | list | deque):
-        return f"{type(value).__name__}({','.join([told(each) for each in value])})"
-    if isinstance(value, Enum):
-        return value.name
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [told(getattr(value, name)) for name in _names(type(value))]
-        return f"{type(value).__name__}({','.join(parts)})"
-    return type(value).__name__
+    kind = type(value)
+    way = _ways.get(kind)
+    if way is None:
+        way = _ways[kind] = _way_to_tell(kind)
+    return way(value)
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+def _way_to_tell(kind: type[Any]) -> Callable[[Any], str]:
+    """What makes the text of a value of this class."""
+    if issubclass(kind, bytes | bytearray | memoryview):
+        return lambda value: f"b{len(value)}:{crc32(value)}"
+    if issubclass(kind, str | int | float | NoneType):
+        return repr
+    if issubclass(kind, MetadataImage):
+        return lambda value: told(value.provenance)
+    if issubclass(kind, frozenset | set):
+        return lambda value: f"{{{','.join(sorted(told(each) for each in value))}}}"
+    if issubclass(kind, tuple | list | deque):
+        return lambda value: f"{kind.__name__}({_listed(value)})"
+    if issubclass(kind, Enum):
+        return lambda value: str(value.name)
+    if is_dataclass(kind):
+        parts_of = _parts_of(kind)
+        return lambda value: f"{kind.__name__}({_listed(parts_of(value))})"
+    return lambda _: kind.__name__
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ",".join([told(each) for each in values])
+
+
+def _parts_of(kind: type[Any]) -> Callable[[Any], tuple[object, ...]]:
+    """What gives the values of all fields."""
+    names = [each.name for each in fields(kind)]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 _ROW = Struct("<QQiIIqqqI").pack
