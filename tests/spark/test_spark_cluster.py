@@ -68,6 +68,7 @@ class StandaloneCluster:
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "PYTHON"))},
             "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         }  # fmt: skip
         if not has_java():
             self._environment["JAVA_HOME"] = str(bundled_java_home())
