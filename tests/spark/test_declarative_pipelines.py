@@ -23,7 +23,7 @@ from headrace.testing import Node
 from tests.spark.conftest import JAVA_OPTIONS, Topics
 from tests.support.metadata_load import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_pyspark]
 
 SERVER = """
 import sys

@@ -24,6 +24,7 @@ KAFKA_SCHEMA = (
 )
 
 
+@pytest.mark.each_pyspark
 def test_the_source_is_found_without_registration_with_sparks_kafka_schema(spark: SparkSession, topics: Topics) -> None:
     """Schema, order and nullability are those of Spark's `kafka` source; `includeHeaders` adds its column."""
     reader = spark.read.format("headrace").option("kafka.bootstrap.servers", topics.servers).option("subscribe", "x")
@@ -33,6 +34,7 @@ def test_the_source_is_found_without_registration_with_sparks_kafka_schema(spark
     assert all(each.nullable for each in headed)
 
 
+@pytest.mark.each_pyspark
 def test_every_field_of_a_record_is_read(load: Load, topics: Topics) -> None:
     """Null and empty keys and values, headers (null without any), time, offset and partition."""
     topic = topics.make(2)
@@ -50,6 +52,7 @@ def test_every_field_of_a_record_is_read(load: Load, topics: Topics) -> None:
     assert [(each["key"], each["value"]) for each in second["headers"]] == [("h", None), ("h", bytearray(b"\x00"))]
 
 
+@pytest.mark.each_pyspark
 def test_only_the_columns_asked_for_are_read(load: Load, topics: Topics) -> None:
     """`columns`: they are the schema, in their order; a value that is decoded keeps its rescued column, and its place in an error."""
     topic = topics.make()
@@ -64,6 +67,7 @@ def test_only_the_columns_asked_for_are_read(load: Load, topics: Topics) -> None
         load(**decoded).collect()
 
 
+@pytest.mark.each_pyspark
 def test_filters_leave_out_what_cannot_hold_a_row(spark: SparkSession, load: Load, topics: Topics) -> None:
     """With Spark's setting for Python sources, partitions and ranges are pruned; without it the same query reads all, and gives the same rows."""
     topic = topics.make(3)
@@ -137,6 +141,7 @@ def test_topics_by_pattern(load: Load, topics: Topics) -> None:
     assert values(load(subscribePattern=first[1:])) == []
 
 
+@pytest.mark.each_pyspark
 def test_ranges_are_split_into_tasks(load: Load, topics: Topics) -> None:
     """minPartitions and maxRecordsPerPartition make more tasks of one partition, each row once."""
     topic = topics.make()
@@ -147,6 +152,7 @@ def test_ranges_are_split_into_tasks(load: Load, topics: Topics) -> None:
         assert values(rows) == [str(each) for each in range(100)]
 
 
+@pytest.mark.each_pyspark
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -164,6 +170,7 @@ def test_what_is_wrong_is_said_in_one_line(load: Load, options: dict[str, Any], 
         load(**options).collect()
 
 
+@pytest.mark.each_pyspark
 def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topics) -> None:
     """failOnDataLoss: offsets that were deleted."""
     from headrace.client import offsets
@@ -179,6 +186,7 @@ def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topi
     assert values(load(**from_zero, failOnDataLoss="false")) == ["2", "3"]
 
 
+@pytest.mark.each_pyspark
 def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
     """A view; and CREATE TABLE ... USING headrace, INSERT and SELECT, each with the options that Spark does not hand over from the table."""
     from pyspark.errors import AnalysisException
@@ -204,6 +212,7 @@ def test_sql_tables_over_topics(spark: SparkSession, topics: Topics) -> None:
         spark.sql("DROP TABLE events")
 
 
+@pytest.mark.each_pyspark
 def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_log: Path) -> None:
     """Spark hangs up on its worker when it has enough rows; nothing went wrong, and the log says nothing.
 
@@ -222,6 +231,7 @@ def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_lo
     assert "worker_daemon" not in told
 
 
+@pytest.mark.each_pyspark
 def test_workers_read_the_compiled_pyspark(spark: SparkSession) -> None:
     """Not that of Spark's zip, which Python would compile anew for each kind of worker."""
 

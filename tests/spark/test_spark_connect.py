@@ -13,7 +13,7 @@ from headrace.client import offsets
 from headrace.core.ids import TopicPartition
 from tests.spark.conftest import JAVA_OPTIONS, Topics
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_pyspark]
 
 _CLIENT = """
 import sys

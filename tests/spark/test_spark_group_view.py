@@ -47,6 +47,7 @@ def test_kafkas_tool_shows_progress_and_lag_of_a_query(spark: SparkSession, topi
     }
 
 
+@pytest.mark.each_pyspark
 def test_a_listener_knows_the_lag_of_a_query_and_commits_for_the_group_of_its_name(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from tests.spark.conftest import Topics, run_stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_pyspark]
 
 
 def test_decisions_are_rows_of_a_table_and_of_a_stream(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ key = "item"
 """
 
 
+@pytest.mark.each_pyspark
 def test_a_pipeline_goes_on_from_its_checkpoint_without_loss_or_repeats(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:

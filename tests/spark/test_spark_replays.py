@@ -39,6 +39,7 @@ def limit(topics: Topics, topic: str, most: int) -> None:
     assert not any(done.values()), done
 
 
+@pytest.mark.each_pyspark
 def test_a_batch_of_a_stream_that_ran_twice_counts_once(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     """A query that died after its rows were written, before the batch was done, writes them again under the same origins."""
     source, target = topics.make(), topics.make()

@@ -29,6 +29,7 @@ def to_topic(topics: Topics, topic: str) -> Callable[[Any], Any]:
     return lambda writer: with_options(writer, topics.servers, {"topic": topic}).start()
 
 
+@pytest.mark.each_pyspark
 def test_a_stream_from_topic_to_topic_without_loss_or_repeats_over_restarts(
     spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_stream_from_topic_to_topic_without_loss_or_repeats_over_restarts(
     assert sorted(values(load(subscribe=target))) == sorted(wanted)
 
 
+@pytest.mark.each_pyspark
 def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     """maxOffsetsPerTrigger bounds each batch; Trigger.AvailableNow ends at what was there; offsets are JSON as in Spark's kafka source."""
     topic = topics.make(2)
@@ -57,6 +59,7 @@ def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: 
     assert ends[1] == {topic: {"0": 60, "1": 40}, **ids}
 
 
+@pytest.mark.each_pyspark
 @pytest.mark.parametrize("most", [None, "8"])
 def test_a_batch_waits_for_enough_records(
     spark: SparkSession, topics: Topics, tmp_path: Path, most: str | None
@@ -101,6 +104,7 @@ def test_a_stream_outlives_a_node_that_is_killed_and_comes_back(spark: SparkSess
         assert sorted(set(values(found))) == sorted(f"{part}-{each}" for part in range(3) for each in range(100))
 
 
+@pytest.mark.each_pyspark
 def test_a_first_batch_that_failed_is_read_again_from_where_it_began(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
@@ -120,6 +124,7 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_began(
     assert seen == ["first", "second"]
 
 
+@pytest.mark.each_pyspark
 def test_a_new_partition_is_read_from_its_beginning(
     spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
 ) -> None:
@@ -224,6 +229,7 @@ def test_a_checkpoint_that_holds_something_else_is_refused(spark: SparkSession, 
         run_stream(rows, lambda writer: writer.format("noop").start(), tmp_path)
 
 
+@pytest.mark.each_pyspark
 def test_complete_results_are_appended(spark: SparkSession, topics: Topics, load: Load, tmp_path: Path) -> None:
     """Output mode complete writes each result as new records, as Spark's kafka sink does; Spark itself refuses update for a source in Python."""
     source, target = topics.make(), topics.make()

@@ -13,7 +13,7 @@ from tests.spark.conftest import Topics, with_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_pyspark]
 
 
 def write(rows: DataFrame, topics: Topics, **options: Any) -> None:
