@@ -255,8 +255,10 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """What read-committed readers may see: from one reading of the high watermark (K36)."""
-        high_watermark = self.high_watermark
-        unstable = self.producers.first_unstable_offset
+        high_watermark, producers = self.high_watermark, self.producers
+        if not producers.open and not producers.unreplicated:
+            return high_watermark
+        unstable = producers.first_unstable_offset
         return high_watermark if unstable is None or unstable > high_watermark else unstable
 
     def set_high_watermark(self, to: int) -> int:

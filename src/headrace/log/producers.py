@@ -98,21 +98,21 @@ _LAST_OFFSET = attrgetter("last_offset")
 class ProducerStates:
     """All producers of one log, and its open transactions. The log drives it, batch by batch, in offset order.
 
-    `end_offset` is where the state stands: every batch below it has been seen.
+    `end_offset` is where the state stands: every batch below it has been seen. `open` are the transactions without an end, as first offset and producer id, in order.
     """
 
-    __slots__ = ("_by_id", "_open", "end_offset", "unreplicated")
+    __slots__ = ("_by_id", "end_offset", "open", "unreplicated")
 
     def __init__(self, entries: Iterable[ProducerEntry] = (), *, end_offset: int = 0) -> None:
         self._by_id: dict[int, ProducerEntry] = {}
-        self._open: dict[int, int] = {}
+        self.open: dict[int, int] = {}
         self.unreplicated: dict[int, int] = {}
         self.end_offset = end_offset
         for entry in entries:
             self._by_id[entry.producer_id] = entry
             if entry.transaction_start >= 0:
-                self._open[entry.transaction_start] = entry.producer_id
-        self._open = dict(sorted(self._open.items()))
+                self.open[entry.transaction_start] = entry.producer_id
+        self.open = dict(sorted(self.open.items()))
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -189,7 +189,7 @@ class ProducerStates:
         entry.add(header.base_sequence, header.last_offset_delta, base_offset, header.max_timestamp)
         if header.attributes & 0x10 and entry.transaction_start < 0:
             entry.transaction_start = base_offset
-            self._open[base_offset] = producer_id
+            self.open[base_offset] = producer_id
 
     def marker_appended(
         self, header: BatchHeader, marker: TransactionMarker, offset: int
@@ -207,7 +207,7 @@ class ProducerStates:
         entry.last_timestamp = header.max_timestamp
         if start < 0:
             return None
-        self._open.pop(start, None)
+        self.open.pop(start, None)
         self.unreplicated[start] = offset
         return CompletedTransaction(header.producer_id, start, offset, not marker.is_commit)
 
@@ -219,7 +219,7 @@ class ProducerStates:
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the oldest transaction that is open or whose end is not committed yet."""
-        lowest = next(iter(self._open), None)
+        lowest = next(iter(self.open), None)
         if self.unreplicated:
             ended = min(self.unreplicated)
             return ended if lowest is None else min(lowest, ended)
@@ -227,7 +227,7 @@ class ProducerStates:
 
     def stable_end_after(self, completed: CompletedTransaction) -> int:
         """The last stable offset once `completed` is replicated, as `.txnindex` notes it."""
-        lowest = next(iter(self._open), None)
+        lowest = next(iter(self.open), None)
         return completed.last_offset + 1 if lowest is None else lowest
 
     def expire(self, now_ms: int, expiration_ms: int) -> bool:
@@ -251,7 +251,7 @@ class ProducerStates:
     def clear(self, *, end_offset: int) -> None:
         """Know nothing, as a log that begins at `end_offset`."""
         self._by_id.clear()
-        self._open.clear()
+        self.open.clear()
         self.unreplicated.clear()
         self.end_offset = end_offset
 

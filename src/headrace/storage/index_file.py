@@ -206,21 +206,26 @@ class OffsetIndex:
 class TimeIndex:
     """(highest timestamp so far, last offset of the batch that had it first); both rise."""
 
-    __slots__ = ("_base", "file")
+    __slots__ = ("_base", "_highest", "file")
 
     def __init__(self, file: EntryFile, base_offset: int) -> None:
         self.file = file
         self._base = base_offset
+        self._look()
+
+    def _look(self) -> None:
+        """Learn the timestamp of the last entry, -1 if there is none."""
+        last = self.last() if len(self) else None
+        self._highest = -1 if last is None else last[0]
 
     def __len__(self) -> int:
         return len(self.file.data) // TIME_ENTRY_BYTES
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Note the highest timestamp so far, if it is higher than the last one noted."""
-        if timestamp >= 0:
-            last = self.last()
-            if last is None or timestamp > last[0]:
-                self.file.data += _TIME_ENTRY.pack(timestamp, offset - self._base)
+        if timestamp > self._highest:
+            self._highest = timestamp
+            self.file.data += _TIME_ENTRY.pack(timestamp, offset - self._base)
 
     def last(self) -> tuple[int, int] | None:
         """(timestamp in ms, offset) of the last entry, None if there is none."""
@@ -250,7 +255,9 @@ class TimeIndex:
         size = len(data)
         while size and _TIME_ENTRY.unpack_from(data, size - TIME_ENTRY_BYTES)[1] + self._base >= end_offset:
             size -= TIME_ENTRY_BYTES
-        return self.file.cut(size)
+        is_cut = self.file.cut(size)
+        self._look()
+        return is_cut
 
     def is_sane(self) -> bool:
         """True if timestamps and offsets rise and no offset is below the segment's base."""

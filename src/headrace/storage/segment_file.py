@@ -392,7 +392,8 @@ class Segment:
 
         The batch's offset is remembered: a reader that got everything before it asks for it next. An entry that came from a file is held against the log.
         """
-        batch = (self._index or self.index).batch_before(position)
+        index = self._index
+        batch = (self.index if index is None else index).batch_before(position)
         if batch is None or batch[2] <= start:
             return 0
         base, last_offset, found = batch

@@ -153,7 +153,7 @@ def test_a_reader_that_goes_on_costs_little(version: int) -> None:
     frame = framed_request(
         side.request({0: offset}, partition_bytes=40_000), version, correlation_id=9, client_id="raw"
     )
-    assert calls_of(lambda: side.consumer.connection.frame(memoryview(frame)[4:])) <= 24
+    assert calls_of(lambda: side.consumer.connection.frame(memoryview(frame)[4:])) <= 22
     assert side.session is not None
     assert (side.session.epoch, side.session.used_ms) == (side.epoch + 1, side.bench.clock.now)
 
