@@ -245,6 +245,7 @@ def test_the_lock_file_has_the_oldest_pyspark_that_is_allowed() -> None:
 
 
 @pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_newest_pyspark_passes_the_spark_tests(pyspark: Path, tmp_path: Path) -> None:
     """With pandas 3 beside it, and warnings of ours as errors; laid over the one that is installed, by PYTHONPATH alone.
