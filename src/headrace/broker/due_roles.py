@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,7 +25,7 @@ class DueRoles:
     def __init__(self) -> None:
         self._roles: deque[DueRole] = deque()
         self._logs: deque[DueRole] = deque()
-        self._places: Counter[tuple[bytes, int]] = Counter()
+        self._places: dict[tuple[bytes, int], int] = {}
         """How many entries of `_logs` each partition has."""
 
     def __bool__(self) -> bool:
@@ -33,12 +33,12 @@ class DueRoles:
 
     def add(self, due: DueRole, *, needs_log_work: bool) -> None:
         """Behind all of its kind, and behind all of its partition."""
-        if not needs_log_work and (due.place is None or not self._places[due.place]):
+        if not needs_log_work and (due.place is None or due.place not in self._places):
             self._roles.append(due)
             return
         self._logs.append(due)
         if due.place is not None:
-            self._places[due.place] += 1
+            self._places[due.place] = self._places.get(due.place, 0) + 1
 
     def next(self) -> DueRole:
         """Take out what is to be done next. Raises IndexError when nothing is due."""

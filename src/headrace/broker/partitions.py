@@ -98,9 +98,10 @@ class ProduceRoutes:
     Each request of a producer to one partition begins with the same bytes (`wire.produce_heads`); what they mean does not change while the partition is here.
     """
 
-    __slots__ = ("by_head",)
+    __slots__ = ("_is_empty", "by_head")
 
     def __init__(self) -> None:
+        self._is_empty = True
         self.by_head: tuple[dict[bytes, ProduceRoute], ...] = tuple({} for _ in range(_VERSIONS))
 
     def remember(self, version: int, head: bytes, hosted: HostedPartition, request: ParsedProduce) -> None:
@@ -109,12 +110,16 @@ class ProduceRoutes:
         routes = self.by_head[version]
         if len(routes) >= _MOST_HEADS:
             routes.clear()
+        self._is_empty = False
         write, end = appended_form(version, topic, hosted.partition)
         known = request._replace(batches=(ProduceBatch(topic, partition, None),))
         routes[head] = ProduceRoute(hosted, known, request.acks == 1, write, end)
 
     def forget(self) -> None:
-        """Partitions have come or gone."""
+        """Partitions have come or gone, perhaps thousands in one turn."""
+        if self._is_empty:
+            return
+        self._is_empty = True
         for routes in self.by_head:
             routes.clear()
 
