@@ -230,8 +230,8 @@ class FetchCall:
         before = reads.get(partition)
         pieces = self._read_at_once(partition) if len(reads) == (before is not None) else None
         if pieces is not None:
+            deferred.complete(EncodedReply(pieces))  # first of all: whoever waits wants to know
             self._rest()
-            deferred.complete(EncodedReply(pieces))
             return
         if before is not None:
             is_as_it_was = not has_news(before, terms) and not _begins_later(before)
