@@ -222,7 +222,8 @@ def _keep_in_flight(load: Load, connection: Connection, request: bytes, counted:
         sent.append(clock())
 
 
-def _fetched(answer: memoryview, topic: str) -> tuple[int, memoryview]:
+def fetched(answer: memoryview, topic: str) -> tuple[int, memoryview]:
+    """The high watermark and the batches of a response for one partition. Raises SystemExit if it is an error."""
     at = 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
     error, high_watermark = struct.unpack_from(">hq", answer, at)
     if error:
@@ -234,7 +235,7 @@ def _fetched(answer: memoryview, topic: str) -> tuple[int, memoryview]:
     return high_watermark, answer[at + 4 : at + 4 + max(size, 0)]
 
 
-def _end_offset(batches: memoryview) -> int | None:
+def end_offset(batches: memoryview) -> int | None:
     """The offset after the last whole batch, or None when there is none."""
     at, following = 0, None
     while at + 61 <= len(batches):
@@ -265,8 +266,8 @@ def _fetch(load: Load, connection: Connection, *, in_session: bool) -> dict[str,
             if error:
                 raise SystemExit(f"fetch session error {error}")
             session = (session_id, session[1] + 1)
-        high_watermark, batches = _fetched(answer, load.topic)
-        following = _end_offset(batches)
+        high_watermark, batches = fetched(answer, load.topic)
+        following = end_offset(batches)
         now = time.perf_counter()
         if now >= end:
             break
@@ -315,9 +316,9 @@ def e2e(load: Load) -> dict[str, object]:
         offset = first
         while offset < first + total:
             reader.socket.sendall(fetch_frame(load.topic, 0, offset, 1 << 20, 500))
-            _, batches = _fetched(reader.receive(), load.topic)
+            _, batches = fetched(reader.receive(), load.topic)
             now = time.perf_counter()
-            following = _end_offset(batches)
+            following = end_offset(batches)
             if following:
                 latencies.extend(now - (start + (each - first) / load.rate) for each in range(offset, following))
                 offset = following
