@@ -4,7 +4,7 @@ Columns of a few megabytes are made and dropped for each batch. The C library's 
 fault for every 4 KiB: half of the time in which a batch is decoded.
 
 PySpark's daemon has every worker collect garbage after each task and each plan. That goes through all that PySpark and its modules consist of, some 45,000
-objects that live as long as the process, in 15 ms or more: a small task takes 3 ms.
+objects that live as long as the process, and takes longer than a small task, which takes 3 ms.
 """
 
 from __future__ import annotations
