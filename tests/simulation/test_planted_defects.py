@@ -27,7 +27,7 @@ QUICK = [
     *(f"W{number}" for number in (2, 6, 11)),
 ]
 """Those that show within seconds; the others are left to the hunt."""
-SEEDS = range(1, 41)
+SEEDS = range(1, 81)
 STEPS = 3_000
 LATE = {"Z6": 6_000}
 """Those that show later in a run."""
