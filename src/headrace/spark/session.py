@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,6 +35,7 @@ done
 exec '{java}' "$@"
 """
 _SET: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "JAVA_HOME", "SPARK_HOME")
+"""What `prepare_environment` sets."""
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -67,7 +68,7 @@ def local_session(
     returned, as Spark does. Raises OperatorError without any Java.
     """
     is_local = master.startswith("local")
-    with _environment_as_before(), _errors_to(log_path), warnings.catch_warnings():
+    with environment_as_before(_SET), _errors_to(log_path), warnings.catch_warnings():
         prepare_environment(is_local=is_local)
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         from pyspark.sql import SparkSession
@@ -97,9 +98,9 @@ def stop_session(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _environment_as_before() -> Iterator[None]:
-    """What `prepare_environment` sets is set inside only."""
-    before = {name: os.environ.get(name) for name in _SET}
+def environment_as_before(names: Iterable[str]) -> Iterator[None]:
+    """What these environment variables are set to is so inside only."""
+    before = {name: os.environ.get(name) for name in names}
     try:
         yield
     finally:

@@ -14,12 +14,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from headrace.core.errors import OperatorError
-from headrace.spark.session import local_session, stop_session
+from headrace.spark.session import environment_as_before, local_session, stop_session
 
 NOTES: Final = ".headrace"
 """The directory of a project for what a run leaves to be looked at: Spark's log, and what is known of its flows."""
 _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 _TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""By these functions of PySpark answer for Connect; they go back to what they were."""
 _CONNECT_PORT: Final = 15002
 _CONNECT_TIMEOUT_S: Final = 10
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
@@ -70,7 +71,7 @@ def connect_session(place: Place) -> Iterator[Any]:
             from pyspark.sql.connect.session import SparkSession
     except ImportError as error:
         raise OperatorError(f"pipelines need more packages: pip install 'headrace[spark]' ({error})") from error
-    with _environment(), connect_server(place) as url, warnings.catch_warnings():
+    with environment_as_before((_CONNECT_MODE, _TOKEN)), connect_server(place) as url, warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pyspark")
         builder = SparkSession.builder.remote(url)
         for key, value in place.config.items() if place.remote else ():
@@ -83,20 +84,6 @@ def connect_session(place: Place) -> Iterator[Any]:
             yield spark
         finally:
             spark.stop()
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Functions of PySpark answer for Connect, and go back to what they were."""
-    before = {name: os.environ.get(name) for name in (_CONNECT_MODE, _TOKEN)}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
