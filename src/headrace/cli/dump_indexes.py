@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
+from headrace.cli.dump_batches import NO_LIMIT
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ports import BytesLike
 from headrace.records.batch import HEADER_SIZE, read_header, whole_batch_size
 from headrace.records.record import iter_records
 from headrace.storage.producer_snapshot import decode_snapshot
 
-_NO_LIMIT = 2**31 - 1
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TXN_ENTRY = Struct(">hqqqq")
@@ -101,9 +101,7 @@ def _largest_timestamp(log: BytesLike, start: int, offset: int) -> int:
         while size := whole_batch_size(log, position, len(log)):
             header = read_header(log, position)
             if header.last_offset >= offset:
-                return max(
-                    (record.timestamp for record in iter_records(log, position, max_bytes=_NO_LIMIT)), default=-1
-                )
+                return max((record.timestamp for record in iter_records(log, position, max_bytes=NO_LIMIT)), default=-1)
             position += size
     except PeerError:
         return -1
