@@ -33,6 +33,8 @@ _OF_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _HEAD: Final = struct.Struct("=I")
 _MOST_DESCRIPTORS: Final = 64
+_MOST_TRIES: Final = 600_000
+"""So often a new process looks whether it has been adopted, a minute and more in all: that takes a moment, or never comes."""
 
 
 class Nursery:
@@ -202,7 +204,11 @@ def serve(control: socket.socket) -> Callable[[], NoReturn]:
 
 def _born(order: Mapping[str, Any], descriptors: Sequence[int], control: socket.socket) -> Callable[[], NoReturn]:
     """Become the process that was ordered; what is left is to run its module."""
+    tries = _MOST_TRIES
     while os.getppid() != order["parent"]:
+        if not tries:
+            os._exit(1)  # who ordered it is gone
+        tries -= 1
         time.sleep(0.000_1)
     if order["session"]:
         os.setsid()
