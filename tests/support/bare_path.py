@@ -9,7 +9,7 @@ from typing import Final
 _PROGRAMS: Final = (
     "sh", "bash", "env", "dirname", "basename", "readlink", "uname", "ps", "cat", "rm", "ls", "tr", "sed", "grep",
 )  # fmt: skip
-_LEFT_OUT: Final = ("JAVA_HOME", "PATH", "SPARK_HOME")
+_LEFT_OUT: Final = ("JAVA_HOME", "PATH", "SPARK_HOME", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 
 
 def bare_path(directory: Path) -> dict[str, str]:

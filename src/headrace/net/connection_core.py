@@ -154,9 +154,13 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._end += nbytes
         if not self._first:
             self._first = bytes((self._own or self._pool.shared)[: min(8, self._end)])
+        own = self._own
+        has_more = own is not None and self._end == len(
+            own
+        )  # the loop reads on at once when it could fill what it was given
         self._deliver()
         shares = self._shares
-        has_much = nbytes >= shares.much_bytes and self.frame_size < _EXACT_FROM_BYTES
+        has_much = (has_more or nbytes >= shares.much_bytes) and self.frame_size < _EXACT_FROM_BYTES
         if has_much or self._delivered >= shares.many_frames:
             self._had_much()
 
@@ -454,7 +458,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def _had_much(self) -> None:
         """Small requests: in a crowd that asks for much the rest is for the next turn; the loop itself would read a socket up to 32 times in one."""
         shared = self._shared
-        if self._shares.took_much(self._delivered, shared.soon) and not self.is_closed:
+        if self._shares.took_much(shared.soon) and not self.is_closed:
             self.holds.add(Hold.TURN)
             self._set_reading()
             shared.soon(self._has_its_turn)
