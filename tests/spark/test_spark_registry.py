@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -38,7 +37,7 @@ OLD = record({"name": "id", "type": "int"}, {"name": "who", "type": "string"})
 
 def serialized(registry: SchemaRegistry, topic: str, schema: str, *rows: dict[str, Any]) -> list[bytes]:
     """Values as Confluent's serializer makes them; it registers the schema."""
-    with SchemaRegistryClient({"url": registry.url}) as client:
+    with registry.client() as client:
         serializer = AvroSerializer(client, schema)
         return [serializer(each, SerializationContext(topic, MessageField.VALUE)) for each in rows]
 

@@ -67,9 +67,11 @@ class NotingController:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, RequestContext, Deferred]] = []
+        self.last_deadline_ms = -1
 
     def send(self, request: object, context: RequestContext, *, deadline_ms: int) -> Deferred:
         """As the port's."""
+        self.last_deadline_ms = deadline_ms
         deferred = Deferred()
         self.asked.append((request, context, deferred))
         return deferred

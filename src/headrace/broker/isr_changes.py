@@ -21,7 +21,10 @@ from headrace.wire.messages.alter_partition import (
 )
 
 _ALTER_PARTITION = 56
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS = 10_000
+"""A response that is lost is waited for so long. Meanwhile no other proposal of its partitions leaves, so it is less than the 30 s of Kafka's brokers; to
+ask twice is safe, for a proposal names the partition epoch that it changes.
+"""
 _RETRY_MS = 50
 
 

@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -102,7 +101,7 @@ NEW = record(
 
 def serialized(registry: SchemaRegistry, topic: str, schema: str, *rows: dict[str, Any]) -> list[bytes]:
     """Values as Confluent's serializer makes them; it registers the schema."""
-    with SchemaRegistryClient({"url": registry.url}) as client:
+    with registry.client() as client:
         serializer = AvroSerializer(client, schema)
         return [serializer(each, SerializationContext(topic, MessageField.VALUE)) for each in rows]
 
@@ -146,7 +145,7 @@ def test_avros_logical_types(topics: Topics, registry: SchemaRegistry) -> None:
 
 def test_protobuf_rows(topics: Topics, registry: SchemaRegistry) -> None:
     """What Confluent's serializer for Python wrote (it registers descriptors), and a file registered as text that imports another."""
-    with SchemaRegistryClient({"url": registry.url}) as client:
+    with registry.client() as client:
         serializer = ProtobufSerializer(Timestamp, client, {"use.deprecated.format": False})
         value = serializer(Timestamp(seconds=5), SerializationContext("moments", MessageField.VALUE))
     found = topics.read(topics.make("moments", value), "protobuf")

@@ -395,6 +395,18 @@ def test_laggards_are_proposed_to_leave_and_a_failed_proposal_is_repeated() -> N
     assert [produced(answer) for answer in client.answers()] == [(0, 0)]
 
 
+def test_a_proposal_whose_response_is_lost_is_repeated_before_replicas_must_be_in_sync_again() -> None:
+    """inv:PL1: all replicas are in sync within 15 s once the network is whole; a response that was lost just before must not take twice as long."""
+    bench = BrokerBench()
+    topic_id = bench.topic("kept", replicas=(1, 2), isr=(1,))
+    Client(bench).ask(follower_fetch(topic_id, 0), 15)
+    assert bench.controller.last_deadline_ms - bench.clock.now <= 10_000
+    first = bench.controller.answer(AlterPartitionResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
+    bench.advance(100)
+    ((again, _, _),) = bench.controller.asked
+    assert again.topics == first.topics
+
+
 def test_a_proposal_that_failed_for_its_partition_alone_is_repeated() -> None:
     """S3-82, inv:P5: the request as a whole was answered; this change may have been taken or not."""
     bench = BrokerBench()
