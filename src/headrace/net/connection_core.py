@@ -67,10 +67,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._output: Output = cast("Output", None)
         self._own: bytearray | None = None
         self._own_counted = 0
-        self._pos = 0
-        self._end = 0
-        self._last_large = 0
-        self._delivered = 0
+        self._pos = self._end = 0
+        self._last_large = self._delivered = 0
         self._running = False
         self._is_kept = False
         self._is_flushed_soon = False
@@ -435,8 +433,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._move_to_start(self._own, buffer)
 
     def _drop_buffer(self) -> None:
-        own = self._own
-        if own is not None:
+        if (own := self._own) is not None:
             self._own = None
             self._pool.give_back(own)
             self._count_own()
