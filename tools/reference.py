@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from headrace.broker.log_settings import LARGEST_INTERVAL, SMALLEST_INTERVAL
 from headrace.config.broker_keys import KAFKA_KEYS
 from headrace.config.group_keys import GROUP_KEYS
 from headrace.config.key import ConfigKey, Type, Update, value_text
@@ -22,6 +23,11 @@ from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import _DERIVED
 from headrace.config.project_keys import ALIASES, PROJECT_KEYS
 from headrace.config.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from headrace.coordinator.groups.joining import MOST_MEMBERS
+from headrace.coordinator.groups.stored import MOST_GROUP_BYTES
+from headrace.log.producers import MOST_PRODUCERS
+from headrace.replication.fetch_session_cache import MOST_IN_A_SESSION, MOST_PARTITIONS
+from headrace.server.listeners import LEAST_OF_QUORUM
 from headrace.spark.option_names import NOT_FOR_READING, NOT_FOR_WRITING, READ_OPTIONS, WRITE_OPTIONS
 from headrace.spark.options import ReadOptions
 
@@ -87,6 +93,14 @@ API_PAGES: Mapping[str, tuple[str, str, tuple[Module, ...]]] = {
     ),
 }
 """Each page: its title, what stands first, its modules."""
+
+SPARK_MODULES = (
+    Module(path="headrace.spark.session", names=("local_session", "stop_session")),
+    Module(path="headrace.spark.origin", names=("drop_replays",)),
+    Module(path="headrace.spark.query_watch", names=("watch_queries", "QueryWatch", "Lag")),
+    Module(path="headrace.spark.postgres", names=("PostgresTable",)),
+)
+"""What programs on Spark import, beside the format that they name."""
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
     "subscribe": ("selection", "topics, separated by commas; one of the first three must be given"),
@@ -154,6 +168,31 @@ WRITING: Mapping[str, str] = {
     "writeOrigin": "`true` or `false` (default): a header `headrace.origin` that tells rows written again ([Writing](../spark.md#writing))",
 }
 
+BOUNDS: Mapping[tuple[str, ...], str] = {
+    (
+        "group.max.size",
+    ): f"a group has {MOST_MEMBERS:,} members at most, GROUP_MAX_SIZE_REACHED beyond; its record has {MOST_GROUP_BYTES >> 20} MiB at most",
+    (
+        "index.interval.bytes",
+        "log.index.interval.bytes",
+    ): f"counts as {SMALLEST_INTERVAL:,} at least and as {LARGEST_INTERVAL:,} at most",
+    (
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+    ): f"a controller's listener takes {LEAST_OF_QUORUM} in any case",
+    (
+        "max.incremental.fetch.session.cache.slots",
+    ): f"all sessions together hold {MOST_PARTITIONS:,} partitions, and one {MOST_IN_A_SESSION:,}; beyond that, who has most gives way",
+    (
+        "max.message.bytes",
+        "message.max.bytes",
+    ): "a batch, however small, opens to `headrace.max.decompressed.bytes` (256 MiB) at most, MESSAGE_TOO_LARGE beyond",
+    ("producer.id.expiration.ms",): f"a partition remembers the {MOST_PRODUCERS:,} producers that wrote last",
+}
+"""Settings of Kafka's whose effect has a bound here that Kafka does not have."""
+
 
 def pages() -> dict[str, str]:
     """Name and text of each page, as it is to be."""
@@ -164,7 +203,7 @@ def pages() -> dict[str, str]:
 def _index() -> str:
     rows = [f"- [{title}]({name}.md): {first}" for name, (title, first, _) in API_PAGES.items()]
     rows += [
-        "- [The Spark source and sink](spark.md): options of `spark.read`, `readStream`, `write` and `writeStream` with the format `headrace`.",
+        "- [The Spark source and sink](spark.md): options of `spark.read`, `readStream`, `write` and `writeStream` with the format `headrace`, and what programs import: sessions, replays, lag, PostgreSQL.",
         "- [Settings](settings.md): those that Kafka does not have, all of a node, of a topic and of a group, with defaults.",
     ]
     return _joined("# Reference", MADE, "\n".join(rows))
@@ -213,14 +252,18 @@ def _class(name: str, kind: type) -> str:
         return _joined(*parts).rstrip()
     if is_dataclass(kind):
         parts.append(
-            "\n".join(f"- `{each.name}: {each.type}`{_default(each.default)}" for each in fields(kind) if each.init)
+            "\n".join(
+                f"- `{each.name}: {each.type}`{_default(each.default)}"
+                for each in fields(kind)
+                if each.init and not each.name.startswith("_")
+            )
         )
     else:
         parts.append(_signature(name, kind))
     methods = [
         f"- {_member(each, member)}"
         for each, member in vars(kind).items()
-        if not each.startswith("_") and _is_told(member)
+        if not each.startswith("_") and _is_told(member) and not _is_of_another(each, kind)
     ]
     return _joined(*parts, "\n".join(methods)).rstrip()
 
@@ -232,6 +275,11 @@ def _default(value: object) -> str:
 def _is_told(member: object) -> bool:
     told = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
     return inspect.isfunction(told) and bool(told.__doc__)
+
+
+def _is_of_another(name: str, kind: type) -> bool:
+    """Whether a method only answers a call of another library's base class."""
+    return any(hasattr(base, name) for base in kind.__bases__ if not base.__module__.startswith("headrace."))
 
 
 def _member(name: str, member: object) -> str:
@@ -301,7 +349,7 @@ def _spark() -> str:
     return _joined(
         "# The Spark source and sink",
         MADE,
-        "The format is `headrace`; names are those of Spark's `kafka` source, in any case. `kafka.bootstrap.servers` must be given; every other `kafka.*` goes to the client.",
+        "The format is `headrace`; names are those of Spark's `kafka` source, in any case. `kafka.bootstrap.servers` must be given; every other `kafka.*` goes to [the client](client.md#blockingclient), `kafka.max.partition.fetch.bytes` (2 MiB, what is fetched at a time) and `kafka.headrace.max.decompressed.bytes` (256 MiB, what one batch may open to) among them.",
         "## Reading",
         f"| option | default | meaning |\n|---|---|---|\n{reading}",
         "## Writing",
@@ -309,6 +357,7 @@ def _spark() -> str:
         f"| option | meaning |\n|---|---|\n{writing}",
         "## Refused",
         f"| option | when | why |\n|---|---|---|\n{refused}",
+        *map(_module, SPARK_MODULES),
     )
 
 
@@ -328,6 +377,9 @@ def _settings() -> str:
         _keys([(key, "") for key in PROJECT_KEYS], "of note"),
         "## Older names that are understood",
         "| name | means |\n|---|---|\n" + "\n".join(f"| `{alias}` | `{name}` |" for alias, name in ALIASES.items()),
+        "## Bounds of Kafka's settings",
+        "Whatever these say, Headrace keeps within a bound that Kafka does not have.",
+        "| setting | bound |\n|---|---|\n" + "\n".join(_bound(names, bound) for names, bound in BOUNDS.items()),
         "## Of a topic",
         _keys(
             [
@@ -350,6 +402,12 @@ def _settings() -> str:
         "## Of a group",
         _keys(groups, "of note"),
     )
+
+
+def _bound(names: tuple[str, ...], bound: str) -> str:
+    unknown = set(names) - {key.name for key in (*KAFKA_KEYS, *TOPIC_KEYS)}
+    assert not unknown, f"{unknown} are no settings"
+    return f"| {', '.join(f'`{name}`' for name in names)} | {bound} |"
 
 
 def _note(key: ConfigKey, is_used: bool) -> str:  # noqa: FBT001

@@ -68,7 +68,7 @@ def test_thousands_of_requests_at_once_are_answered_in_turns(target: Target) -> 
 
 
 def test_who_never_reads_answers_holds_no_more_than_the_bound(target: Target) -> None:
-    """M4: answers wait within `headrace.max.unsent.bytes`, then requests are not read any more."""
+    """M4: while its socket takes no more responses, requests are not read any more."""
     with target.attacked(memory=96 * MIB), RawConnection(target.node.port) as peer:
         peer.socket.settimeout(1.0)
         data = b"".join(request_frame(MetadataRequest(topics=None), 9, number) for number in range(2_000))

@@ -10,9 +10,9 @@ from headrace.config.node_config import NodeConfig
 from headrace.config.topic_config import TopicConfig
 from headrace.log.config import LogConfig, TimestampType
 
-_SMALLEST_INTERVAL: Final = 256
+SMALLEST_INTERVAL: Final = 256
 """Indexes are in memory while a segment is written: with an entry for each small batch they would be a third of it."""
-_LARGEST_INTERVAL: Final = 64 << 10
+LARGEST_INTERVAL: Final = 64 << 10
 """What lies behind an entry is read, header by header, whenever a fetch begins there: at most a thousand small batches."""
 
 
@@ -25,7 +25,7 @@ def _shared_names() -> tuple[str, ...]:
 def log_config(topic: TopicConfig, node: NodeConfig) -> LogConfig:
     """The settings of one log: those of its topic, and a few that only the broker has."""
     values: dict[str, Any] = {name: getattr(topic, name) for name in _shared_names()}
-    values["index_interval_bytes"] = min(max(topic.index_interval_bytes, _SMALLEST_INTERVAL), _LARGEST_INTERVAL)
+    values["index_interval_bytes"] = min(max(topic.index_interval_bytes, SMALLEST_INTERVAL), LARGEST_INTERVAL)
     values["cleanup_policy"] = frozenset(topic.cleanup_policy)
     values["message_timestamp_type"] = TimestampType(topic.message_timestamp_type)
     return LogConfig(

@@ -52,7 +52,6 @@ class NodeConfig:
     partition_deletion_enable: bool = False
     headrace_max_decompressed_bytes: int = 268_435_456
     headrace_frame_timeout_ms: int = 30_000
-    headrace_max_unsent_bytes: int = 67_108_864
     headrace_max_requests_in_flight: int = 1_000
     headrace_record_causes: bool = True
     headrace_fence_unreachable_brokers: bool = True

@@ -22,8 +22,6 @@ PROJECT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("headrace.max.decompressed.bytes", Type.INT, 268_435_456, POSITIVE),
     # How long a frame may take from its first byte to its last.
     ConfigKey("headrace.frame.timeout.ms", Type.INT, 30_000, POSITIVE),
-    # Answers that a slow client has not read; beyond it the connection is not read from, then closed.
-    ConfigKey("headrace.max.unsent.bytes", Type.INT, 67_108_864, POSITIVE),
     # Requests of one connection that are not answered yet; beyond it the connection is not read from.
     ConfigKey("headrace.max.requests.in.flight", Type.INT, 1_000, POSITIVE),
     # The metadata log says of each decision why it was made; Kafka skips that, and `headrace history` tells it.

@@ -226,7 +226,6 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         idle_timeout_ms=config.connections_max_idle_ms,
         frame_timeout_ms=config.headrace_frame_timeout_ms,
         slow_reader_timeout_ms=2 * config.headrace_frame_timeout_ms,
-        max_unsent_bytes=min(config.headrace_max_unsent_bytes, 4 << 20),
         send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in given else -1,
         receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in given else -1,
         backlog=config.socket_listen_backlog_size,

@@ -1,7 +1,7 @@
 """Streaming queries watched from beside: how far each is behind its topics, and their progress as consumer groups of their names.
 
     watch = watch_queries(spark, groups={"bootstrap.servers": servers})
-    query = stream.writeStream.queryName("delays").start()
+    query = stream.writeStream.queryName("delays").format("noop").start()
     watch.lag("delays")            # Lag(query="delays", offsets={...}, seconds=0.0)
 
 Spark tells a source written in Python neither the name of its query nor how to report a lag; it tells a listener of the session both, after each

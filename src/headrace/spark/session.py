@@ -62,7 +62,8 @@ def local_session(
 ) -> SparkSession:
     """A Spark session in this process; `config` is added to, and goes before, quiet defaults.
 
-    Spark is started with what `prepare_environment` sets; afterwards the environment is as it was, so that processes that are started later, and another PySpark, find nothing of it.
+    Spark is started with SPARK_HOME, PYSPARK_PYTHON, JAVA_HOME and the like set; afterwards the environment is as it was, so that processes that are started later, and
+    another PySpark, find nothing of it.
     With the `master` of a cluster its executors run the Python that PYSPARK_PYTHON names, if it is set.
     With `log_path` all that Spark's Java process and its workers say goes to that file. If the process has a session already, that one is
     returned, as Spark does. Raises OperatorError without any Java.
