@@ -15,6 +15,7 @@ from tests.spark.conftest import Topics, run_stream, values, with_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 pytestmark = pytest.mark.spark
 Load = Callable[..., "DataFrame"]
 
@@ -42,6 +43,26 @@ def test_a_stream_from_topic_to_topic_without_loss_or_repeats_over_restarts(
         run_stream(rows, to_topic(topics, target), tmp_path)
     wanted = [f"{part}-{where}-{each}" for part in range(3) for where in range(2) for each in range(50)]
     assert sorted(values(load(subscribe=target))) == sorted(wanted)
+
+
+def test_the_first_stream_of_the_guide_runs_and_goes_on(
+    spark: SparkSession,
+    topics: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The program of `docs/spark.md`, twice, with records before each run."""
+    text = GUIDE.read_text().partition("## A first stream")[2].partition("\n## ")[0]
+    topic = topics.make()
+    program = text.partition("```python\n")[2].partition("```")[0]
+    program = program.replace("127.0.0.1:9092", topics.servers).replace('"greetings"', f'"{topic}"')
+    monkeypatch.chdir(tmp_path)
+    for value in ("first", "second"):
+        topics.fill(topic, [value])
+        exec(program, {})  # noqa: S102 - what the guide has the reader do
+    shown = capsys.readouterr().out
+    assert (shown.count("first"), shown.count("second")) == (2, 1)
 
 
 @pytest.mark.each_pyspark
