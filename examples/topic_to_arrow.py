@@ -10,25 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
 
-from headrace.arrow.decode import RangeDecoder
-from headrace.arrow.schema import rows_schema
-from headrace.client.blocking import BlockingClient
-from headrace.client.offsets import EARLIEST, LATEST
-from headrace.core.ids import TopicPartition
+from headrace.arrow.read import read_table
 from headrace.testing import Node
-
-
-def read_topic(client: BlockingClient, topic: str) -> pa.Table:
-    """Everything that each partition holds now."""
-    batches: list[pa.RecordBatch] = []
-    for partition in client.partitions([topic])[topic]:
-        where = TopicPartition(topic, partition)
-        start = client.list_offsets({where: EARLIEST})[where].offset
-        end = client.list_offsets({where: LATEST})[where].offset
-        decoder = RangeDecoder(topic=topic, partition=partition)
-        for part in client.fetch_range(topic, partition, start=start, end=end):
-            batches.extend(decoder.decode(part.records, start_offset=start, end_offset=end))
-    return pa.Table.from_batches(batches, schema=rows_schema(include_headers=False))
 
 
 def write_readings(bootstrap_servers: str) -> None:
@@ -44,8 +27,7 @@ def main() -> None:
     """Write, read, and let Arrow sum up."""
     with Node(properties={"num.partitions": "3"}) as node:
         write_readings(node.bootstrap_servers)
-        with BlockingClient.from_properties({"bootstrap.servers": node.bootstrap_servers}) as client:
-            table = read_topic(client, "readings")
+        table = read_table(node.bootstrap_servers, "readings")
     values = pc.cast(pc.cast(table["value"], pa.string()), pa.int64())
     print(f"{table.num_rows} rows, columns {', '.join(table.column_names)}; sum {pc.sum(values)}")
 

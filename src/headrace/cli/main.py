@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "export": "write the records of a topic as Parquet, Arrow, CSV or JSON",
     "log-dirs": "show how full the log directories are",
     "dump-log": "print what log, index and snapshot files hold",
-    "cluster": "run a cluster for development; identify one, list its nodes, unregister a broker",
+    "cluster": "run a cluster for development; identify one, list its nodes, decommission a broker",
     "brokers": "show each broker's state, epoch, metadata lag, and what its shutdown waits for",
     "broker-api-versions": "show which API versions each broker speaks",
     "quorum": "describe the metadata quorum, change its voters, explain what is wrong with it",
