@@ -60,7 +60,7 @@ def test_the_first_stream_of_the_guide_runs_and_goes_on(
     monkeypatch.chdir(tmp_path)
     for value in ("first", "second"):
         topics.fill(topic, [value])
-        exec(program, {})  # noqa: S102 - what the guide has the reader do
+        exec(program, {})  # what the guide has the reader do
     shown = capsys.readouterr().out
     assert (shown.count("first"), shown.count("second")) == (2, 1)
 
