@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.coordinator.groups import joining, rebalance
+from headrace.coordinator.groups import expiry, joining, rebalance
 from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.expiry import LOOKED_AT_A_TURN, POSITIONS_A_TURN
 from headrace.coordinator.groups.group import GroupState
-from headrace.coordinator.groups.image import CommittedOffset, OffsetKey, OffsetStored
+from headrace.coordinator.groups.image import CommittedOffset, GroupStored, OffsetKey, OffsetStored, StoredRecord
+from headrace.coordinator.groups.member import Member
 from headrace.coordinator.groups.queries import LISTED_AT_ONCE
 from headrace.coordinator.groups.stored import GroupRules
 from headrace.coordinator.runtime.events import TimePassed
 from headrace.coordinator.runtime.machine import RUNG_A_TURN
 from headrace.core.error_code import ErrorCode
+from headrace.wire.group_records.group_metadata_value import GroupMetadataValue
 from headrace.wire.messages.join_group import JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupResponse
-from tests.unit.coordinator.group_bench import GROUP, SESSION_MS, START_MS, Bench, Joined, join_request
+from tests.unit.coordinator.group_bench import GROUP, REBALANCE_MS, SESSION_MS, START_MS, Bench, Joined, join_request
 
 DELAY_MS = 3_000
 
@@ -120,6 +122,26 @@ def test_who_waits_for_an_assignment_is_told_of_a_rebalance_in_turns() -> None:
     assert [bench.joined(token).generation_id for token in again] == [2] * 8
 
 
+class Name(str):
+    """The name of a protocol, which counts how often one is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __lt__(self, other: str) -> bool:
+        Name.compared += 1
+        return str(self) < str(other)
+
+
+def test_a_vote_looks_at_a_members_own_protocols_only() -> None:
+    """M6: among a hundred that thousands of members share, each looked for the least one too, which it did not need."""
+    candidates = {Name(f"p{number}") for number in range(100)}
+    protocols = [(name, b"") for name in ("own", *sorted(candidates))]
+    member = Member("m", client=("c", "h"), timeouts_ms=(1, 1), protocol_type="consumer", protocols=protocols)
+    Name.compared = 0
+    assert (member.vote({*candidates}), Name.compared) == ("p0", 0)
+
+
 def test_a_group_has_a_number_of_members_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """M6: its record is written in one turn. Who is in the group may come again."""
     monkeypatch.setattr(joining, "MOST_MEMBERS", 2)
@@ -130,6 +152,21 @@ def test_a_group_has_a_number_of_members_at_most(monkeypatch: pytest.MonkeyPatch
     assert bench.ask(join_request(instance="a")).error_code == ErrorCode.NONE
     assert set(bench.group.static_members) == {"a", "b"}
     assert first.member_id not in bench.group.members
+
+
+def test_a_log_may_have_groups_with_more_members_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M6: Kafka, which bounds nothing unless told, wrote it. Such a group rebalances at once, and those who join first are in its next generation."""
+    bench = Bench()
+    members = bench.stable_group(size=5)
+    monkeypatch.setattr(joining, "MOST_MEMBERS", 3)
+    later = bench.restarted()
+    assert later.group.is_in(GroupState.PREPARING_REBALANCE)
+    tokens = [later.start_join(each.member_id) for each in members]
+    refused: list[JoinGroupResponse] = [later.answers[token] for token in tokens[3:]]
+    assert [each.error_code for each in refused] == [ErrorCode.GROUP_MAX_SIZE_REACHED] * 2
+    later.pass_time(REBALANCE_MS)
+    assert [later.joined(token).generation_id for token in tokens[:3]] == [2] * 3
+    assert list(later.group.members) == [each.member_id for each in members[:3]]
 
 
 def test_sessions_that_end_at_the_same_moment_end_in_turns() -> None:
@@ -163,6 +200,61 @@ def test_a_group_of_very_many_positions_is_looked_at_in_turns() -> None:
         bench.now_ms += 1
     assert (sum(written), max(written) <= POSITIONS_A_TURN, len(written) >= 5) == (count + 1, True, True)
     assert (list(bench.machine.shard.groups), bench.machine.shard.state.position_count) == (["new"], kept)
+
+
+DAY_MS = 86_400_000
+PARTITIONS = range(12)
+
+
+@pytest.fixture
+def two_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two positions are deleted, or four are looked at, in a turn."""
+    monkeypatch.setattr(expiry, "POSITIONS_A_TURN", 2)
+    monkeypatch.setattr(expiry, "LOOKED_AT_A_TURN", 4)
+
+
+def left_by_a_consumer(*, empty_since_ms: int) -> Bench:
+    """A group whose positions were stored ten days ago, in the middle of the look at its age."""
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=1,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=empty_since_ms,
+        members=(),
+    )
+    records: list[StoredRecord] = [GroupStored(GROUP, value)]
+    position = CommittedOffset(7, -1, "", START_MS - 10 * DAY_MS)
+    records += [OffsetStored(OffsetKey(GROUP, "t", partition), position) for partition in PARTITIONS]
+    bench = Bench(log=[GroupRules().written(record) for record in records])
+    bench.now_ms += bench.config.offsets_retention_check_interval_ms
+    bench.step(TimePassed(now_ms=bench.now_ms))
+    assert bench.machine.shard.sweep is not None
+    return bench
+
+
+@pytest.mark.usefixtures("two_a_turn")
+def test_who_comes_back_in_the_middle_of_the_look_keeps_its_positions() -> None:
+    """PR6: the group was empty for an hour only. From a join on time does not run for it at all, however old its positions are."""
+    bench = left_by_a_consumer(empty_since_ms=START_MS - 3_600_000)
+    _, token = bench.start_member()
+    bench.pass_time(100)
+    assert bench.machine.shard.sweep is None
+    assert [bench.fetch(partition=partition) for partition in PARTITIONS] == [7] * 12
+    bench.pass_time(bench.config.initial_rebalance_delay_ms)
+    assert bench.joined(token).leads
+
+
+@pytest.mark.usefixtures("two_a_turn")
+def test_a_group_that_is_made_anew_in_the_middle_of_the_look_keeps_its_positions() -> None:
+    """PR6: what the former group of that name was does not count for the positions of the new one."""
+    bench = left_by_a_consumer(empty_since_ms=START_MS - 10 * DAY_MS)
+    assert bench.delete_groups(GROUP) == [ErrorCode.NONE]
+    for partition in PARTITIONS:
+        assert bench.commit(9, partition=partition) == ErrorCode.NONE
+    bench.pass_time(100)
+    assert bench.machine.shard.sweep is None
+    assert [bench.fetch(partition=partition) for partition in PARTITIONS] == [9] * 12
 
 
 def test_very_many_groups_are_listed_some_at_a_time() -> None:

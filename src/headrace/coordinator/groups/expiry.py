@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
-from headrace.coordinator.groups.image import CommittedOffset, GroupStored, OffsetKey, OffsetStored, StoredRecord
+from headrace.coordinator.groups.image import GroupStored, OffsetKey, OffsetStored, StoredRecord
 from headrace.coordinator.groups.shard import DeletionDue, ExpiryDue, GroupsDeleted, GroupShard, LongDeletion
 from headrace.coordinator.runtime.events import RequestReceived
 from headrace.core.ids import ZERO_UUID, Uuid
@@ -108,22 +108,18 @@ def _positions_in(shard: GroupShard, topics: dict[str, set[Uuid]], group_ids: li
 
 
 def _expired(shard: GroupShard, group_ids: list[str], *, wall_ms: int) -> Iterator[OffsetKey | ClassicGroup | None]:
-    """The positions that are expired, as they are when it comes to them; behind those of a group the group itself. None stands for what was looked at and stays."""
+    """The positions that are expired, as they and their groups are when it comes to them; behind those of a group the group itself. None stands for what was looked at and stays."""
     for group_id in group_ids:
-        group = shard.groups.get(group_id)
         yield None
-        if group is None:
-            continue
         for topic, partitions in shard.state.positions_of(group_id).items():
             yield None
-            if not _may_expire(group) or group.is_subscribed_to(topic):
+            if not _may_expire_in(shard.groups.get(group_id), topic):
                 continue
             for partition in partitions:
                 key = OffsetKey(group_id, topic, partition)
-                position = shard.state.position_of(key)
-                is_expired = position is not None and _is_expired(shard, group, position, wall_ms=wall_ms)
-                yield key if is_expired and not shard.state.is_unstable(key) else None
-        if not group.members:
+                yield key if _is_expired(shard, key, wall_ms=wall_ms) else None
+        group = shard.groups.get(group_id)
+        if group is not None and not group.members:
             yield group
 
 
@@ -135,23 +131,29 @@ def _is_unused(shard: GroupShard, group: ClassicGroup, *, but: int) -> bool:
     return stored == but and not shard.state.open_of(group.group_id)
 
 
-def _may_expire(group: ClassicGroup) -> bool:
-    """Whether time runs for this group's offsets: nobody is there, or all who are there say what they read.
+def _may_expire_in(group: ClassicGroup | None, topic: str) -> bool:
+    """Whether time runs for this group's offsets in a topic: nobody is there, or all who are there say what they read, and it is not this.
 
     A group without a protocol type stores offsets for consumers outside group management: time runs from each commit.
     """
+    if group is None or group.is_subscribed_to(topic):
+        return False
     if group.protocol_type is None or group.is_in(GroupState.EMPTY):
         return True
     return group.is_consumer_group and group.subscribed is not None and group.is_in(GroupState.STABLE)
 
 
-def _is_expired(shard: GroupShard, group: ClassicGroup, position: CommittedOffset, *, wall_ms: int) -> bool:
-    if position.expire_timestamp_ms != -1:
-        return wall_ms >= position.expire_timestamp_ms
+def _is_expired(shard: GroupShard, key: OffsetKey, *, wall_ms: int) -> bool:
+    """Whether a position may go. Its group is looked at with each: between two turns somebody may have joined, or it was deleted and made anew."""
+    group, position = shard.groups.get(key.group_id), shard.state.position_of(key)
+    if group is None or position is None or not _may_expire_in(group, key.topic):
+        return False
     since = position.commit_timestamp_ms
     if group.protocol_type is not None and group.is_in(GroupState.EMPTY) and group.state_timestamp_ms is not None:
         since = group.state_timestamp_ms
-    return wall_ms - since >= shard.config.offsets_retention_ms
+    ends = position.expire_timestamp_ms
+    is_over = wall_ms - since >= shard.config.offsets_retention_ms if ends == -1 else wall_ms >= ends
+    return is_over and not shard.state.is_unstable(key)
 
 
 def _append_deletions(

@@ -223,7 +223,8 @@ class ClassicGroup:
         """The protocol with the most votes among those that every member supports; ties as Kafka breaks them."""
         if len(self.support) == 1:
             return next(iter(self.support))
-        candidates = {name for name, count in self.support.items() if count == len(self.members)} or set(self.support)
+        size, anybodys = len(self.members), next(iter(self.members.values())).protocols
+        candidates = {name for name in anybodys if self.support[name] == size} or set(self.support)
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.coordinator.groups.config import GroupConfig
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
 from headrace.coordinator.groups.member import Member
 from headrace.coordinator.groups.rebalance import (
@@ -27,7 +28,7 @@ MOST_MEMBERS = 4_000
 """Of one group, whatever `group.max.size` says: its record is written, and its members are given to the leader, in one turn (M6). Kafka's record of so many is
 about as large as its topic takes unless told otherwise."""
 
-MOST_PROTOCOLS = 250
+MOST_PROTOCOLS = 100
 """Of one member: a vote looks through those of each (M6). Clients have a handful."""
 
 _LONGEST_NAME_BYTES = 32_000
@@ -109,6 +110,11 @@ def finish_static_rejoin(shard: GroupShard, replaced: StaticMemberReplaced, *, e
         )
 
 
+def most_members(config: GroupConfig) -> int:
+    """How many members may go into a generation."""
+    return min(config.max_size, MOST_MEMBERS)
+
+
 def _has_room(shard: GroupShard, group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:
     """Whether `group.max.size` lets this member stay or come; in a rebalance the first to join are in."""
     if len(group.members) >= MOST_MEMBERS and group.known_member(member_id, instance_id) is None:
@@ -118,7 +124,7 @@ def _has_room(shard: GroupShard, group: ClassicGroup, member_id: str, instance_i
     if group.is_in(GroupState.PREPARING_REBALANCE):
         member = group.members.get(member_id)
         waits_already = member is not None and member.is_awaiting_join
-        return waits_already or group.awaiting_join_count < shard.config.max_size
+        return waits_already or group.awaiting_join_count < most_members(shard.config)
     return member_id in group.members or len(group.members) < shard.config.max_size
 
 

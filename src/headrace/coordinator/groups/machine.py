@@ -171,7 +171,7 @@ class GroupCoordinator:
                 shard.expect_heartbeat(group, member, now_ms=now_ms)
                 continue
             self._restoring = None
-            if len(group.members) > shard.config.max_size:
+            if len(group.members) > joining.most_members(shard.config):
                 self._oversized.append(group.group_id)
         return not (self._restoring or self._to_restore)
 
@@ -185,7 +185,7 @@ class GroupCoordinator:
         self._restoring = group, restored_members(group, value)
 
     def loaded(self, *, now_ms: int) -> None:
-        """Groups above `group.max.size` rebalance."""
+        """Groups above `group.max.size`, or with more members than any has here, rebalance."""
         expiry.schedule_expiry(self.shard, now_ms=now_ms)
         for group_id in self._oversized:
             rebalance.prepare(self.shard, self.shard.groups[group_id], now_ms=now_ms)

@@ -78,7 +78,10 @@ class Member:
 
     def vote(self, candidates: set[str]) -> str:
         """The member's first choice among `candidates`, of which it supports at least one."""
-        return next((name for name in self.protocols if name in candidates), min(candidates))
+        for name in self.protocols:
+            if name in candidates:
+                return name
+        return min(candidates)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """What it sent for this protocol; empty when it has none."""
