@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.broker.coordinators import service as coordinators
+from headrace.coordinator.groups.requests import FetchStableOffsets
 from headrace.records.batch import iter_batches
 from headrace.records.compression import Codec
 from headrace.rpc.reply import Deferred, Reply
@@ -33,11 +34,37 @@ def test_who_waits_for_a_coordinator_that_goes_is_answered_in_turns(monkeypatch:
     assert (answered(), groups.next_deadline_ms()) == (7, None)
 
 
-@pytest.mark.parametrize(("of_bytes", "codec"), [(10_000, Codec.GZIP), (30_000, Codec.NONE)])
-def test_what_takes_long_to_compress_is_written_as_it_is(of_bytes: int, codec: Codec) -> None:
-    """M6: gzip takes 30 ms for a megabyte (`offsets.topic.compression.codec`)."""
+def test_who_waits_for_the_same_commit_is_answered_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M6, KIP-447: every member of a group may ask for positions while one record is on its way into the log; each is answered once."""
+    monkeypatch.setattr(coordinators, "_ANSWERED_A_TURN", 2)
     logs = MemoryLogs()
-    logs.config = replace(logs.config, offsets_topic_compression_codec=Codec.GZIP, offset_metadata_max_bytes=of_bytes)
+    groups = service(logs)
+    logs.is_stalled = True
+    waiting: list[object] = [commit(groups, 1)]
+    for _ in range(6):
+        waiting.append(groups.ask("g", FetchStableOffsets(group_id="g"), CONTEXT, refused=lambda error: error))
+    answered = []
+    logs.let_go()
+    while groups.next_deadline_ms() == logs.now_ms():
+        answered.append(sum(each.is_done for each in waiting if isinstance(each, Deferred)))
+        groups.tick(logs.now_ms())
+    assert (answered, [isinstance(each, Deferred) and each.is_done for each in waiting]) == ([2, 4, 6], [True] * 7)
+
+
+@pytest.mark.parametrize(
+    ("of_bytes", "chosen", "codec"),
+    [
+        (10_000, Codec.GZIP, Codec.GZIP),
+        (30_000, Codec.GZIP, Codec.LZ4),
+        (30_000, Codec.ZSTD, Codec.LZ4),
+        (30_000, Codec.SNAPPY, Codec.SNAPPY),
+        (30_000, Codec.NONE, Codec.NONE),
+    ],
+)
+def test_what_takes_long_to_compress_is_packed_quickly(of_bytes: int, chosen: Codec, codec: Codec) -> None:
+    """M6: gzip takes 30 ms for a megabyte (`offsets.topic.compression.codec`). Unpacked it might be more than the topic takes (`max.message.bytes`)."""
+    logs = MemoryLogs()
+    logs.config = replace(logs.config, offsets_topic_compression_codec=chosen, offset_metadata_max_bytes=of_bytes)
     groups = service(logs)
     request = commit_request(1, metadata="x" * of_bytes)
     one = request.topics[0].partitions[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.broker.coordinators.reading import LogReader
 from headrace.broker.ports import BrokerServices, InternalAppend
@@ -29,8 +29,9 @@ from headrace.records.compression import Codec
 from headrace.records.record import NewRecord, build_batch
 
 _CLOCK_TOLERANCE_MS = 500
-_PACKED_UP_TO_BYTES = 512 << 10
-"""Larger batches, of a group with very many members, are written as they are: gzip takes 30 ms for a megabyte."""
+_PACKED_AT_LEISURE_BYTES = 512 << 10
+_QUICK: dict[int, int] = {Codec.GZIP: Codec.LZ4, Codec.ZSTD: Codec.LZ4}
+"""What larger batches, of a group with very many members, are packed by: gzip takes 30 ms for a megabyte, and unpacked they might be too large for their topic."""
 
 
 class CoordinatorKind(NamedTuple):
@@ -44,7 +45,7 @@ class CoordinatorKind(NamedTuple):
 class HostedCoordinator:
     """Drives the runtime of one partition: loads it, then feeds it events and does its effects in order.
 
-    `epoch` is the leader epoch it serves in. `answer` takes (token, response), `changed` is called before
+    `epoch` is the leader epoch it serves in. `answer` takes an answer and its number among those of one event, `changed` is called before
     and after each event: `next_deadline_ms` may be another one. `loaded_in_ms` is how long it took until it served.
     """
 
@@ -55,7 +56,7 @@ class HostedCoordinator:
         epoch: int,
         services: BrokerServices,
         *,
-        answer: Callable[[int, Any], None],
+        answer: Callable[[Answer, int], None],
         changed: Callable[[], None],
     ) -> None:
         self.epoch = epoch
@@ -143,6 +144,7 @@ class HostedCoordinator:
             return
         self._is_running = True
         runtime, queue = self.runtime, self._queue
+        answers = 0
         try:
             self._follow_wall_clock()
             while queue:
@@ -150,7 +152,8 @@ class HostedCoordinator:
                     if isinstance(effect, AppendRecords):
                         self._append(effect)
                     elif isinstance(effect, Answer):
-                        self._answer(effect.token, effect.response)
+                        self._answer(effect, answers)
+                        answers += 1
                     else:
                         self._reload(effect)
                 if runtime.shard.told:
@@ -182,10 +185,10 @@ class HostedCoordinator:
     def _append(self, effect: AppendRecords) -> None:
         runtime = self.runtime
         timestamp_ms = effect.timestamp_ms
-        size = sum(len(key) + len(value or b"") for key, value in effect.records)
+        codec, size = self._kind.codec, sum(len(key) + len(value or b"") for key, value in effect.records)
         batch = build_batch(
             [NewRecord(key=key, value=value, timestamp=timestamp_ms) for key, value in effect.records],
-            codec=self._kind.codec if size <= _PACKED_UP_TO_BYTES else Codec.NONE,
+            codec=codec if size <= _PACKED_AT_LEISURE_BYTES else _QUICK.get(codec, codec),
         )
 
         def done(outcome: InternalAppend) -> None:

@@ -39,7 +39,7 @@ class CoordinatorService:
         self._hosted: dict[int, HostedCoordinator] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._tokens = count()
-        self._last_answers: deque[Answer] = deque()
+        self._late_answers: deque[Answer] = deque()
         self._is_active = True
         self._loaded_last = -1
         self._rung_last = -1
@@ -109,7 +109,7 @@ class CoordinatorService:
         self._is_active = False
         for partition in [*self._starting, *self._hosted]:
             self._drop(partition)
-        self._answer_some(len(self._last_answers))
+        self._answer_some(len(self._late_answers))
 
     @property
     def failures(self) -> dict[int, str]:
@@ -215,7 +215,7 @@ class CoordinatorService:
             partition,
             epoch,
             self._services,
-            answer=self._answer,
+            answer=self._answer_or_wait,
             changed=self._changed,
         )
 
@@ -224,7 +224,7 @@ class CoordinatorService:
         self._starting.pop(partition, None)
         hosted = self._hosted.pop(partition, None)
         if hosted is not None:
-            self._last_answers.extend(hosted.resign())
+            self._late_answers.extend(hosted.resign())
             self._answer_some(_ANSWERED_A_TURN)
             self._changed()
             self._note_load(hosted)
@@ -234,7 +234,7 @@ class CoordinatorService:
         """One serves no more; what it counted is to be kept."""
 
     def _earliest_deadline(self) -> int | None:
-        if self._starting or self._last_answers or any(each.has_turn for each in self._hosted.values()):
+        if self._starting or self._late_answers or any(each.has_turn for each in self._hosted.values()):
             return self._services.now_ms()
         deadlines = (each.next_deadline_ms for each in self._hosted.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -244,10 +244,17 @@ class CoordinatorService:
         if waiting is not None:
             waiting(response)
 
+    def _answer_or_wait(self, answer: Answer, number: int) -> None:
+        """One event, a committed record or the request of a tool, may be what thousands wait for: only the first of them are answered in its turn (M6)."""
+        if number < _ANSWERED_A_TURN:
+            self._answer(answer.token, answer.response)
+        else:
+            self._late_answers.append(answer)
+
     def _answer_some(self, most: int) -> None:
-        """Of the last answers of coordinators that are gone; thousands of members of a group may wait for them (M6)."""
-        for _ in range(min(most, len(self._last_answers))):
-            answer = self._last_answers.popleft()
+        """Of the last answers of coordinators that are gone, and of those that one event gives to thousands (M6)."""
+        for _ in range(min(most, len(self._late_answers))):
+            answer = self._late_answers.popleft()
             self._answer(answer.token, answer.response)
 
     def _changed(self) -> None:
