@@ -188,16 +188,45 @@ def test_a_flood_that_wants_no_answers(target: Target) -> None:
 
 def test_short_bursts_of_a_crowd(target: Target) -> None:
     """M4, M6: 150 connections send 280 small produces each at the same moment, five times: of each less than what is read of one at once, 42,000 in all."""
-    target.create_topic("bursts")
+    burst(target, "bursts", rounds=5, size=30_000)
+
+
+def test_bursts_that_are_just_short_enough(target: Target) -> None:
+    """M4, M6: the same of fifteen each, one fewer than makes somebody one of a crowd, 2,250 in all."""
+    burst(target, "short", rounds=20, number=15)
+
+
+def burst(target: Target, topic: str, *, rounds: int, size: int = 0, number: int = 0) -> None:
+    """150 connections send `number` of produces, or as many as `size` bytes are, at the same moment, again and again."""
+    target.create_topic(topic)
     now_ms = int(time.time() * 1000)
-    one = request_frame(produce_request("bursts", build_batch([NewRecord(None, b"x", now_ms)]), acks=0), 9)
-    data = one * (30_000 // len(one))
+    one = request_frame(produce_request(topic, build_batch([NewRecord(None, b"x", now_ms)]), acks=0), 9)
+    data = one * (number or size // len(one))
     with target.attacked(memory=64 * MIB), ExitStack() as opened:
         peers = [opened.enter_context(RawConnection(target.node.port)) for _ in range(150)]
         for peer in peers:
             peer.socket.settimeout(120)
-        for _ in range(5):
+        for _ in range(rounds):
             for peer in peers:
                 peer.send(data)
             for peer in peers:  # answered when all before it is done
                 assert peer.ask(MetadataRequest(topics=()), 9).brokers
+
+
+def test_a_crowd_with_large_requests(target: Target) -> None:
+    """M4, M6: 40 connections send a megabyte at a time as fast as it is read, for three seconds."""
+    target.create_topic("large", segment_bytes=str(16 * MIB), retention_bytes=str(64 * MIB))
+    batch_of_much = build_batch([NewRecord(None, bytes(1_000_000), int(time.time() * 1000))])
+    data = request_frame(produce_request("large", batch_of_much, acks=0), 9)
+
+    def send(peer: RawConnection) -> None:
+        peer.socket.settimeout(120)
+        until = time.monotonic() + 3.0
+        while time.monotonic() < until:
+            peer.send(data)
+        assert peer.ask(MetadataRequest(topics=()), 9).brokers
+
+    with target.attacked(memory=128 * MIB), ExitStack() as opened:
+        peers = [opened.enter_context(RawConnection(target.node.port)) for _ in range(40)]
+        with ThreadPoolExecutor(len(peers)) as threads:
+            list(threads.map(send, peers))

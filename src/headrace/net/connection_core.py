@@ -18,7 +18,7 @@ from headrace.net.limits import ConnectionLimits
 from headrace.net.output import Output
 from headrace.net.ports import SendWatcher
 from headrace.net.tls import TlsStage
-from headrace.net.turn_shares import TurnShares
+from headrace.net.turn_shares import Took, TurnShares
 from headrace.wire.framing import check_frame_length
 
 _LENGTH = Struct(">i").unpack_from
@@ -63,15 +63,11 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._shared = shared
         self._pool = shared.pool
         self._shares = shared.shares
-        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self._output: Output = cast("Output", None)
+        self._transport, self._output = cast("asyncio.Transport", None), cast("Output", None)
         self._own: bytearray | None = None
-        self._own_counted = 0
-        self._pos = self._end = 0
+        self._own_counted = self._pos = self._end = 0
         self._last_large = self._delivered = 0
-        self._running = False
-        self._is_kept = False
-        self._is_flushed_soon = False
+        self._running = self._is_kept = self._is_flushed_soon = False
         self._first = b""
         self.tls = None if tls is None else tls(self)
         self.is_reading = True
@@ -84,9 +80,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.descriptor = -1
         self.frame_since: float | None = None
         self.frame_size = 0
-        self.active_at = 0.0
+        self.active_at = self.turn_began = 0.0
         self.stopwatch: Callable[[], float] | None = None
-        self.turn_began = 0.0
         self._awaited: list[SendWatcher] = []
 
     # --- what an accepted and a made connection do in their own ways ---
@@ -132,19 +127,21 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if own is None:
             if end:
                 return self._pool.shared_view[end:]
-            large = self._last_large
+            large, shares = self._last_large, self._shares
             if large:
-                return self._pool.shared_view[: self._pool.size // large * large]
-            shares = self._shares
+                room = min(self._pool.size, shares.large_bytes)
+                return self._pool.shared_view[: room // large * large or room]
             return self._pool.first_view if shares.is_whole else self._pool.shared_view[: shares.read_bytes]
         if end == len(own):
             self._grow()
             own, end = self._own, self._end
             assert own is not None, "growing keeps the buffer"
         large = 4 + self.frame_size
-        if large > _EXACT_FROM_BYTES and (room := len(own) - self._pos) >= large:
-            return memoryview(own)[end : self._pos + room // large * large]
-        return memoryview(own)[end : end + max(self._shares.read_bytes, large)]
+        if large <= _EXACT_FROM_BYTES:
+            return memoryview(own)[end : end + max(self._shares.read_bytes, large)]
+        room = len(own) - self._pos
+        stop = self._pos + room // large * large if room >= large else end + large
+        return memoryview(own)[end : min(stop, end + self._shares.large_bytes)]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.is_closed:
@@ -152,15 +149,15 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._end += nbytes
         if not self._first:
             self._first = bytes((self._own or self._pool.shared)[: min(8, self._end)])
-        own = self._own
-        has_more = own is not None and self._end == len(
-            own
-        )  # the loop reads on at once when it could fill what it was given
+        own, large = self._own, self.frame_size
+        is_full = own is not None and self._end == len(own)  # what was given: then the loop reads on at once
         self._deliver()
         shares = self._shares
-        has_much = (has_more or nbytes >= shares.much_bytes) and self.frame_size < _EXACT_FROM_BYTES
-        if has_much or self._delivered >= shares.many_frames:
-            self._had_much()
+        if is_full or nbytes >= shares.much_bytes:
+            is_large = self._last_large or max(large, self.frame_size) >= _EXACT_FROM_BYTES
+            self._leave_if(shares.took_large if is_large else shares.took_much)
+        elif self._delivered >= shares.some_frames:
+            self._leave_if(shares.took_frames)
 
     def eof_received(self) -> bool:
         return False
@@ -322,7 +319,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
             self._forget_rest()
             return
         if self._pos == self._end:
-            self._pos = self._end = 0
+            self._pos = self._end = self.frame_size = 0
             self._drop_buffer()
             self.frame_since = None
         else:
@@ -339,8 +336,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         """The same, not because more bytes came."""
         self._delivered = 0
         self._deliver()
-        if self._delivered >= self._shares.many_frames:
-            self._had_much()
+        if self._delivered >= self._shares.some_frames:
+            self._leave_if(self._shares.took_frames)
 
     def _has_closed(self) -> bool:
         return self.is_closed
@@ -452,11 +449,11 @@ class ConnectionCore(asyncio.BufferedProtocol):
 
     # --- when to read ---
 
-    def _had_much(self) -> None:
-        """Small requests: in a crowd that asks for much the rest is for the next turn; the loop itself would read a socket up to 32 times in one."""
+    def _leave_if(self, took: Took) -> None:
+        """In a crowd that asks for much, or when the turn is long, the rest is for the next one; the loop itself would read a socket up to 32 times in one."""
         shared = self._shared
-        if self._shares.took_much(shared.soon) and not self.is_closed:
-            self.holds.add(Hold.TURN)
+        if took(shared.soon, self, self._delivered) and not self.is_closed:
+            self.hold(Hold.TURN)
             self._set_reading()
             shared.soon(self._has_its_turn)
 
