@@ -28,6 +28,9 @@ class Handler:
         self.kept: list[tuple[memoryview, bytes]] = []
         self.connection: ServerConnection | None = None
 
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
+
     def frame(self, view: memoryview) -> bool:
         """Look at all of it."""
         assert self.connection is not None

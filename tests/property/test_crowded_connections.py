@@ -40,6 +40,9 @@ class Client:
     at: int = 0
     served: list[bytes] = field(default_factory=list)
 
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
+
     def frame(self, view: memoryview) -> bool:
         """Serve it."""
         assert not self.connection.holds - {Hold.MEMORY}
@@ -88,6 +91,9 @@ class Crowd(Hub):
     def _read_again(self) -> None:
         for each in self.clients:
             each.connection.read_again()
+
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
 
     def frame(self, view: memoryview) -> bool:
         """Nobody's."""

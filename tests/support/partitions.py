@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.controller.events import BrokerUnreachable
 from headrace.metadata.image import LEADER_RECOVERED, PartitionRegistration
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -46,6 +47,12 @@ def partition(bench: ControllerBench, number: int = 0, name: str = "t") -> Parti
 def fence(bench: ControllerBench, broker_id: int, epoch: int) -> None:
     """The broker asks to be fenced."""
     assert bench.heartbeat(broker_id, epoch, want_fence=True).is_fenced is True
+
+
+def end(bench: ControllerBench, broker_id: int) -> None:
+    """The process of a broker that is fenced ends: another one may have its id at once."""
+    epoch = bench.machine.image.cluster.brokers[broker_id].broker_epoch
+    bench.take(bench.machine.step(BrokerUnreachable(broker_id=broker_id, broker_epoch=epoch, now_ms=bench.now_ms)))
 
 
 def join(bench: ControllerBench, leader: int, epochs: dict[int, int], isr: tuple[int, ...], number: int = 0) -> Any:

@@ -84,7 +84,9 @@ class Attempts:
         """The error to show when time is up after `why`."""
         if isinstance(why, Lost):
             reasons = self._reasons() or why.reason
-            return OperatorError(f"Timed out waiting for a node assignment after {self._limit_ms} ms: {reasons}")
+            return OperatorError(
+                f"Timed out waiting for a node assignment after {self._limit_ms} ms: {reasons}; `headrace quorum explain` says whether the controllers decide anything"
+            )
         return why
 
     def _reasons(self) -> str:

@@ -83,7 +83,7 @@ def decide_registration(situation: Situation, request: BrokerRegistrationRequest
     draft = register_broker_record(registration, situation.metadata_version)
     check_record(situation, draft)
     _check_size(draft, situation.image.cluster.brokers, request.broker_id)
-    heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms)
+    heartbeats.register(request.broker_id, is_fenced=is_fenced, now_ms=situation.now_ms, is_same=is_same)
     if is_same or (existing is None and not _may_lead(situation, request.broker_id)):
         return Decision(records=(draft,), response=response)
 

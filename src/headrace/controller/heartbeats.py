@@ -65,6 +65,7 @@ def next_control_state(
 class _Session:
     last_contact_ms: int
     is_fenced: bool
+    is_heard: bool
     metadata_offset: int = -1
     controlled_shutdown_offset: int = -1
 
@@ -80,9 +81,11 @@ class Heartbeats:
         self._sessions: dict[int, _Session] = {}
         self._unfenced: dict[int, _Session] = {}
 
-    def register(self, broker_id: int, *, is_fenced: bool, now_ms: int) -> None:
-        """A broker registered, or a controller became active and knows of it: its session begins."""
-        self._sessions[broker_id] = _Session(last_contact_ms=now_ms, is_fenced=is_fenced)
+    def register(self, broker_id: int, *, is_fenced: bool, now_ms: int, is_same: bool = False) -> None:
+        """A broker registered, or a controller became active and knows of it: its session begins. `is_same`: it is the process that had it before."""
+        before = self._sessions.get(broker_id)
+        is_heard = not is_fenced or (is_same and before is not None and before.is_heard)
+        self._sessions[broker_id] = _Session(last_contact_ms=now_ms, is_fenced=is_fenced, is_heard=is_heard)
         self._sort_in(broker_id)
 
     def remove(self, broker_id: int) -> None:
@@ -94,6 +97,7 @@ class Heartbeats:
         """The broker was heard from; what it is does not change by that."""
         session = self._sessions[broker_id]
         session.last_contact_ms = now_ms
+        session.is_heard = True
         session.metadata_offset = metadata_offset
         self._sort_in(broker_id)
 
@@ -112,6 +116,12 @@ class Heartbeats:
             session.is_fenced = True
             session.controlled_shutdown_offset = -1
             self._unfenced.pop(broker_id, None)
+
+    def ended(self, broker_id: int) -> None:
+        """The process was told to end, or is known to be gone: another one may have its id at once, unless this one is heard from again."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.is_heard = False
 
     def _sort_in(self, broker_id: int) -> None:
         """The broker was heard from last of all."""
@@ -151,9 +161,12 @@ class Heartbeats:
         return lowest is None or self._sessions[broker_id].controlled_shutdown_offset <= lowest
 
     def has_valid_session(self, broker_id: int, now_ms: int) -> bool:
-        """Unfenced and heard from within the session timeout (S1-29)."""
-        session = self._unfenced.get(broker_id)
-        return session is not None and now_ms <= self._deadline(session)
+        """Whether its process is taken to live: heard from within the session timeout, fenced or not, and not known to have ended (S1-29).
+
+        Of a fenced one that sent no heartbeat yet, or none to this controller, nobody knows that; Kafka lets another have its id, too.
+        """
+        session = self._sessions.get(broker_id)
+        return session is not None and session.is_heard and now_ms <= self._deadline(session)
 
     def metadata_offset(self, broker_id: int) -> int:
         """What the broker has read at least; -1 before its first heartbeat."""

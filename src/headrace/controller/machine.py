@@ -369,17 +369,16 @@ class ControllerMachine:
         effects: list[ControllerEffect] = [*active.append(records, event.now_ms)]
         return effects + self._answer_when_committed(active, self._asked(asked), decision.response, event.now_ms)
 
-    # Brokers that are gone
-
     def _unreachable(self, event: BrokerUnreachable) -> list[ControllerEffect]:
         """A process that is gone is fenced at once (design: failure detection); the one exception to C14."""
         active = self._active
         if active is None or not active.started or not self._config.headrace_fence_unreachable_brokers:
             return []
         broker = active.image.cluster.brokers.get(event.broker_id)
-        if broker is None or broker.broker_epoch != event.broker_epoch or broker.fenced:
+        if broker is None or broker.broker_epoch != event.broker_epoch:
             return []
-        if event.broker_id in active.leaving() and event.broker_id not in active.losing():
+        active.heartbeats.ended(event.broker_id)
+        if broker.fenced or (event.broker_id in active.leaving() and event.broker_id not in active.losing()):
             return []
         self.statistics.fenced_by_refusal += 1
         return self._fence(active, event.broker_id, CauseKind.CONNECTION_REFUSED, event.now_ms)

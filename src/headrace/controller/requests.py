@@ -11,6 +11,7 @@ from headrace.controller.configs import decide_alter_configs, decide_incremental
 from headrace.controller.directories import decide_assignment_to_directories
 from headrace.controller.elections import decide_elections
 from headrace.controller.features import decide_update_features
+from headrace.controller.heartbeats import BrokerControlState
 from headrace.controller.more_partitions import decide_create_partitions
 from headrace.controller.producer_ids import decide_allocation
 from headrace.controller.reassignment import decide_reassignments, list_reassignments
@@ -45,6 +46,8 @@ def _heartbeat(situation: Situation, request: BrokerHeartbeatRequest, heartbeats
     heartbeats.touch(request.broker_id, metadata_offset=request.current_metadata_offset, now_ms=situation.now_ms)
     if outcome.state.is_fenced:
         heartbeats.fenced(request.broker_id)  # from the first slice on, before the image says so
+        if outcome.state is BrokerControlState.SHUTDOWN_NOW:
+            heartbeats.ended(request.broker_id)
     else:
         heartbeats.agree(request.broker_id, is_fenced=False)
     return outcome.decision

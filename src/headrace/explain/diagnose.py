@@ -75,8 +75,8 @@ def _state(facts: Facts, causes: list[Cause]) -> State:
         return State.UNKNOWN
     if not facts.has_leader:
         return State.LEADERLESS
-    if facts.is_stalled:
-        return State.STALLED
+    if facts.is_stalled or (facts.leader is not None and any(each.kind is CauseKind.MAJORITY_DOWN for each in causes)):
+        return State.STALLED  # without a majority it leads for one and a half fetch timeouts more, and commits nothing
     return State.DEGRADED if causes else State.HEALTHY
 
 
@@ -90,6 +90,8 @@ def _summary(facts: Facts, state: State, causes: list[Cause]) -> str:
             return "The quorum has no leader" + (because if causes else "; nothing tells why.")
         case State.STALLED:
             assert leader is not None, "who stalls leads"
+            if not facts.is_stalled:
+                return _leader_line(facts) + "Nothing more is committed" + because
             told = f"Node {leader.node_id} leads epoch {leader.epoch}, but the high watermark stands at {leader.high_watermark} for {span(leader.uncommitted_for_ms)}"
             return told + (because if causes else "; nothing tells why.")
         case State.DEGRADED | State.HEALTHY:

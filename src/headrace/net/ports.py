@@ -36,6 +36,9 @@ class FrameHandler(Protocol):
     def frame(self, view: memoryview) -> bool:
         """A whole request has arrived. A refusal is said through `ConnectionOut.close`. True when others should have a turn before the next one."""
 
+    def begins(self, head: memoryview, size: int) -> None:
+        """Of a long request of `size` bytes the API and its version have come (`head`, 4 bytes), and more is to come: the time to refuse it before it is read."""
+
     def closed(self) -> None:
         """The connection is gone."""
 

@@ -13,6 +13,10 @@ from headrace.net.ports import FrameHandler
 from headrace.net.protocol_hints import hint_for
 from headrace.net.tls import TlsStage
 
+_LONG_FROM_BYTES = 1 << 20
+"""Frames of more bytes are refused by what they begin with, where they can be."""
+_HEAD_BYTES = 4
+
 
 class ConnectionHub(ConnectionShared, Protocol):
     """What a connection needs of its listener; `headrace.net.listener.Listener` is the real one."""
@@ -81,6 +85,14 @@ class ServerConnection(ConnectionCore):
             self._listener.gone(self)
         if self._handler is not None:
             self._handler.closed()
+
+    def _keep_rest(self, buffer: bytearray, frame_size: int) -> None:
+        at = self._pos + 4
+        if frame_size >= _LONG_FROM_BYTES and self._end >= at + _HEAD_BYTES:
+            self._handler.begins(memoryview(buffer)[at : at + _HEAD_BYTES], frame_size)
+            if self.is_closed:
+                return
+        super()._keep_rest(buffer, frame_size)
 
     def close(self, reason: str) -> None:
         """Close after what is ready was sent; `reason` is logged."""

@@ -239,7 +239,14 @@ class NodeToControllerChannel:
         queued.answer.complete(Reply(_refusal(queued, PeerError(error, message))))
 
     def _too_late(self, queued: _QueuedRequest) -> Reply:
-        return Reply(_refusal(queued, PeerError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time.")))
+        return Reply(
+            _refusal(
+                queued,
+                PeerError(
+                    ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time: `headrace quorum explain` says why."
+                ),
+            )
+        )
 
 
 def _is_due(queued: _QueuedRequest, at_ms: int) -> bool:

@@ -39,6 +39,7 @@ from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
 from headrace.wire.varint import skip_tags
 
 _HEAD = Struct(">iih").unpack_from  # api key and version in one number, correlation id, length of the client id
+_API = Struct(">hh").unpack_from
 _FRAME_HEAD = Struct(">ii").pack
 _FRAME_HEAD_FLEXIBLE = Struct(">iib").pack
 _API_VERSIONS = 18
@@ -46,7 +47,7 @@ _FIRST_WITH_SOFTWARE = 3
 _LONG_BYTES = 16 << 10
 """Bodies above this size are decoded in steps; they may name a thousand things."""
 _MOST_BYTES = 32 << 20
-"""Requests that name things are smaller: a million names of 30 bytes. To copy the 100 MB that a frame may have takes longer than one turn may."""
+"""Requests that name things are smaller: a million names of 30 bytes. To receive the 100 MB that a frame may have, and to copy it, takes longer than one turn may."""
 _KEPT_HEADER_BYTES = 1_024
 """Longer headers are read anew each time: client ids and tagged fields may be as long as a frame, and would stay as long as their connection."""
 _SHOWN = 60
@@ -115,6 +116,18 @@ class Connection:
         else:
             self._begin(hot.row, hot.context.api_version, correlation_id, result, flexible=hot.flexible)
         return False
+
+    def begins(self, head: memoryview, size: int) -> None:
+        """Only requests that are read where they came may be of any size; others are refused before their bytes are received."""
+        if size <= _MOST_BYTES:
+            return
+        api_key, version = _API(head)
+        row = self._rows.get(api_key)
+        if row is None or not row.reads_raw:
+            name = f"api key {api_key}" if row is None else row.name
+            self._out.close(
+                f"{name} version {version}: {size} bytes; only a Produce request may have more than {_MOST_BYTES}"
+            )
 
     def _timed_frame(self, view: memoryview, counts: VersionCount) -> bool:
         """One request whose time is taken. It is counted already."""
@@ -211,8 +224,6 @@ class Connection:
                 hot = HotHeader(row, context, bytes(view[8:at]), at, flexible=flexible)
                 hot.counts, self._hot[row.key << 16 | version] = counts, hot
             result = handler_of(row)(view[at:], context, self._service.target)
-        elif len(view) - at > _MOST_BYTES:
-            raise DecodeError(f"{len(view)} bytes; only a Produce request may have more than {_MOST_BYTES}")
         elif len(view) - at > _LONG_BYTES:
             is_huge = len(view) - at > HUGE_BYTES
             body = view[at:] if is_huge else bytes(view[at:])

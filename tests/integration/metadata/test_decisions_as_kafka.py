@@ -264,6 +264,12 @@ def test_a_story_of_brokers_and_partitions_is_kafkas(story: Story) -> None:
     story.beat(7)
     story.register(2, incarnation=2)  # the holder of the id lives: 101
     story.register(2)  # it says so again
+    story.register(8)
+    story.register(8, incarnation=2)  # nobody heard of its holder: taken
+    story.beat(8, current_metadata_offset=0)
+    story.register(8, incarnation=3)  # the holder lives, though it is fenced: 101
+    story.register(8, incarnation=2)
+    story.ask(0, lambda _: UnregisterBrokerRequest(broker_id=8))
     story.beat(2)
     tell_of_directories(story)
     tell_of_elections(story)

@@ -103,6 +103,9 @@ class SendsSlices:
         self._connection = connection
         self._file = file
 
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
+
     def frame(self, view: memoryview) -> bool:
         """Position and size."""
         position, size = struct.unpack(">ii", view)

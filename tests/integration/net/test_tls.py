@@ -98,6 +98,9 @@ class Echo:
         self.is_closed = False
         self._file = file
 
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
+
     def frame(self, view: memoryview) -> bool:
         """A request."""
         body, out = bytes(view), self.connection.pieces
@@ -122,6 +125,9 @@ class Broker:
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
+
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
 
     def frame(self, view: memoryview) -> bool:
         """A request."""

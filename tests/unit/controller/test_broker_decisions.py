@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.controller.brokers import MOST_REGISTRATIONS
-from headrace.controller.events import Answer, TimeAdvanced
+from headrace.controller.events import Answer, BrokerUnreachable, TimeAdvanced
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ONE_UUID, Uuid
 from headrace.metadata.image import NO_LEADER
@@ -159,13 +159,50 @@ def test_the_same_incarnation_may_register_again_and_keeps_its_epoch() -> None:
     assert (broker.rack, broker.fenced) == ("r", False)
 
 
-def test_a_fenced_holder_gives_way() -> None:
-    """S1-29."""
+def test_a_fenced_holder_that_was_never_heard_from_gives_way() -> None:
+    """S1-29: as in Kafka, whose sessions begin with the first heartbeat."""
     bench = active()
     epoch = bench.broker(1, unfenced=False)
     again = bench.ask(registration(1, incarnation_id=incarnation(9)))
     assert again.error_code == 0
     assert again.broker_epoch > epoch
+
+
+@pytest.mark.parametrize("wants", [{"current_metadata_offset": 0}, {"want_fence": True}])
+def test_a_fenced_holder_keeps_its_id_while_it_is_heard_from(wants: dict[str, Any]) -> None:
+    """S1-29: a second process that was started by mistake took it, and each took it from the other from then on."""
+    bench = active(broker_session_timeout_ms=9_000)
+    epoch = bench.broker(1, unfenced=False)
+    assert bench.heartbeat(1, epoch, **wants).is_fenced
+    other = registration(1, incarnation_id=incarnation(9))
+    bench.advance(9_000)
+    assert bench.ask(other).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    bench.advance(1)
+    assert bench.ask(other).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_unfenced", [True, False])
+def test_a_holder_that_was_told_to_end_gives_way(*, is_unfenced: bool) -> None:
+    """S1-29, S1-58: a broker that is stopped and started need not wait for its session, as it must in Kafka."""
+    bench = active()
+    epoch = bench.broker(1, unfenced=is_unfenced)
+    assert bench.heartbeat(1, epoch, want_shut_down=True).should_shut_down
+    assert bench.ask(registration(1, incarnation_id=incarnation(9))).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_unfenced", [True, False])
+def test_a_holder_that_is_known_to_be_gone_gives_way(*, is_unfenced: bool) -> None:
+    """S1-29, C14: its host refuses connections; an older incarnation's refusal says nothing of this one."""
+    bench = active()
+    epoch = bench.broker(1, unfenced=is_unfenced)
+    if not is_unfenced:
+        bench.heartbeat(1, epoch, want_fence=True)
+    other = registration(1, incarnation_id=incarnation(9))
+    for seen in (epoch - 1, epoch):
+        assert bench.ask(other).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        bench.take(bench.machine.step(BrokerUnreachable(broker_id=1, broker_epoch=seen, now_ms=bench.now_ms)))
+        bench.commit()
+    assert bench.ask(other).error_code == ErrorCode.NONE
 
 
 def test_an_expired_holder_gives_way() -> None:

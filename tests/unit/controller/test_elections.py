@@ -22,7 +22,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.support.controller import ControllerBench, active, directory
-from tests.support.partitions import cluster, fence, join, partition, topic
+from tests.support.partitions import cluster, end, fence, join, partition, topic
 
 PREFERRED, UNCLEAN = 0, 1
 BALANCE_MS = 300_000
@@ -258,6 +258,7 @@ def test_a_broker_with_a_new_disk_leads_from_it() -> None:
     topic(bench, (1, 2), (2, 1), (2, 3))
     topic(bench, (1,), name="alone")
     fence(bench, 1, epochs[1])
+    end(bench, 1)
     disk = Uuid(bytes([251]) * 16)
     epochs[1] = bench.broker(1, incarnation_id=Uuid(bytes([77]) * 16), log_dirs=(disk,))
     assert [partition(bench, number).directory_of(1) for number in (0, 1)] == [disk, disk]
@@ -367,6 +368,7 @@ def test_a_directory_that_is_offline_stays_so_until_the_broker_starts_anew() -> 
     again = bench.machine.image.cluster.brokers[1]
     assert (again.log_dirs, partition(bench).leader) == ((directory(1),), NO_LEADER)
     fence(bench, 1, epoch)
+    end(bench, 1)
     bench.broker(1, incarnation_id=Uuid(bytes([77]) * 16), log_dirs=both)
     anew = bench.machine.image.cluster.brokers[1]
     assert (anew.log_dirs, partition(bench).leader) == (both, 1)

@@ -46,7 +46,7 @@ from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from tests.support.controller import ControllerBench, directory, incarnation, registration
-from tests.support.partitions import cluster, fence, join, partition, topic
+from tests.support.partitions import cluster, end, fence, join, partition, topic
 
 ON = {ELR_FEATURE: 1}
 MIN_ISR = "min.insync.replicas"
@@ -166,7 +166,9 @@ def state(bench: ControllerBench, name: str = "t") -> tuple[int, tuple[int, ...]
 
 
 def register_anew(bench: ControllerBench, broker_id: int, previous: int, **changes: Any) -> Any:
-    """Another process of a broker, which tells the epoch of its last clean stop."""
+    """Another process of a broker, which tells the epoch of its last clean stop; one that was fenced has ended."""
+    if bench.machine.image.cluster.brokers[broker_id].fenced:
+        end(bench, broker_id)
     changes = {"incarnation_id": incarnation(70 + broker_id), "previous_broker_epoch": previous} | changes
     return bench.ask(registration(broker_id, **changes))
 

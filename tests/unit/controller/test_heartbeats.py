@@ -50,7 +50,7 @@ def sessions() -> Heartbeats:
 
 
 def test_a_session_lasts_its_timeout_and_not_a_millisecond_more() -> None:
-    """C14, S1-15: silent for longer than the timeout; a fenced broker has no session."""
+    """C14, S1-15: silent for longer than the timeout; a fenced broker that sent no heartbeat yet has no session."""
     found = sessions()
     assert found.next_expiry_ms() == 9_001
     assert found.expired(9_000) == []
@@ -102,9 +102,24 @@ def test_a_session_agrees_with_the_image_and_a_contact_alone_changes_nothing() -
     found = sessions()
     found.fenced(1)
     found.touch(1, metadata_offset=60, now_ms=5)
-    assert (found.state(1), found.has_valid_session(1, 5)) == (State.FENCED, False)
+    assert (found.state(1), found.has_valid_session(1, 5)) == (State.FENCED, True)
     found.agree(1, is_fenced=False)
     assert (found.state(1), found.has_valid_session(1, 5)) == (State.UNFENCED, True)
     found.begin_controlled_shutdown(2, 50)
     found.agree(2, is_fenced=False)
     assert found.state(2) is State.CONTROLLED_SHUTDOWN
+
+
+def test_a_process_that_is_heard_from_has_its_id_to_itself_fenced_or_not() -> None:
+    """S1-29: until it is silent for the timeout, was told to end, or is known to be gone; the same process keeps its session when it registers again."""
+    found = sessions()
+    found.touch(3, metadata_offset=1, now_ms=1_000)
+    assert [found.has_valid_session(3, now_ms) for now_ms in (10_000, 10_001)] == [True, False]
+    found.register(3, is_fenced=True, now_ms=2_000, is_same=True)
+    assert found.has_valid_session(3, 2_000)
+    found.ended(3)
+    assert not found.has_valid_session(3, 2_000)
+    found.touch(3, metadata_offset=1, now_ms=3_000)
+    assert found.has_valid_session(3, 3_000)
+    found.register(3, is_fenced=True, now_ms=3_000)
+    assert not found.has_valid_session(3, 3_000)

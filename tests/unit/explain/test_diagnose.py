@@ -141,6 +141,17 @@ def test_a_majority_that_is_down_is_the_cause() -> None:
     assert "has the vote of node 2" in found.story[0]
 
 
+def test_a_leader_whose_majority_has_just_gone_commits_nothing_more() -> None:
+    """fault:S4: it leads until it has heard nobody for one and a half fetch timeouts; a quorum without a majority does not "work" meanwhile."""
+    left = view(1, links=(failing(2, "REFUSED"), failing(3, "REFUSED")))
+    found = diagnose(seen([left], down=(2, 3)))
+    assert first(found) == (State.STALLED, CauseKind.MAJORITY_DOWN, (2, 3))
+    assert found.summary == (
+        "Node 1 leads epoch 7, committed up to offset 100. Nothing more is committed: "
+        "2 of 3 voters are down (nodes 2 and 3); 2 are needed."
+    )
+
+
 def test_one_voter_down_is_told_but_blocks_nothing() -> None:
     """fault:S4."""
     found = diagnose(seen([view(1, links=(link(2), failing(3, "REFUSED"))), view(2, links=(link(1),))], down=(3,)))

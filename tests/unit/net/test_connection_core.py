@@ -117,12 +117,17 @@ class Frames:
 
     def __init__(self, *, is_costly: bool = False) -> None:
         self.seen: list[bytes] = []
+        self.begun: list[tuple[bytes, int]] = []
         self._is_costly = is_costly
 
     def frame(self, view: memoryview) -> bool:
         """Keep it."""
         self.seen.append(bytes(view))
         return self._is_costly
+
+    def begins(self, head: memoryview, size: int) -> None:
+        """Keep it."""
+        self.begun.append((bytes(head), size))
 
     def closed(self) -> None:
         """Nothing to do."""
@@ -324,6 +329,23 @@ def run_turns(hub: Hub) -> None:
         turn()
 
 
+def test_a_long_request_is_shown_by_its_beginning() -> None:
+    """promise:PR8: what may not be so long is closed before it is received, and keeps no memory; a short one is not asked about."""
+    handler = Frames()
+    connection, hub, _ = connect(handler)
+    receive(connection, frame(40_000)[:20_000])
+    receive(connection, frame(40_000)[20_000:])
+    assert (handler.begun, len(handler.seen)) == ([], 1)
+    receive(connection, frame(2 << 20)[:7])
+    assert handler.begun == []
+    receive(connection, frame(2 << 20)[7:100])
+    assert handler.begun == [(b"xxxx", 2 << 20)]
+    handler.begins = lambda head, size: connection.close(f"{head!r} has {size} bytes")  # type: ignore[method-assign]
+    receive(connection, frame(2 << 20)[100:200])
+    assert connection.is_closed
+    assert hub.memory.held == 0
+
+
 def test_a_crowd_shares_out_a_turn() -> None:
     """promise:PR8, inv:M6: of twenty that send as fast as they are read the later ones get less, and all of them in the next turn, until fewer do."""
     handler = Frames()
@@ -515,6 +537,9 @@ class Keeping:
         self.connection.keep_frame()
         self.kept.append(view)
         return False
+
+    def begins(self, head: memoryview, size: int) -> None:
+        """Any length."""
 
     def closed(self) -> None:
         """Nothing to do."""

@@ -37,6 +37,8 @@ class _Heard:
     """Who asked to stop -> the offset of the last record that took a leadership from it since then, -1 = none."""
     against: dict[int, str] = field(default_factory=dict)
     """Token of a heartbeat that asks to stop -> what spoke against that when it was decided, "" = nothing."""
+    alive: set[int] = field(default_factory=set)
+    """Who sent a heartbeat, did not ask to stop with it, and is not known to be gone."""
     registering: set[int] = field(default_factory=set)
     """Who registered and may still stand in the ISRs of its former incarnation."""
     may_be_fenced: set[int] = field(default_factory=set)
@@ -83,9 +85,7 @@ class Sessions(Judge):
         if isinstance(event, RequestArrived):
             self._request(decided, heard, event)
         elif isinstance(event, BrokerUnreachable):
-            broker = decided.before.cluster.brokers.get(event.broker_id)
-            if broker is not None and broker.broker_epoch == event.broker_epoch and not broker.fenced:
-                heard.may_be_fenced.add(event.broker_id)
+            self._gone(decided, heard, event)
         elif isinstance(event, TimeAdvanced):
             self._ran_out(decided, heard)
         if decided.records:
@@ -93,6 +93,13 @@ class Sessions(Judge):
             self._moves(decided, heard)
         self._overdue(decided, heard, now_ms)
         decided.reign.going = frozenset(filter(heard.is_going, (*heard.may_be_fenced, *heard.ran_out)))
+
+    def _gone(self, decided: Decided, heard: _Heard, event: BrokerUnreachable) -> None:
+        broker = decided.before.cluster.brokers.get(event.broker_id)
+        if broker is not None and broker.broker_epoch == event.broker_epoch:
+            heard.alive.discard(event.broker_id)
+            if not broker.fenced:
+                heard.may_be_fenced.add(event.broker_id)
 
     # fenced in time, and not before (C14)
 
@@ -154,6 +161,7 @@ class Sessions(Judge):
             broker = decided.before.cluster.brokers.get(request.broker_id)
             if broker is not None and broker.broker_epoch == request.broker_epoch:
                 heard.contact[request.broker_id] = heard.last_ms
+                (heard.alive.discard if request.want_shut_down else heard.alive.add)(request.broker_id)
                 heard.excused.pop(request.broker_id, None)
                 heard.offsets[request.broker_id] = request.current_metadata_offset
                 if not broker.fenced and (request.want_fence or request.want_shut_down):
@@ -172,16 +180,20 @@ class Sessions(Judge):
         request = event.request
         broker_id, timeout = request.broker_id, self._timeout_ms()
         old = decided.before.cluster.brokers.get(broker_id)
-        if old is not None and not old.fenced:
+        is_other = old is not None and old.incarnation_id != request.incarnation_id
+        if old is not None and (not old.fenced or broker_id in heard.alive):
             silent = heard.last_ms - heard.contact.get(broker_id, -timeout)
             is_own = not event.cause.listener and broker_id == decided.life.node_id
-            if old.incarnation_id != request.incarnation_id and silent < timeout and not is_own:
+            if is_other and silent < timeout and not is_own:
                 raise self.group.broken(
                     "C8",
                     f"broker {broker_id} was registered anew, its other incarnation was heard of {silent} ms ago",
                     decided.life,
                 )
-            heard.may_be_fenced.add(broker_id)
+            if not old.fenced:
+                heard.may_be_fenced.add(broker_id)
+        if is_other:
+            heard.alive.discard(broker_id)
         heard.contact[broker_id] = heard.last_ms
         heard.excused.pop(broker_id, None)
         heard.offsets.pop(broker_id, None)

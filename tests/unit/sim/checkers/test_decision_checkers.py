@@ -264,12 +264,30 @@ def test_a_request_with_an_older_broker_epoch_that_is_refused_is_fine() -> None:
 
 
 def test_another_incarnation_beside_one_that_lives_is_flagged() -> None:
-    """inv:C8: two machines with one id; the second is taken only when the first is silent for a session, or fenced."""
+    """inv:C8: two machines with one id; the second is taken only when the first is silent for a session, or fenced and never heard from."""
     reign = _reign()
     with breaks("C8"):
         reign.decide(reign.request(_registration(3)), [_change(isr=(1, 2))])
     reign = _reign(_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3))
     reign.decide(reign.request(_registration(3)), [registered(3, epoch=50, fenced=True, run=2)])
+
+
+def test_another_incarnation_beside_a_fenced_one_that_is_heard_from_is_flagged() -> None:
+    """inv:C8, S1-29: unless that was told to end, or is known to be gone."""
+    fenced = (_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3))
+    taken = [registered(3, epoch=50, fenced=True, run=2)]
+    reign = _reign(*fenced)
+    reign.decide(reign.request(_heartbeat(3, offset=0)))
+    with breaks("C8"):
+        reign.decide(reign.request(_registration(3)), taken)
+    reign = _reign(*fenced)
+    reign.decide(reign.request(_heartbeat(3, offset=0)))
+    reign.decide(reign.request(_heartbeat(3, want_shut_down=True)))
+    reign.decide(reign.request(_registration(3)), taken)
+    reign = _reign(*fenced)
+    reign.decide(reign.request(_heartbeat(3, offset=0)))
+    reign.decide(BrokerUnreachable(broker_id=3, broker_epoch=3, now_ms=reign.now_ms))
+    reign.decide(reign.request(_registration(3)), taken)
 
 
 def test_another_incarnation_that_is_refused_is_fine() -> None:
