@@ -160,7 +160,7 @@ class FetchSession:
         self.turns = 0
         self.counted = 0
         for key, partition in partitions:
-            self._add(key, partition)
+            self.add(key, partition)
 
     def next_epoch(self) -> None:
         """Count the request that was just served; 0 and -1 have meanings of their own."""
@@ -172,22 +172,17 @@ class FetchSession:
         self.known = None
         self.changed = dict.fromkeys(self.partitions.values())
 
-    def update(self, changed: Iterable[tuple[Hashable, SessionPartition]], forgotten: Iterable[Hashable]) -> None:
-        """Apply an incremental request: new partitions go last, changed ones are read anew, forgotten ones go."""
-        for key, asked in changed:
-            known = self.partitions.get(key)
-            if known is None:
-                self._add(key, asked)
-                continue
-            known.fetch_offset = asked.fetch_offset
-            known.max_bytes = asked.max_bytes
-            known.current_leader_epoch = asked.current_leader_epoch
-            known.log_start_offset = asked.log_start_offset
-            known.last_fetched_epoch = asked.last_fetched_epoch
-            if asked.topic is not None:
-                known.topic = asked.topic
-            self.changed[known] = None
-        for key in forgotten:
+    def add(self, key: Hashable, partition: SessionPartition) -> None:
+        """One more partition; it comes after all others."""
+        self.turns += 1
+        partition.turn = self.turns
+        partition.session = self
+        self.partitions[key] = partition
+        self.changed[partition] = None
+
+    def forget(self, keys: Iterable[Hashable]) -> None:
+        """The fetcher wants no more of these."""
+        for key in keys:
             gone = self.partitions.pop(key, None)
             if gone is not None:
                 self.changed.pop(gone, None)
@@ -210,10 +205,3 @@ class FetchSession:
         self.partitions.clear()
         self.changed.clear()
         self.known = self.alone = None
-
-    def _add(self, key: Hashable, partition: SessionPartition) -> None:
-        self.turns += 1
-        partition.turn = self.turns
-        partition.session = self
-        self.partitions[key] = partition
-        self.changed[partition] = None

@@ -8,11 +8,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from headrace.wire.fetch import (
     FIRST_FLEXIBLE,
-    FIRST_WITH_PREFERRED_REPLICA,
     FIRST_WITH_REPLICA_STATE,
     FIRST_WITH_TOPIC_IDS,
     ParsedFetch,
@@ -21,8 +20,6 @@ from headrace.wire.fetch import (
 )
 from headrace.wire.produce import TopicName
 from headrace.wire.varint import append_uvarint
-
-FIRST_VERSION: Final = FIRST_WITH_PREFERRED_REPLICA
 
 S = TypeVar("S", bound=Sized)
 RequestParts = tuple[bytes, int, int, bytes, int, bytes]

@@ -255,3 +255,23 @@ def test_a_follower_that_waits_is_answered_by_one_read(monkeypatch: pytest.Monke
     scene.fetch(0)
     assert len(reads) == 1
     assert [kind for kind, _ in scene.told] == ["fetch", "produce", "fetch", "produce"]
+
+
+@pytest.mark.parametrize("named", [(0, 1), (1, 0)], ids=str)
+def test_a_new_epoch_is_told_what_the_last_one_was_told(named: tuple[int, int]) -> None:
+    """P7, KIP-227: a follower that believes in a new leader epoch has dropped what it was told in the old one. A partition that is new to the session and named before it
+    or behind it changes nothing about that."""
+    scene = FollowerScene(partitions=2, in_session=True, max_wait_ms=0)
+    scene.partitions = 1
+    scene.fetch()
+    scene.write(0, acks=1)
+    for _ in range(4):
+        scene.fetch(0)
+    before: Any = scene.told[-1][1]
+    assert before[1] == ()
+    scene.partitions = 2
+    scene.lead(2)
+    scene.fetch(*named)
+    answer: Any = scene.told[-1][1]
+    told = {part.partition_index: part.high_watermark for topic in answer[1] for part in topic.partitions}
+    assert (answer[0], told) == (0, {0: 1, 1: 0})

@@ -18,11 +18,9 @@ from headrace.replication.fetch_session_cache import (
 )
 
 
-def partition(name: str, index: int = 0, *, fetch_offset: int = 0) -> tuple[Hashable, SessionPartition]:
+def partition(name: str, index: int = 0) -> tuple[Hashable, SessionPartition]:
     """A partition as a request asks for it."""
-    asked = SessionPartition(
-        topic=name, topic_id=ZERO_UUID, partition=index, fetch_offset=fetch_offset, max_bytes=1 << 20
-    )
+    asked = SessionPartition(topic=name, topic_id=ZERO_UUID, partition=index, fetch_offset=0, max_bytes=1 << 20)
     return (name, index), asked
 
 
@@ -74,13 +72,12 @@ def test_a_partition_is_told_only_when_something_changed() -> None:
     assert asked.was_told(high_watermark=6, log_start_offset=1, is_loud=True)
 
 
-def test_a_session_adds_changes_and_forgets() -> None:
+def test_a_session_adds_and_forgets() -> None:
     session = create(cache())
     assert session is not None
-    session.update([partition("b"), partition("a", fetch_offset=9)], [])
+    session.add(*partition("b"))
     assert [key for key in session.partitions] == [("a", 0), ("b", 0)]
-    assert session.partitions["a", 0].fetch_offset == 9
-    session.update([], [("a", 0), ("never", 3)])
+    session.forget([("a", 0), ("never", 3)])
     assert [key for key in session.partitions] == [("b", 0)]
 
 
@@ -88,7 +85,8 @@ def test_a_served_partition_goes_behind_the_others() -> None:
     """So that no partition of a session starves."""
     session = create(cache())
     assert session is not None
-    session.update([partition("b"), partition("c")], [])
+    session.add(*partition("b"))
+    session.add(*partition("c"))
     session.served(session.partitions["a", 0])
     assert [partition.topic for partition in session.to_read()] == ["b", "c", "a"]
 

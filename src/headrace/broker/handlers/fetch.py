@@ -30,6 +30,7 @@ from headrace.rpc.reply import CloseConnection, HandlerResult, HotResult, InStep
 from headrace.wire.codec import LongMessage
 from headrace.wire.fetch import (
     FIRST_WITH_PREFERRED_REPLICA,
+    FetchAsk,
     ParsedFetch,
     encode_one_slice,
     parse_fetch,
@@ -288,11 +289,12 @@ def _update(session: FetchSession, request: ParsedFetch, broker: Broker, *, by_i
     session.known = None
     if len(request.asks) != 1:
         session.alone = None
-    for topic, partition, epoch, offset, last_fetched_epoch, log_start, max_bytes, _, _ in request.asks:
+    for ask in request.asks:
+        topic, partition, epoch, offset, last_fetched_epoch, log_start, max_bytes, _, _ = ask
         known = partitions.get((topic, partition))
         if known is None:
-            session.update(_asked(request, broker, by_id=by_id).items(), ())
-            break
+            session.add((topic, partition), _asked_for(ask, broker, by_id=by_id))
+            continue
         if epoch != known.current_leader_epoch or offset < known.fetch_offset:
             known.told_high_watermark = -1  # the fetcher did not take what it was told of another history
         known.fetch_offset = offset
@@ -302,28 +304,28 @@ def _update(session: FetchSession, request: ParsedFetch, broker: Broker, *, by_i
         known.last_fetched_epoch = last_fetched_epoch
         changed[known] = None
     if request.forgotten:
-        session.update((), request.forgotten)
+        session.forget(request.forgotten)
 
 
 def _asked(request: ParsedFetch, broker: Broker, *, by_id: bool) -> dict[Hashable, SessionPartition]:
     """The request's partitions by the key that its session uses; a repeated one counts once, the last wins."""
-    asked: dict[Hashable, SessionPartition] = {}
-    names = broker.image.topics.by_id
-    for ask in request.asks:
-        topic = ask.topic
-        if by_id:
-            known = names.get(topic)  # type: ignore[arg-type]
-            name = None if known is None else known.name
-        else:
-            name = str(topic)
-        asked[topic, ask.partition] = SessionPartition(
-            topic=name,
-            topic_id=topic if isinstance(topic, Uuid) else ZERO_UUID,
-            partition=ask.partition,
-            fetch_offset=ask.fetch_offset,
-            max_bytes=ask.max_bytes,
-            current_leader_epoch=ask.current_leader_epoch,
-            log_start_offset=ask.log_start_offset,
-            last_fetched_epoch=ask.last_fetched_epoch,
-        )
-    return asked
+    return {(ask.topic, ask.partition): _asked_for(ask, broker, by_id=by_id) for ask in request.asks}
+
+
+def _asked_for(ask: FetchAsk, broker: Broker, *, by_id: bool) -> SessionPartition:
+    topic = ask.topic
+    if by_id:
+        known = broker.image.topics.by_id.get(topic)  # type: ignore[arg-type]
+        name = None if known is None else known.name
+    else:
+        name = str(topic)
+    return SessionPartition(
+        topic=name,
+        topic_id=topic if isinstance(topic, Uuid) else ZERO_UUID,
+        partition=ask.partition,
+        fetch_offset=ask.fetch_offset,
+        max_bytes=ask.max_bytes,
+        current_leader_epoch=ask.current_leader_epoch,
+        log_start_offset=ask.log_start_offset,
+        last_fetched_epoch=ask.last_fetched_epoch,
+    )
