@@ -32,6 +32,7 @@ from headrace.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.config_record import ConfigRecord
@@ -40,6 +41,7 @@ from headrace.wire.metadata_records.fence_broker_record import FenceBrokerRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.topic_record import TopicRecord
 from headrace.wire.metadata_records.unfence_broker_record import UnfenceBrokerRecord
+from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 from headrace.wire.schema import Message
 from tests.support.histories import SESSION_MS, breaks, records_batch
 from tests.support.made_up_metadata import TOPIC, Reigning, image_of, partition, registered, usual_records
@@ -288,6 +290,17 @@ def test_another_incarnation_beside_a_fenced_one_that_is_heard_from_is_flagged()
     reign.decide(reign.request(_heartbeat(3, offset=0)))
     reign.decide(BrokerUnreachable(broker_id=3, broker_epoch=3, now_ms=reign.now_ms))
     reign.decide(reign.request(_registration(3)), taken)
+
+
+def test_of_who_registers_behind_one_that_was_unregistered_nothing_was_heard() -> None:
+    """inv:C8: two processes take a free id one after the other; only the one before them, which is struck off, had been heard from."""
+    reign = _reign(_change(isr=(1, 2)), FenceBrokerRecord(id=3, epoch=3))
+    reign.decide(reign.request(_heartbeat(3, offset=0)))
+    reign.decide(
+        reign.request(UnregisterBrokerRequest(broker_id=3)), [UnregisterBrokerRecord(broker_id=3, broker_epoch=3)]
+    )
+    for epoch, run in ((50, 2), (51, 3)):
+        reign.decide(reign.request(_registration(3, run=run)), [registered(3, epoch=epoch, fenced=True, run=run)])
 
 
 def test_another_incarnation_that_is_refused_is_fine() -> None:
