@@ -83,9 +83,13 @@ class Heartbeats:
 
     def register(self, broker_id: int, *, is_fenced: bool, now_ms: int, is_same: bool = False) -> None:
         """A broker registered, or a controller became active and knows of it: its session begins. `is_same`: it is the process that had it before."""
-        before = self._sessions.get(broker_id)
-        is_heard = not is_fenced or (is_same and before is not None and before.is_heard)
-        self._sessions[broker_id] = _Session(last_contact_ms=now_ms, is_fenced=is_fenced, is_heard=is_heard)
+        before = self._sessions.get(broker_id) if is_same else None
+        session = _Session(last_contact_ms=now_ms, is_fenced=is_fenced, is_heard=not is_fenced)
+        if before is not None:
+            session.is_heard |= before.is_heard
+            session.metadata_offset = before.metadata_offset
+            session.controlled_shutdown_offset = -1 if is_fenced else before.controlled_shutdown_offset
+        self._sessions[broker_id] = session
         self._sort_in(broker_id)
 
     def remove(self, broker_id: int) -> None:

@@ -88,6 +88,19 @@ def test_a_controlled_shutdown_waits_for_the_others() -> None:
     assert found.others_have_caught_up(1)
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_process_that_registers_again_stays_in_controlled_shutdown(is_same: bool) -> None:
+    """inv:C15, S2-20: it was told to wait for the others, and does; another process of the broker begins anew."""
+    found = sessions()
+    found.touch(1, metadata_offset=40, now_ms=1)
+    found.begin_controlled_shutdown(1, 50)
+    found.touch(2, metadata_offset=49, now_ms=1)
+    found.register(1, is_fenced=not is_same, now_ms=2, is_same=is_same)
+    assert found.metadata_offset(1) == (40 if is_same else -1)
+    assert found.state(1) is (State.CONTROLLED_SHUTDOWN if is_same else State.FENCED)
+    assert found.others_have_caught_up(1) is not is_same
+
+
 def test_a_fenced_broker_leaves_controlled_shutdown() -> None:
     """KIP-841: its next heartbeat lets it stop at once."""
     found = sessions()
