@@ -32,7 +32,7 @@ from headrace.rpc.reply import (
     begun,
 )
 from headrace.rpc.slots import HotHeader, Slot
-from headrace.rpc.splitting import SPLITS, answer_in_parts, answer_later, has_many_things
+from headrace.rpc.splitting import SPLITS, answer_in_parts, answer_later, asks_for_all, has_many_things
 from headrace.rpc.unread import LongAnswer
 from headrace.wire.api_facts import ApiKey
 from headrace.wire.codec import decode, decode_in_steps, encode_in_steps
@@ -239,6 +239,8 @@ class Connection:
                 result = InSteps(answer_later(handle, request, context, target), holds_back=row.is_pipelined)
             else:
                 result = begun(handle(request, context, target))
+            if isinstance(result, InSteps):
+                result.asks_for_all = asks_for_all(request)
         self._begin(row, version, correlation_id, result, flexible=flexible and row.key != _API_VERSIONS)
 
     def _context(self, row: ApiRow, version: int, correlation_id: int, client_id: str | None) -> RequestContext:
@@ -409,7 +411,7 @@ class Connection:
                 answer.complete(result)
 
         begin, steps = self._service.long_work.begin, self._guarded(work.steps)
-        jobs.append(begin(steps, done, size=work.size, kind=row.key, goes_on=goes_on))
+        jobs.append(begin(steps, done, size=work.size, kind=row.key | work.asks_for_all << 16, goes_on=goes_on))
         return answer
 
     def _guarded(self, steps: Steps[HandlerResult]) -> Steps[HandlerResult]:

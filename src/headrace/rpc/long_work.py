@@ -231,7 +231,7 @@ class LongWork:
     def begin(
         self, steps: Steps[T], done: Callable[[T], object], *, size: int = 0, kind: int = 0, goes_on: bool = False
     ) -> Job:
-        """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes, `kind` its API.
+        """Do the work; `done` gets its result, in a later turn. `size` is that of its request in bytes, `kind` its API and whether it asks for all.
 
         What `goes_on` with a work that has taken long is not before others as a new one would be.
         """

@@ -51,10 +51,10 @@ class InSteps:
     It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`. `size` is what it keeps of its request, in bytes. With `holds_back`
     the connection's next request is not begun before the answer; with `keeps_frame` the steps read the request where it was received. What
     `outlives_asker` is done to its end also when the connection has closed. Of what is `mostly_short` the first steps are taken at once where no crowd asks;
-    they wait for no reply.
+    they wait for no reply. Requests with `asks_for_all` are no crowd in which one that names what it wants must wait.
     """
 
-    __slots__ = ("holds_back", "keeps_frame", "mostly_short", "outlives_asker", "size", "steps")
+    __slots__ = ("asks_for_all", "holds_back", "keeps_frame", "mostly_short", "outlives_asker", "size", "steps")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class InSteps:
         outlives_asker: bool = False,
         mostly_short: bool = False,
     ) -> None:
+        self.asks_for_all = False
         self.steps = steps
         self.size = size
         self.holds_back = holds_back

@@ -180,6 +180,11 @@ def answer_in_parts(
     return Reply((yield from _with_repeated(joined, repeated, split)) if repeated else joined)
 
 
+def asks_for_all(request: Any) -> bool:
+    """Whether a request has null for the things that it asks for, which stands for all of them."""
+    return any(getattr(request, name) is None for name in _arrays_of(type(request)))
+
+
 def answer_later(handle: Handler, request: Any, context: RequestContext, target: Any) -> Steps[AnyReply | Deferred]:
     """The answer to an ordinary request, when others had their turn."""
     return (yield from settled(handle(request, context, target)))
