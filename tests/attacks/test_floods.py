@@ -22,6 +22,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from headrace.wire.messages.list_groups import ListGroupsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.attacks import MIB, POLITE_TOPIC, Target, wait_until
 from tests.support.peer import batch, produce_request
@@ -69,24 +70,32 @@ def test_a_hundred_thousand_producers_of_one_partition_are_remembered_cheaply(ta
 
 
 def test_metadata_of_members_is_kept_once(target: Target) -> None:
-    """M1: 300 members of one group with a megabyte each, who stay. What they sent is remembered, as by Kafka, and not a second time with their requests."""
+    """M1: 300 members of one group with a megabyte each, until their sessions are over. What they sent is remembered, as by Kafka, not a second time with their requests, and once more while the leader of a generation is told."""
     with RawConnection(target.node.port) as peer:
         find = FindCoordinatorRequest(key="great", key_type=0)
         wait_until(lambda: peer.ask(find, 3).error_code == ErrorCode.NONE, "there is a coordinator")
     protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(MIB))
     request = JoinGroupRequest(
         group_id="great",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=60_000,
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=6_000,
         protocol_type="consumer",
         protocols=(protocol,),
     )
     data = request_frame(request, 2)
-    with target.attacked(memory=384 * MIB), ExitStack() as opened:
+    with target.attacked(memory=640 * MIB), ExitStack() as opened:
         for _ in range(300):
             peer = opened.enter_context(RawConnection(target.node.port))
             with suppress(ConnectionError):
                 peer.send(data)
+        opened.close()
+        with RawConnection(target.node.port) as asking:  # that they go is part of it, and takes memory, too
+            wait_until(lambda: _members_are_gone(asking, "great"), "their sessions are over")
+
+
+def _members_are_gone(peer: RawConnection, group: str) -> bool:
+    listed = peer.ask(ListGroupsRequest(), 4).groups
+    return all(each.group_state in ("Empty", "Dead") for each in listed if each.group_id == group)
 
 
 def test_long_settings_are_refused_or_kept_within_bounds(target: Target) -> None:

@@ -1,7 +1,7 @@
 """A real node that is attacked, and what the attack did to it: memory, turns of its loop, the answers that others got.
 
 What a test holds against the stated bounds is CPU time of the node's event loop, in one turn and while another client waits for one answer. It does not
-grow because other tests have the machine; with
+grow because other tests have the machine, and the bounds grow as the node's core was slower meanwhile than that of the stated bounds; with
 `HEADRACE_ATTACK_BOUND_MS=50`, on a quiet machine, the slowest answer that another client got is held against that bound too.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -27,14 +26,13 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicC
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.polite_client import requests
 from tests.support.raw import RawConnection
+from tests.support.slowness import slowness
 from tests.support.watched_node import FIGURES
 
 MIB: Final = 1 << 20
 POLITE_TOPIC: Final = "polite"
 TURN_MS: Final = 50.0
 """How long others may wait for their answer on a quiet machine (the promise): no turn of the loop may be longer."""
-WORK_MS: Final = 4.0
-"""What `_work` takes of a core of the machine for which the bounds are stated, while nothing else runs on it."""
 MEMORY: Final = 128 * MIB
 """What an attack may cost beside what it was allowed to send, unless its test says otherwise."""
 WAIT_S: Final = 60.0
@@ -57,11 +55,14 @@ class Harm:
     slowest_answer_ms: float
     answers: int
     memory: int
+    slowness: float
+    """How slow the node's core was at worst: the bounds grow with it."""
 
     def __str__(self) -> str:
         return (
             f"longest turn {self.turn_ms:.1f} ms of CPU ({self.held_ms:.1f} of the process, {self.late_ms:.1f} by the wall), "
-            f"others' slowest of {self.answers} answers {self.slowest_answer_ms:.1f} ms, after {self.before_ms:.1f} ms of CPU, peak memory +{self.memory / MIB:.1f} MiB"
+            f"others' slowest of {self.answers} answers {self.slowest_answer_ms:.1f} ms, after {self.before_ms:.1f} ms of CPU, peak memory +{self.memory / MIB:.1f} MiB, "
+            f"on a core {self.slowness:.2f} times as slow as that of the bounds"
         )
 
 
@@ -75,12 +76,12 @@ class Watch:
 
     def begin(self) -> None:
         """Forget what was."""
-        FIGURES.pack_into(self._figures, 0, 0.0, 0.0, 0.0, 0.0)
+        FIGURES.pack_into(self._figures, 0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
-    def read(self) -> tuple[float, float, float, float]:
-        """Looks taken, and the longest turn in CPU seconds of the thread, of the process, and by the wall."""
-        looks, thread_s, process_s, wall_s = FIGURES.unpack_from(self._figures)
-        return looks, thread_s, process_s, wall_s
+    def read(self) -> tuple[float, float, float, float, float]:
+        """Looks taken, the longest turn in CPU seconds of the thread, of the process, and by the wall; how slow the node's core was at worst."""
+        looks, thread_s, process_s, wall_s, slow = FIGURES.unpack_from(self._figures)
+        return looks, thread_s, process_s, wall_s, slow
 
 
 class Polite:
@@ -188,7 +189,7 @@ class Target:
             waited = polite.end()
         looks, *most = self._watch.read()
         assert looks, "the node's loop did not turn once"
-        thread_s, process_s, wall_s = most
+        thread_s, process_s, wall_s, slow = most
         self.harm = harm = Harm(
             turn_ms=thread_s * 1000,
             held_ms=process_s * 1000,
@@ -197,11 +198,12 @@ class Target:
             slowest_answer_ms=waited["slowest_ms"],
             answers=waited["asked"],
             memory=self.memory("VmHWM") - before,
+            slowness=slow,
         )
         if os.environ.get("HEADRACE_ATTACK_SHOW"):
             sys.stderr.write(f"\n{harm}\n")
         self.serves()
-        allowed_ms = turn_ms * slowness()
+        allowed_ms = turn_ms * slow
         assert harm.turn_ms <= allowed_ms, f"the loop was held for longer than {allowed_ms:.0f} ms: {harm}"
         assert harm.before_ms <= allowed_ms, f"others waited for more than {allowed_ms:.0f} ms of work: {harm}"
         assert harm.memory <= memory, f"more memory than {memory / MIB:.0f} MiB: {harm}"
@@ -217,8 +219,8 @@ class Target:
         return self._watch.read()[1] * 1000
 
     def allowed_turn_ms(self) -> float:
-        """How long a turn may be on this machine, as fast as it is just now."""
-        return TURN_MS * slowness()
+        """How long a turn may be on this machine, as fast as the node's core was at worst, or this one is just now."""
+        return TURN_MS * max(self._watch.read()[-1], slowness())
 
     def serves(self) -> None:
         """The node lives, and a client that comes now is answered."""
@@ -234,24 +236,6 @@ class Target:
 def _create(connection: RawConnection, topic: CreatableTopic) -> None:
     made = connection.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
     assert [(one.name, one.error_code) for one in made.topics] == [(topic.name, 0)]
-
-
-def slowness() -> float:
-    """How much slower than the machine of the bounds a core of this one is just now, at least 1."""
-    return max(1.0, statistics.median(_work_ms() for _ in range(9)) / WORK_MS)
-
-
-def _work_ms() -> float:
-    began = time.thread_time()
-    _work()
-    return (time.thread_time() - began) * 1000
-
-
-def _work() -> None:
-    """Some of what an interpreter does all the time."""
-    found: dict[int, tuple[int, str]] = {}
-    for number in range(10_000):
-        found[number] = (number, f"topic-{number}")
 
 
 def wait_until(is_true: Callable[[], Any], what: str, *, seconds: float = WAIT_S) -> None:

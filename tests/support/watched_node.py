@@ -16,9 +16,14 @@ import sys
 import time
 from pathlib import Path
 
-FIGURES = struct.Struct("=dddd")
-"""Looks taken, the most CPU seconds of the loop's thread between two looks, the same of the whole process, the longest wall time."""
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.slowness import Slowness
+
+FIGURES = struct.Struct("=ddddd")
+"""Looks taken, the most CPU seconds of the loop's thread between two looks, the same of the whole process, the longest wall time, and how slow the core was at worst."""
 LOOK_S = 0.002
+PROBE_S = 0.02
 
 
 class Looking:
@@ -31,6 +36,8 @@ class Looking:
         self._loop = loop
         self._figures = figures
         self._last = (0.0, 0.0, 0.0)
+        self._slowness = Slowness()
+        self._probe_at = 0.0
 
     def begin(self) -> None:
         """The first look."""
@@ -39,9 +46,13 @@ class Looking:
 
     def _look(self) -> None:
         now = _clocks()
-        looks, *most = FIGURES.unpack_from(self._figures)
+        looks, *most, slow = FIGURES.unpack_from(self._figures)
         spent = [max(old, new - last) for old, new, last in zip(most, now, self._last, strict=True)]
-        FIGURES.pack_into(self._figures, 0, looks + 1, *spent)
+        if now[2] >= self._probe_at:
+            slow = max(slow, self._slowness.probe())
+            now = _clocks()
+            self._probe_at = now[2] + PROBE_S
+        FIGURES.pack_into(self._figures, 0, looks + 1, *spent, slow)
         self._last = now
         self._loop.call_later(LOOK_S, self._look)
 

@@ -36,7 +36,7 @@ from headrace.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from headrace.wire.messages.envelope import EnvelopeRequest
-from headrace.wire.messages.metadata import MetadataRequest, MetadataResponse
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headrace.wire.versions import ApiKey
 from tests.support.broker_bench import Turns
 from tests.support.raw import header, request_frame
@@ -132,9 +132,10 @@ class Setting:
         """Whether no further request is taken in."""
         return Hold.REPLY in self.out.holds
 
-    def ask(self, row: ApiRow, correlation_id: int) -> bool:
+    def ask(self, row: ApiRow, correlation_id: int, body: bytes | None = None) -> bool:
         """A request arrives."""
-        return self.connection.frame(memoryview(header(row, 12, correlation_id) + BODY[row.key]))
+        asked = BODY[row.key] if body is None else body
+        return self.connection.frame(memoryview(header(row, 12, correlation_id) + asked))
 
 
 def test_behind_a_late_produce_another_kind_of_request_stops_the_connection() -> None:
@@ -293,6 +294,19 @@ def test_a_crowd_of_connections_is_answered_in_turns() -> None:
     turns.run()
     assert [each.out.answered for each in crowd] == [[1]] * 20
     assert not any(each.is_held() for each in crowd)
+
+
+def test_who_names_what_it_wants_does_not_wait_for_a_crowd_that_asks_for_all() -> None:
+    """PR8, M6: of the same API, in the same turn, and last: it is among the first two that are begun in the next turn."""
+    turns = Turns()
+    crowd = [Setting(turns=turns) for _ in range(20)]
+    for each in crowd:
+        each.ask(METADATA, 1, encode(MetadataRequest(topics=None), 12))
+    other = Setting(turns=turns)
+    other.ask(METADATA, 1, encode(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12))
+    assert other.out.answered == []
+    turns.turn()
+    assert (other.out.answered, crowd[-1].out.answered) == ([1], [])
 
 
 def test_a_forwarded_request_that_waits_for_its_turn_is_not_overtaken() -> None:
