@@ -46,13 +46,14 @@ class Looking:
 
     def _look(self) -> None:
         now = _clocks()
-        looks, *most, slow = FIGURES.unpack_from(self._figures)
-        spent = [max(old, new - last) for old, new, last in zip(most, now, self._last, strict=True)]
+        turn = [new - last for new, last in zip(now, self._last, strict=True)]
+        probed = 1.0
         if now[2] >= self._probe_at:
-            slow = max(slow, self._slowness.probe())
+            probed = self._slowness.probe()
             now = _clocks()
             self._probe_at = now[2] + PROBE_S
-        FIGURES.pack_into(self._figures, 0, looks + 1, *spent, slow)
+        looks, *most, slow = FIGURES.unpack_from(self._figures)
+        FIGURES.pack_into(self._figures, 0, looks + 1, *map(max, most, turn), max(slow, probed))
         self._last = now
         self._loop.call_later(LOOK_S, self._look)
 
