@@ -192,10 +192,8 @@ class Sessions(Judge):
                 )
             if not old.fenced:
                 heard.may_be_fenced.add(broker_id)
-        if old is None or is_other:
-            heard.alive.discard(
-                broker_id
-            )  # of this process nothing was heard yet; the one before may have been unregistered
+        if old is None or is_other:  # nothing was heard of this process; the one before may have been unregistered
+            heard.alive.discard(broker_id)
         heard.contact[broker_id] = heard.last_ms
         heard.excused.pop(broker_id, None)
         heard.offsets.pop(broker_id, None)
