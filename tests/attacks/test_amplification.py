@@ -46,7 +46,7 @@ def test_one_group_of_much_metadata_described_again_and_again(target: Target) ->
     protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(900_000))
     join = JoinGroupRequest(
         group_id="g",
-        session_timeout_ms=60_000,
+        session_timeout_ms=1_800_000,  # the most that a group allows: the member stays for as long as the test takes
         rebalance_timeout_ms=60_000,
         protocol_type="consumer",
         protocols=(protocol,),
