@@ -170,4 +170,5 @@ def apply(context: click.Context, plan: str, wait_ms: int | None) -> int:
         print(f"Begun: {', '.join(map(name_of, sorted(targets)))}")
         if wait_ms is not None:
             wait_for_moves(cluster.client, targets, wait_ms)
+            print("Done: all replicas are where the plan has them, and in sync.")
     return 0

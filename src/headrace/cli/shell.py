@@ -24,7 +24,10 @@ BOOTSTRAP_SERVER_HELP = f"The brokers to connect to.  [default: {DEFAULT_SERVER}
 def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
     """Run a click command; a mistake on the command line is one line and exit code 1, as with Kafka's tools."""
     try:
-        result = command.main(args=arguments, prog_name=f"headrace {name}", standalone_mode=False)
+        with command.make_context(
+            f"headrace {name}", list(arguments)
+        ) as context:  # click's `main` makes a broken pipe an exit of its own
+            result = command.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)
         return 1

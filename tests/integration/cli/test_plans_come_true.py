@@ -86,6 +86,7 @@ def test_a_reassignment_does_what_was_foretold(cluster: Cluster, tmp_path: Path,
     foretold = plan(cluster, "--reassignment", str(tmp_path / "moves.json"), "--save", str(saved))
     applied = run(cluster, "plan", "apply", str(saved), "--wait-ms", "60000")
     assert applied.code == 0, applied
+    assert applied.out.splitlines()[-1].startswith("Done: all replicas are where the plan has them"), applied
     until(lambda: in_sync(cluster) or None)
     assert leaders(cluster) == expected(before, foretold)
     now = {each.partition_index: each for each in partitions(cluster[101], TOPIC)}
