@@ -18,7 +18,9 @@ from typing import Final
 
 import pytest
 
+from headrace.spark import session
 from headrace.spark.session import bundled_java_home, has_java
+from headrace.spark.spark_home import compiled_spark_home
 from headrace.testing.node import free_ports
 from tests.spark.conftest import JAVA_OPTIONS, Topics
 from tests.support.metadata_load import wait_until
@@ -26,7 +28,7 @@ from tests.support.metadata_load import wait_until
 pytestmark = pytest.mark.spark
 
 ROOT: Final = Path(__file__).parents[2]
-RECORDS: Final = 6_000
+RECORDS: Final = 3_000
 PROGRAM: Final = """
 import json, sys
 from pathlib import Path
@@ -63,12 +65,14 @@ class StandaloneCluster:
         import pyspark
 
         self._directory = directory
-        self._home = Path(pyspark.__path__[0])
+        self._home = compiled_spark_home(session._cache()) or Path(
+            pyspark.__path__[0]
+        )  # that of the archive of classes
         (self.port,) = free_ports(1)
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "PYTHON"))},
             "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+            "SPARK_HOME": str(self._home), "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         }  # fmt: skip
         if not has_java():
             self._environment["JAVA_HOME"] = str(bundled_java_home())
