@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +43,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs {programs}"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share the Spark session go to one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.scheduling import ByFileAndSession
+
+    return ByFileAndSession(config, log)
+
+
 def _leave_to_ci(items: list[pytest.Item]) -> None:
     """Deselect what only the continuous check runs."""
     left = [item for item in items if item.get_closest_marker("ci") is not None]
@@ -51,8 +62,8 @@ def _leave_to_ci(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Short tests come last: of several workers none is left alone with a long one at the end."""
-    if item.get_closest_marker("slow") is not None:
+    """Short tests come last: of several workers none is left alone with a long one at the end. Those of the Spark session are one long one."""
+    if item.get_closest_marker("slow") is not None or "spark" in getattr(item, "fixturenames", ()):
         return 0
     return 1 if WAITING & set(item.path.relative_to(item.config.rootpath).parts[1:2]) else 2
 
