@@ -14,13 +14,14 @@ NODES ?= 3
 FAULTS ?=
 TABLES ?=
 TIMES ?= 30
+KILLS ?= 5
 FAST := tests/unit tests/property tests/golden tests/transcripts tests/tidy
 
 # Where an image sets it, each of the many processes of a run would compile the tests, the tools and what it installs anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt check check-static test peers rules reference demo integration spark spark-newest transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
+.PHONY: help setup fmt check check-static test peers rules reference demo integration spark spark-newest flights transcripts sim sim-deep mutants mixed crash fuzz bench bench-cluster bench-spark bench-scale bench-failover bench-availability kills chaos spark-chaos profile lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -70,6 +71,9 @@ spark: setup ## the data source and the pipelines on a local Spark
 
 spark-newest: setup ## the same on the newest PySpark that is allowed, by hand
 	HEADRACE_NEWEST=all HEADRACE_VOLUMES=ci $(PYTEST) -n 0 tests/packaging -k newest_pyspark
+
+flights: setup ## the whole year through the declarative pipeline, whose runs are killed, by hand: make flights KILLS=5
+	HEADRACE_FLIGHTS=336776 HEADRACE_PIPELINE_KILLS=$(KILLS) $(PYTEST) -n 0 --timeout=7200 tests/spark/test_example_flights.py
 
 transcripts: setup ## rewrite the transcripts; read the diff line by line
 	HEADRACE_REWRITE_TRANSCRIPTS=1 $(PYTEST) tests/transcripts -p no:randomly

@@ -20,7 +20,11 @@ pytestmark = pytest.mark.spark
 
 FLIGHTS: Final = int(os.environ.get("HEADRACE_FLIGHTS", "9000"))
 KILLS: Final = int(os.environ.get("HEADRACE_PIPELINE_KILLS", "1"))
-"""By hand: HEADRACE_FLIGHTS=336776 HEADRACE_PIPELINE_KILLS=5."""
+"""By hand: `make flights`."""
+FLOWS: Final = ("reports", "flights", "delays")
+"""One begins when the one before it has all there is, so they are interrupted in this order."""
+BATCHES: Final = 4 + 2 * KILLS
+"""Of the reports: each kill comes when two more are over, and what it interrupts has some before it."""
 
 
 def run_and_kill(project: Path, is_time: Callable[[], bool]) -> None:
@@ -47,12 +51,12 @@ def test_flights_are_all_accounted_for_though_runs_are_killed(tmp_path: Path) ->
     """Bronze, silver, gold and topic, to the last report: decoded, quarantined, late, cancelled; killed in the middle and gone on with."""
     project = tmp_path / "flights-pipeline"
     with Node() as node:
-        size = ["--flights", str(FLIGHTS), "--reports-per-batch", str(max(FLIGHTS // 10, 900))]
+        size = ["--flights", str(FLIGHTS), "--reports-per-batch", str(FLIGHTS // BATCHES)]
         where = ["--bootstrap-server", node.bootstrap_servers, "--project", str(project)]
         said = done(str(EXAMPLES / "flights" / "prepare.py"), *where, *size)
         assert f"{FLIGHTS + 3:,} records" in said
         for kill in range(KILLS):
-            flow = ("reports", "flights", "delays")[kill % 3]
+            flow = FLOWS[kill * len(FLOWS) // KILLS]
             before = batches_done(project, flow)
             run_and_kill(project, lambda flow=flow, before=before: batches_done(project, flow) >= before + 2)  # type: ignore[misc]
         done(*pipeline(project))
