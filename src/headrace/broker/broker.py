@@ -28,6 +28,7 @@ from headrace.broker.walks import Walks
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import RACK_AWARE_SELECTORS, NodeConfig
 from headrace.config.topic_config import TopicConfig, topic_config, topic_defaults
+from headrace.core.deadlines import earliest
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
@@ -408,15 +409,16 @@ class Broker:
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do, or None."""
         groups = None if self._groups is None else self._groups.next_deadline_ms()
-        parts = (
-            self.purgatory.next_deadline_ms(),
-            groups,
-            self.isr_changes.next_deadline_ms(),
-            self.replica_fetchers.next_deadline_ms(),
-            self.assignments.next_deadline_ms(),
-            self.replica_moves.next_deadline_ms(),
+        return earliest(
+            (
+                self.purgatory.next_deadline_ms(),
+                groups,
+                self.isr_changes.next_deadline_ms(),
+                self.replica_fetchers.next_deadline_ms(),
+                self.assignments.next_deadline_ms(),
+                self.replica_moves.next_deadline_ms(),
+            )
         )
-        return min((at for at in parts if at is not None), default=None)
 
     def shrink_isrs(self, now_ms: int) -> None:
         """Propose ISRs without the replicas that lag; called at half of `replica.lag.time.max.ms` (S3-82)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, assert_never
 from headrace.broker.replica_messages import asked_topics, forgotten_topics, offset_told, what_is_told
 from headrace.broker.throttles import replication_quota
 from headrace.coordinator.hashing import java_string_hash
+from headrace.core.deadlines import earliest
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import TopicIdPartition
@@ -302,8 +303,7 @@ class ReplicaFetchers:
             return None
         if self._taking:
             return 0
-        dues = (fetcher.next_deadline_ms for fetcher in self._fetchers.values())
-        return min((due for due in dues if due is not None), default=None)
+        return earliest([fetcher.next_deadline_ms for fetcher in self._fetchers.values()])
 
     # --- effects ---
 

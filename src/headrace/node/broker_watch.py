@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
+from headrace.core.deadlines import earliest
 from headrace.core.peers import SendFailure
 from headrace.metadata.image import BrokerRegistration, MetadataImage
 
@@ -158,7 +159,7 @@ class BrokerWatch:
             return None
         if self._to_probe:
             return 0
-        return min((at for each in self._watched.values() if (at := each.again_at_ms) is not None), default=None)
+        return earliest([each.again_at_ms for each in self._watched.values()])
 
     def probed(self, correlation: int, failure: SendFailure | None, now_ms: int) -> None:
         """How a `Probe` ended."""

@@ -21,6 +21,7 @@ from enum import Enum, IntEnum
 
 from headrace.broker.ports import ControllerChannel
 from headrace.config.node_config import NodeConfig
+from headrace.core.deadlines import earliest
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener
@@ -190,14 +191,15 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        parts = (
-            self._next_at_ms,
-            self._shutdown_at_ms,
-            self._unheard_at_ms,
-            self._give_up_at_ms,
-            *self._untold.values(),
+        return earliest(
+            (
+                self._next_at_ms,
+                self._shutdown_at_ms,
+                self._unheard_at_ms,
+                self._give_up_at_ms,
+                *self._untold.values(),
+            )
         )
-        return min((at for at in parts if at is not None), default=None)
 
     def recovered(self, now_ms: int) -> None:
         """Logs are loaded and listeners are open: ask to be unfenced, at once."""

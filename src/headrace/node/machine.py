@@ -16,6 +16,7 @@ from headrace.broker.state_changes import StateChanges
 from headrace.broker.walks import WalkJob
 from headrace.config.node_config import NodeConfig
 from headrace.controller import events as controller_events
+from headrace.core.deadlines import sooner
 from headrace.core.errors import StorageFault
 from headrace.core.notice import Notice
 from headrace.core.peers import SendFailure
@@ -42,7 +43,6 @@ from headrace.node.metadata_plane import (
     PlaneEvent,
     Publish,
     WriteSnapshot,
-    sooner,
 )
 from headrace.node.metadata_progress import MetadataProgress
 from headrace.node.node_to_controller import NodeToControllerChannel

@@ -32,6 +32,7 @@ from headrace.controller.events import (
 )
 from headrace.controller.events import OffsetsTaken as ControllerOffsetsTaken
 from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
+from headrace.core.deadlines import sooner
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.values import quick_value
 from headrace.metadata.image import MetadataProvenance
@@ -135,13 +136,6 @@ class PlaneConfig:
 
     snapshot_max_new_bytes: int = 20_971_520
     snapshot_max_interval_ms: int = 3_600_000
-
-
-def sooner(one_ms: int | None, other_ms: int | None) -> int | None:
-    """The earlier of two moments; None is never."""
-    if one_ms is None or (other_ms is not None and other_ms < one_ms):
-        return other_ms
-    return one_ms
 
 
 class MetadataPlane:

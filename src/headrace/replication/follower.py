@@ -22,6 +22,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, assert_never
 
+from headrace.core.deadlines import earliest
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError, StorageFault
 from headrace.log.ports import AppendRefused
@@ -150,7 +151,7 @@ class ReplicaFetcher:
         """When `TimeAdvanced` has something to do."""
         rests = self._resting[0][0] if self._resting else None
         throttled = None if self._is_held else self._throttle.due_ms
-        return min((at for at in (rests, self._waits_until_ms, throttled) if at is not None), default=None)
+        return earliest((rests, self._waits_until_ms, throttled))
 
     @property
     def max_lag(self) -> int:
