@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.errors import StorageFault
@@ -11,8 +10,6 @@ from headrace.records.batch import iter_batches
 from headrace.sim.observation import LogMoved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.config.node_config import NodeConfig
     from headrace.log.ports import PartitionLogPort
     from headrace.log.store_ports import LogMovePort
@@ -42,17 +39,13 @@ def refuse_last(node: NodeOfDirectories, effect: DirectoryFailed) -> None:
     node.world.markers.hit("log directory failed, and its broker went on")
 
 
-@contextmanager
-def or_offline(node: NodeOfDirectories) -> Iterator[None]:
-    """As `server.node_server`: a fault of one of several directories takes that offline, and nothing else. Raises StorageFault, if it is the process's."""
-    try:
-        yield
-    except StorageFault as fault:
-        broker = None if node.machine is None else node.machine.broker
-        is_loaded = node.composed is not None and node.composed.disk.is_loaded
-        if broker is None or not is_loaded or fault.directory not in node.config.log_dirs[1:]:
-            raise
-        broker.on_storage_fault(fault)
+def take_offline(node: NodeOfDirectories, fault: StorageFault) -> None:
+    """As `server.node_server`: a fault of one of several directories takes that offline, and nothing else. Raises the fault, if it is the process's."""
+    broker = None if node.machine is None else node.machine.broker
+    is_loaded = node.composed is not None and node.composed.disk.is_loaded
+    if broker is None or not is_loaded or fault.directory not in node.config.log_dirs[1:]:
+        raise fault
+    broker.on_storage_fault(fault)
 
 
 def has_lost_directory(node: NodeOfDirectories) -> bool:

@@ -26,7 +26,7 @@ from headrace.sim.clock import NodeClock
 from headrace.sim.connections import ClientConnections, broker_service
 from headrace.sim.disk_lanes import DiskLanes
 from headrace.sim.faulty_disk import ProcessDied, SimDisk
-from headrace.sim.log_directories import or_offline, refuse_last, watch_moves
+from headrace.sim.log_directories import refuse_last, take_offline, watch_moves
 from headrace.sim.node_events import DiskDone, LinkClosed, Probed, TimePassed, Unheard
 from headrace.sim.node_observer import SnapshotNames, note_found, observe_node
 from headrace.sim.observation import (
@@ -124,8 +124,10 @@ class SimNode:
         self.effects = []
         fate: tuple[str, bool] | None = None
         try:
-            with or_offline(self):
+            try:
                 do()
+            except StorageFault as fault:
+                take_offline(self, fault)
         except ProcessDied:
             fate = "at a point that a fault had set", self.dies_lossy
             if self.effects:

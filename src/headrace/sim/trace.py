@@ -30,10 +30,13 @@ _ways: Final[dict[type, Callable[[Any], str]]] = {}
 def told(value: Any) -> str:
     """A whole value as text that is the same in every process: bytes by their checksum, an image by how far it goes, sets in order."""
     kind = type(value)
-    way = _ways.get(kind)
-    if way is None:
-        way = _ways[kind] = _way_to_tell(kind)
-    return way(value)
+    return (_ways.get(kind) or _new_way(kind))(value)
+
+
+def _new_way(kind: type[Any]) -> Callable[[Any], str]:
+    """The same for a class that was not told of before."""
+    way = _ways[kind] = _way_to_tell(kind)
+    return way
 
 
 def _way_to_tell(kind: type[Any]) -> Callable[[Any], str]:
@@ -57,7 +60,7 @@ def _way_to_tell(kind: type[Any]) -> Callable[[Any], str]:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    return ",".join([told(each) for each in values])
+    return ",".join([(_ways.get(type(each)) or _new_way(type(each)))(each) for each in values])
 
 
 def _parts_of(kind: type[Any]) -> Callable[[Any], tuple[object, ...]]:

@@ -8,6 +8,8 @@ sharing nothing with `metadata.replay`, `metadata.loader` or the controller: wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.core.ids import Uuid
@@ -330,11 +332,17 @@ def shown_of(key: Key, image: MetadataImage) -> object:
 def _fields(value: Any, names: tuple[str, ...]) -> Fields | None:
     if value is None:
         return None
-    found = {name: getattr(value, name) for name in names}
+    found: Fields = dict(zip(names, _getter(names)(value), strict=True))
     if "features" in found:
         found["features"] = {name: tuple(level) for name, level in found["features"].items()}
         found["end_points"] = tuple(map(tuple, found["end_points"]))
     return found
+
+
+@cache
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values under these names, of which there are several."""
+    return attrgetter(*names)
 
 
 def _broker_fields(value: Any) -> Fields | None:

@@ -30,8 +30,8 @@ def touched_between(prefix: CommittedPrefix, start: int, end: int) -> dict[Key, 
 def delta_fault(delta: MetadataDelta, touched: Iterable[Key]) -> str:
     """What a delta leaves out, or says too much, of what differs between its images in the things `touched`; "" when nothing."""
     before, after = delta.previous, delta.image
-    differing = {key for key in touched if _shown(key, before) != _shown(key, after)}
-    for key in sorted(differing, key=repr):
+    differing = {key: None for key in touched if _shown(key, before) != _shown(key, after)}
+    for key in differing:
         if not _is_told(key, delta):
             return f"{key.kind} {key.name} changed, and the delta does not say so"
     for key in _told(delta):
@@ -56,6 +56,8 @@ def _shown(key: Key, image: MetadataImage) -> object:
 
 def _is_told(key: Key, delta: MetadataDelta) -> bool:
     """Of producer ids no publisher wants to hear."""
+    if key.kind == "partition":
+        return _is_partition_told(key.name, delta)
     named: dict[str, Container[Any]] = {
         "broker": delta.changed_brokers,
         "controller": delta.changed_controllers,
@@ -64,8 +66,6 @@ def _is_told(key: Key, delta: MetadataDelta) -> bool:
         "topic": (*delta.changed_topics, *delta.deleted_topics),
     }
     flags = {"quotas": delta.changed_quotas, "acls": delta.changed_acls, "scram": delta.changed_scram}
-    if key.kind == "partition":
-        return _is_partition_told(key.name, delta)
     return key.name in named[key.kind] if key.kind in named else flags.get(key.kind, True)
 
 

@@ -26,7 +26,9 @@ class Snapshots(Group):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._sound: set[tuple[OffsetAndEpoch, bytes]] = set()
-        """Names and contents that were compared with what is committed, which never changes: other disks hold the same."""
+        """Names and files that were compared with what is committed, which never changes: a process that starts finds them again."""
+        self._meant: set[tuple[OffsetAndEpoch, int, tuple[bytes, ...]]] = set()
+        """Names and what such files said, their log's time and their records: those of other nodes, written at another time, say the same."""
 
     def after_changes(self) -> Mapping[type, Handler]:
         """Snapshots that come and go, and the log's start."""
@@ -78,6 +80,10 @@ class Snapshots(Group):
             )
         try:
             snapshot = read_snapshot(data, name=str(snapshot_id))
+            meant = (snapshot_id, snapshot.last_contained_log_timestamp, snapshot.records)
+            if meant in self._meant:
+                self._sound.add((snapshot_id, data))
+                return
             loader = MetadataLoader()
             provenance = MetadataProvenance(
                 last_contained_offset=snapshot_id.offset - 1,
@@ -94,6 +100,7 @@ class Snapshots(Group):
                 "R15", f"the snapshot {snapshot_id} of node {life.node_id} is not what the log says up to there", life
             )
         self._sound.add((snapshot_id, data))
+        self._meant.add(meant)
 
     def _reset(self, life: Life, change: LogReset) -> None:
         if self.scene.step.kind is StepKind.EVENT:

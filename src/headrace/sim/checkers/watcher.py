@@ -62,6 +62,7 @@ class Watcher:
         self._role = _overriding(self.groups, "role_changed")
         self._high_watermark = _overriding(self.groups, "high_watermark_changed")
         self._committed = _overriding(self.groups, "committed")
+        self._called = _overriding(self.groups, "called")
         take: dict[type, Handler] = {
             LogReset: self._log_reset,
             LogAppended: self._log_appended,
@@ -107,8 +108,8 @@ class Watcher:
             if step.machines:
                 self._machine_steps(life, step.machines)
         elif kind is StepKind.CALL:
-            for group in self.groups:
-                group.called(step.event)
+            for handler in self._called:
+                handler(step.event)
         elif kind is not StepKind.FAULT:
             self._life_step(step)
         if self.ghost.newly:
