@@ -6,7 +6,6 @@ AlterConfigs and IncrementalAlterConfigs differ in their messages only; both com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.broker.broker import Broker
@@ -14,11 +13,12 @@ from headrace.broker.config_changes import BrokerSettings, Change, change_log_le
 from headrace.config.rules import ResourceType
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.core.values import value_class
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, Reply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AlterApi:
     """What one of the two APIs is made of."""
 

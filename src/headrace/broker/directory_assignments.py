@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.values import value_class
 from headrace.metadata.versions import has_directory_assignment
 from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import AnyReply, Reply
@@ -35,7 +35,7 @@ _TIMEOUT_MS: Final = 30_000
 _ASSIGN_REPLICAS_TO_DIRS: Final = 73
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(kw_only=False, eq=False)
 class _Assignment:
     """Where a replica is or goes, and who wants to hear that the controller knows it."""
 

@@ -15,7 +15,7 @@ from headrace.broker.throttles import must_wait
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.log.ports import FileSlice, OutOfRange, PartitionLogPort
 from headrace.replication.fetch_session import FetchSession, SessionPartition
 from headrace.replication.leader import PartitionLeader
@@ -26,7 +26,7 @@ from headrace.wire.produce import TopicName
 READ_COMMITTED = 1
 
 
-@quick_value
+@value_class
 class FetchTerms:
     """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; a follower is any other. Sizes are bytes.
 

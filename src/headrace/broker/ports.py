@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.broker.walks import Walks
@@ -11,13 +10,14 @@ from headrace.config.node_config import NodeConfig
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.core.notice import Notice
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
 from headrace.rpc.context import RequestContext
 from headrace.rpc.purgatory import Purgatory
 from headrace.rpc.reply import Deferred
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class InternalAppend:
     """The outcome of an append that the broker itself made: an error, or where the records lie."""
 

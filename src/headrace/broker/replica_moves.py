@@ -23,6 +23,7 @@ from headrace.core.errors import StorageFault
 from headrace.core.ids import LOST_DIRECTORY, TopicIdPartition
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import DiskFull
+from headrace.core.values import value_class
 from headrace.log.ports import FileSlice, OutOfRange
 from headrace.log.store_ports import MoveStep
 from headrace.replication.truncation import common_end
@@ -123,7 +124,7 @@ class _Move:
     tries: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CopyPiece:
     """Effect: a step of a copy, for a thread; then `finish`, or `failed` when a disk refuses."""
 

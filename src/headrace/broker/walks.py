@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from headrace.core.values import value_class
 from headrace.records.walk import Search, Walk
 
 SMALL_BYTES: Final = 8 * 1024 * 1024
@@ -60,7 +60,7 @@ class WalkJob:
             self._walks.begin(WalkJob(self._walks, self._walk, self._then, is_large=True))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class _Waiting:
     """A search that is to begin in its turn, unless nobody wants it by then."""
 

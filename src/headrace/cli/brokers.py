@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -16,6 +15,7 @@ from headrace.cli.shell import connect, read_properties
 from headrace.client import admin_cluster, admin_quorum
 from headrace.client.admin_quorum import QuorumInfo
 from headrace.core.errors import PeerError
+from headrace.core.values import value_class
 from headrace.wire.messages.describe_quorum import BrokerView
 
 WORDS: Final = ("NOT_REGISTERED", "FENCED", "UNFENCED", "CONTROLLED_SHUTDOWN")
@@ -33,7 +33,7 @@ COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Broker:
     """One line; None: not known."""
 

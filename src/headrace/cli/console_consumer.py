@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from headrace.client.consumption import Chunk, Reset
 from headrace.client.fetcher import FetchOptions
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 
 POLL_MS = 1_000
 COMMIT_EVERY_MS = 5_000
@@ -196,7 +196,7 @@ def reset_policy(properties: Mapping[str, str], *, is_from_beginning: bool) -> R
             raise OperatorError(f"auto.offset.reset={other}: must be earliest, latest or none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CommitPolicy:
     """Whether offsets of what was printed are committed, and how often."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from headrace.cli.dump_decoders import Decoder, control_text
 from headrace.core.errors import PeerError
 from headrace.core.ports import BytesLike
+from headrace.core.values import value_class
 from headrace.records.batch import BatchHeader, crc_is_right, iter_batches
 from headrace.records.compression import CODEC_NAMES
 from headrace.records.record import Record, iter_records
@@ -20,7 +21,7 @@ NO_LIMIT = 2**31 - 1
 _CODECS = {number: name for name, number in CODEC_NAMES.items() if name != "uncompressed"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DumpOptions:
     """What of the records is shown; `decoder` None shows no contents."""
 

@@ -27,6 +27,7 @@ from headrace.cli.dump_indexes import (
 )
 from headrace.core.errors import OperatorError
 from headrace.core.ports import BytesLike
+from headrace.core.values import value_class
 
 _KNOWN_SUFFIXES = frozenset({".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"})
 _NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(?:\..*)?")
@@ -38,7 +39,7 @@ DECODERS: dict[str, Decoder] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DumpJob:
     """What to do with each file."""
 

@@ -6,10 +6,11 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 from headrace.records.batch import BatchHeader
 from headrace.records.record import Record
 
@@ -63,7 +64,7 @@ def deserializer(name: str | None) -> Shower | None:
     return DESERIALIZERS[short]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FormatSettings:
     """What is printed of a record, named as Kafka's `DefaultMessageFormatter` names it."""
 

@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from headrace.client.offsets import CommittedOffset
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 
 _DURATION = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?(?:T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:\.\d{0,9})?)S)?)?",
@@ -27,7 +27,7 @@ _DURATION = re.compile(
 Offsets = dict[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ResetPlan:
     """What `--reset-offsets` was told. `scenario` names the option that says where to, `argument` is its value."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from headrace.core.errors import OperatorError
+from headrace.core.values import value_class
 from headrace.records.record import Headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LineSettings:
     """The reader's properties, named as Kafka's `LineMessageReader` names them. The pattern is `headers<TAB>key<TAB>value`."""
 

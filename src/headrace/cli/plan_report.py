@@ -12,6 +12,7 @@ from headrace.client.admin_placement import Replica
 from headrace.controller.forecast import Forecast, changed_partitions
 from headrace.controller.partition_change import is_unclean_leader
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 from headrace.metadata.image import NO_LEADER, ConfigsImage, MetadataImage, PartitionRegistration
 from headrace.replication.isr import effective_min_isr
 
@@ -29,7 +30,7 @@ class BrokerLoad:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Report:
     """A forecast in numbers. Partitions stand in order; sizes in bytes."""
 

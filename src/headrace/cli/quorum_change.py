@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.client.admin_quorum import VoterEndPoint
 from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
 from headrace.core.ports import Files
+from headrace.core.values import value_class
 
 _ASK = "Is this a valid controller configuration file?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NewController:
     """The key and the addresses of a controller that is to be a voter (KIP-853)."""
 

@@ -23,6 +23,7 @@ from headrace.config.many_processes import BrokerProcess, Restarts, broker_proce
 from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
+from headrace.core.values import value_class
 from headrace.node.directories import all_directories, are_unformatted
 from headrace.server.formatting import FormatOrder, format_directories
 from headrace.server.metrics.http import HttpServer, Responder
@@ -39,7 +40,7 @@ _REMIND_S: Final = 60.0
 _LINE_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ManyOptions:
     """What the command line says: the number of brokers (0: one for each core), whether each stays on a core, and options that each gets too."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import click
 
@@ -15,6 +14,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.ports import Files
+from headrace.core.values import value_class
 from headrace.metadata.image import METADATA_VERSION, ScramCredential
 from headrace.metadata.releases import feature_dependencies, parse_feature, parse_release, version_mapping
 from headrace.metadata.versions import LATEST_METADATA_VERSION
@@ -112,7 +112,7 @@ def format_command(config_file: str, scram: tuple[str, ...], **options: object) 
         print(line)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FormatArguments:
     """The options of `format` as typed."""
 
@@ -178,7 +178,7 @@ def load(config_file: str) -> NodeConfig:
     return load_config(StartOptions(file=config_file))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DirectoryReport:
     """What `info` found: directories that are there, the identity they agree on, and problems."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 
 
 class PartitionFilter(Enum):
@@ -25,7 +26,7 @@ class PartitionFilter(Enum):
     AT_MIN_ISR = "at-min-isr-partitions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TopicSheet:
     """A topic with what is shown of it: settings that are no defaults, minimum of in-sync replicas, moves, nodes alive."""
 

@@ -6,10 +6,10 @@ Each check is a callable that raises InvalidConfigValue, in Kafka's words; `str(
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from headrace.config.key import ConfigValue, InvalidConfigValue
 from headrace.core.listener import HostPort
+from headrace.core.values import value_class
 
 _DURATION = re.compile(
     r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?", re.IGNORECASE
@@ -18,7 +18,7 @@ _LISTEN_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:%._a-zA-Z\-]+)\]|([0-9a-zA-Z\-._
 _MAX_PORT = 65_535
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Between:
     """A number within inclusive bounds; an absent bound is None. A value that is not set (null) is refused."""
 
@@ -42,7 +42,7 @@ def at_least(lowest: int) -> Between:
     return Between(lowest)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class GzipLevel:
     """1 to 9, or -1 for the library's default."""
 
@@ -54,7 +54,7 @@ class GzipLevel:
         return "[1,...,9] or -1"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class OneOf:
     """One of some words."""
 
@@ -73,7 +73,7 @@ class OneOf:
         return f"{'(case insensitive) ' if self.ignores_case else ''}[{', '.join(self.words)}]"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class ListOf:
     """A list without blank items; of some words only, if any are given."""
 
@@ -102,7 +102,7 @@ class ListOf:
         return f"[{', '.join(self.words)}]" if self.words else ""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class ListenAddress:
     """`host:port`, `[IPv6 address]:port`, or `:port` for every interface; port 0 lets the system choose. Or nothing at all."""
 
@@ -124,7 +124,7 @@ def parse_listen_address(text: str) -> HostPort:
     return HostPort(match[1] or match[2] or "", int(match[3]))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class NonEmptyText:
     """Some text, when the key is set at all."""
 
@@ -136,7 +136,7 @@ class NonEmptyText:
         return "non-empty string"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class NotNull:
     """Any text, but not null."""
 
@@ -148,7 +148,7 @@ class NotNull:
         return "non-null string"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class ThrottledReplicas:
     """`*`, or pairs `partition:broker` (KIP-73)."""
 
@@ -176,7 +176,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class OffsetReset:
     """`latest`, `earliest` or `by_duration:` with an ISO-8601 duration (KIP-932)."""
 

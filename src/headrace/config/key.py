@@ -7,9 +7,10 @@ defaults, ranges) are those of Apache Kafka 4.3.1; `tools/KafkaConfigFacts.java`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
+
+from headrace.core.values import value_class
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -72,7 +73,7 @@ class Check(Protocol):
         """Raises InvalidConfigValue: the key `name` does not take `value`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(kw_only=False, eq=False)
 class ConfigKey:
     """One key. `default` is parsed; `required` keys have none. `valid` is the range in words, for messages and docs."""
 

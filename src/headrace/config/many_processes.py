@@ -13,7 +13,6 @@ Broker k of N (0, 1, ...) differs from the file by a rule that an operator can d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from headrace.config.listener_settings import MAX_PORT
@@ -21,6 +20,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import parse_node_config
 from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener
+from headrace.core.values import value_class
 
 PORT_STEP: Final = 100
 MOST: Final = 64
@@ -28,7 +28,7 @@ METRICS: Final = "headrace.metrics.listener"
 _OWN_METRICS: Final = "127.0.0.1:0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BrokerProcess:
     """One of the brokers: its number, and all of its settings."""
 

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.config.key import ConfigValue
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
+from headrace.core.values import value_class
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -22,7 +23,7 @@ RACK_AWARE_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelecto
 """Values of `replica.selector.class`: Kafka's class, and what it is called here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@value_class(eq=False)
 class NodeConfig:
     """The settings of one node: milliseconds, bytes and counts as the names say; who made it has checked them.
 

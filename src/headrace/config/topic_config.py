@@ -7,17 +7,18 @@ keys (`topic_defaults`); a topic's own settings go over them (`topic_config`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
 from headrace.config.key import ConfigKey, ConfigValue, InvalidConfigValue, parse_value
 from headrace.config.node_config import NodeConfig
+from headrace.core.values import value_class
 
 LONG_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TopicConfig:
     """The settings of one topic, named as Kafka's keys with `_` for `.`; milliseconds and bytes; -1 is unlimited.
 

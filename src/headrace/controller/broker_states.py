@@ -5,7 +5,7 @@ Source: KIP-631, KIP-841, KIP-858; S1-51..S1-62, S2-10, S2-19..S2-24, B-C24, B-C
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from headrace.controller.causes import about_broker
 from headrace.controller.decision import Decision, Moves, Situation, check_broker_epoch
 from headrace.controller.heartbeats import BrokerControlState, Heartbeats, Wants, next_control_state
 from headrace.controller.partitions import leader_and_isr_updates
+from headrace.core.values import value_class
 from headrace.metadata.cause import Cause, CauseKind
 from headrace.metadata.snapshot import VersionedRecord
 from headrace.metadata.versions import has_cordoned_log_dirs, has_directory_assignment
@@ -29,7 +30,7 @@ FENCE: Final = 1
 UNFENCE: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class HeartbeatDecision:
     """What a heartbeat leads to; the machine then notes `state` and, for a controlled shutdown, where it ends."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import Uuid, random_uuid
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.metadata.versions import MINIMUM_METADATA_VERSION
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MAX_RECORDS_A_DECISION: Final = 10_000
 """What one request may write; more is refused whole (B-C22)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Decision:
     """What a request leads to: records (none for a refusal), and the response.
 
@@ -47,7 +47,7 @@ class Decision:
     """The level of kraft.version that raft must take first; then the request is decided again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Moves:
     """Partitions to look at one by one, slice by slice; then `last` ends it (B-C22, B-C24).
 
@@ -75,7 +75,7 @@ class Moves:
     """The directories of `remove` that failed, if it leaves only what is in them: meanwhile it may lead what is in others."""
 
 
-@quick_value
+@value_class
 class Situation:
     """What a decision may look at. `image` holds everything decided so far, committed or not; `next_offset` is the first free one."""
 

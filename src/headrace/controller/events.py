@@ -6,10 +6,9 @@ when nothing is written, otherwise when its records are committed (`RecordsCommi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     Response = Any
 
 
-@quick_value
+@value_class
 class RequestCause:
     """Who asks: for messages, auditing and the version of the answer."""
 
@@ -38,7 +37,7 @@ class RequestCause:
 # Events
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeadershipGained:
     """Raft says: this node leads `epoch`, `image` holds every record below `next_offset`.
 
@@ -54,7 +53,7 @@ class LeadershipGained:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeadershipEnded:
     """Raft says: no longer. Waiting requests are answered NOT_CONTROLLER; `image` is the last committed one."""
 
@@ -62,7 +61,7 @@ class LeadershipEnded:
     now_ms: int
 
 
-@quick_value
+@value_class
 class RecordsCommitted:
     """Every record below `upto` is committed; `image` is what became visible of them, and `delta` how it differs from the one before.
 
@@ -75,7 +74,7 @@ class RecordsCommitted:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class OffsetsTaken:
     """Raft wrote records of its own into the log of `epoch`: the next append begins at `next_offset`."""
 
@@ -84,7 +83,7 @@ class OffsetsTaken:
     now_ms: int
 
 
-@quick_value
+@value_class
 class RequestArrived:
     """A request for the active controller. `deadline_ms` (monotonic): past it, it is refused with REQUEST_TIMED_OUT (B-C27).
 
@@ -99,7 +98,7 @@ class RequestArrived:
     received_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BrokerUnreachable:
     """The host of a broker refuses connections: no process serves there any more. Fences that incarnation at once.
 
@@ -111,7 +110,7 @@ class BrokerUnreachable:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class KRaftVersionAnswered:
     """Raft's answer to `RequestKRaftVersion` (KIP-853): taken, or why not."""
 
@@ -121,7 +120,7 @@ class KRaftVersionAnswered:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TimeAdvanced:
     """A deadline (`ControllerMachine.next_deadline_ms`) may have passed. Monotonic milliseconds."""
 
@@ -143,7 +142,7 @@ ControllerEvent = (
 # Effects
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AppendRecords:
     """Offer these framed records to raft (`raft.events.RecordsOffered`): one batch, atomic, first offset fixed."""
 
@@ -152,7 +151,7 @@ class AppendRecords:
     epoch: int
 
 
-@quick_value
+@value_class
 class Answer:
     """The answer to a `RequestArrived`; everything it tells is committed."""
 
@@ -160,7 +159,7 @@ class Answer:
     response: Response
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Resign:
     """A fault of ours was met in `epoch`: give up leadership (`raft.events.ResignRequested`)."""
 
@@ -168,7 +167,7 @@ class Resign:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RequestKRaftVersion:
     """Raise the quorum's own level (`raft.events.KRaftVersionRequested`); `KRaftVersionAnswered` with the token comes back."""
 

@@ -7,7 +7,7 @@ assumption that every broker that lives does its part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.controller.events import (
@@ -23,6 +23,7 @@ from headrace.controller.machine import ControllerMachine
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
+from headrace.core.values import value_class
 from headrace.metadata.image import LEADER_RECOVERED
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -52,7 +53,7 @@ _EVERYTHING: Final = 1 << 62
 """An offset above all that is written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Forecast:
     """An image as it is, as it would be when the controller has decided, and when every live broker has done its part after that."""
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.core.values import value_class
+
 
 class BrokerControlState(Enum):
     """The controller's view of a broker."""
@@ -29,7 +31,7 @@ class BrokerControlState(Enum):
         return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Wants:
     """What the broker asks for, and how far it is."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.controller.eligibility import NOBODY, Eligible
 from headrace.controller.elr import elr_after, last_known_after, last_known_leader
 from headrace.core.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Uuid
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.metadata.image import LEADER_RECOVERING, NO_LEADER
 from headrace.metadata.replay import NO_LEADER_CHANGE, NO_RECOVERY_STATE_CHANGE
 from headrace.metadata.snapshot import VersionedRecord
@@ -63,7 +63,7 @@ def assignment_of(partition: PartitionRegistration) -> Assignment:
     return Assignment(partition.replicas, partition.adding_replicas, partition.removing_replicas)
 
 
-@quick_value
+@value_class
 class Wish:
     """What a partition should become; None = as it is. `directories` are those of replicas that move or are told.
 
@@ -173,7 +173,7 @@ def change_partition(
     return VersionedRecord(record, partition_version(metadata_version))
 
 
-@quick_value
+@value_class
 class _Outcome:
     """Who leads a partition, and who may after it."""
 

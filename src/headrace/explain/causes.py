@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from headrace.core.values import value_class
 
 
 class CauseKind(Enum):
@@ -56,7 +57,7 @@ RANKS: dict[CauseKind, int] = {
 BLOCKING = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Cause:
     """One thing that is wrong: with which nodes, what shows it, and what an operator can do.
 
@@ -86,7 +87,7 @@ class State(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Diagnosis:
     """The quorum's state, why, most likely root first, and who voted for whom."""
 

@@ -8,19 +8,20 @@ and is asked what Kafka's own tools ask.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from headrace.client.admin_quorum import METADATA_QUORUM, quorum_error
 from headrace.client.session import Session
 from headrace.client.talk import Address, Answered, Ask, AskAll, Conversation, Outcome
+from headrace.core.values import value_class
 from headrace.explain.facts import Seen
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, NodeView
 
 MAX_ADDRESSES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class _Place:
     """An address, and who is said to be there (-1: nobody said)."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from headrace.core.ids import ZERO_UUID, Uuid
+from headrace.core.values import value_class
 from headrace.wire.messages.describe_quorum import NodeLink, NodeView
 
 STALLED_MS = 5_000
@@ -22,7 +22,7 @@ FOLLOWER = "Follower"
 CANDIDATES = ("Candidate", "Prospective")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Seen:
     """What came of asking at one address.
 
@@ -45,7 +45,7 @@ class Seen:
         return not self.failure
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class VoterKey:
     """Id and directory of a voter; a zero directory stands for any."""
 

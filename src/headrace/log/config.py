@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from headrace.core.values import value_class
 
 NO_LIMIT = 2**63 - 1
 
@@ -15,7 +16,7 @@ class TimestampType(Enum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogConfig:
     """Topic settings that the log itself needs, with Kafka 4.3's defaults.
 

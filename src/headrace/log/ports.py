@@ -11,7 +11,6 @@ caller then takes the log's directory offline.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -19,6 +18,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import File
+from headrace.core.values import value_class
 from headrace.log.config import LogConfig
 from headrace.records.batch import BatchHeader
 from headrace.records.walk import Search
@@ -47,7 +47,7 @@ class Appended(NamedTuple):
     waits_for_sync: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AppendRefused:
     """Nothing was written. `record_errors` are (index of the record in its request, message), as Produce answers them."""
 
@@ -92,7 +92,7 @@ class FileSlice(NamedTuple):
         return b"" if self.file is None or self.size == 0 else self.file.pread(self.size, self.position)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class OutOfRange:
     """The asked offset is below the log's start or above its end."""
 

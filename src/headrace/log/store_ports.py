@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.values import value_class
 from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, CutJob, FileSlice, FlushJob, LogCut, PartitionLogPort
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MoveStep:
     """One step of copying a log into another directory: first it is cut, or starts over, or leaps; then it takes `data`, which follows; the last one syncs it."""
 

@@ -6,7 +6,7 @@ Pure: out of the image and the node's configuration. Sources and synonyms follow
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from headrace.config.broker_keys import KAFKA_KEYS
@@ -16,6 +16,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import KEYS
 from headrace.config.rules import ResourceType, base_name, is_dynamic, keys_of
 from headrace.config.topic_keys import BROKER_SYNONYMS
+from headrace.core.values import value_class
 from headrace.metadata.image import ConfigsImage
 from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
@@ -43,7 +44,7 @@ _SYNONYMS["log.flush.interval.ms"] = ("log.flush.interval.ms", "log.flush.schedu
 _DEFAULTS = {key.name: text for key in KAFKA_KEYS if (text := value_text(key, key.default)) is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ConfigView:
     """The settings in force on one node, and how to show them."""
 

@@ -7,10 +7,10 @@ snapshot replaced everything (cost: everything; B-S09). It holds both images, so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.metadata.image import ConfigResource, MetadataImage, PartitionRegistration, TopicImage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class NewPartitions(Mapping[int, PartitionDelta]):
         return len(self._partitions)
 
 
-@quick_value
+@value_class
 class TopicDelta:
     """One topic that is new or has changed partitions; `before` is None when the topic is new."""
 
@@ -71,7 +71,7 @@ class LocalPartition(NamedTuple):
     delta: PartitionDelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LocalChanges:
     """What the changed partitions mean for one broker.
 
@@ -84,7 +84,7 @@ class LocalChanges:
     removed: tuple[LocalPartition, ...]
 
 
-@quick_value
+@value_class
 class MetadataDelta:
     """From `previous` to `image`: which parts were touched. Order within each mapping is that of the records."""
 

@@ -6,11 +6,10 @@ something. It holds one image, the present one, and nothing of what is past. S3-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.errors import DecodeError
-from headrace.core.values import changed
+from headrace.core.values import changed, value_class
 from headrace.metadata.cause import decode_caused
 from headrace.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, MetadataProvenance
 from headrace.metadata.replay import ReplayError, replay
@@ -31,7 +30,7 @@ _BEGIN, _END, _ABORT = 23, 24, 25
 QUORUM_LEADER: Final = "quorum-leader"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Happened:
     """One record of the log and what it changed. `before` and `after` are the images around it, `record` is None for the quorum's own.
 

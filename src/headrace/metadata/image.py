@@ -8,13 +8,13 @@ Iteration order of a map with text or uuid keys is not fixed; whoever builds rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from immutables import Map
 
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class FeatureRange(NamedTuple):
     max_supported_version: int
 
 
-@quick_value
+@value_class
 class PartitionRegistration:
     """One partition as the controller decided it. `leader` is -1 when it has none (PartitionRecord, KIP-631)."""
 
@@ -81,7 +81,7 @@ class PartitionRegistration:
         return ZERO_UUID
 
 
-@quick_value
+@value_class
 class TopicImage:
     """One topic; `partitions` are numbered 0..n-1 without gaps."""
 
@@ -96,7 +96,7 @@ class TopicImage:
         )
 
 
-@quick_value
+@value_class
 class TopicsImage:
     """All topics, by name and by id; both maps always hold the same topics."""
 
@@ -114,7 +114,7 @@ class TopicsImage:
         return None if found is None else found.partitions.get(partition)
 
 
-@quick_value
+@value_class
 class BrokerRegistration:
     """A broker that registered. `broker_epoch` is the offset of its RegisterBrokerRecord."""
 
@@ -140,7 +140,7 @@ class BrokerRegistration:
         return next((each for each in self.end_points if each.name == listener), None)
 
 
-@quick_value
+@value_class
 class ControllerRegistration:
     """A controller that registered (RegisterControllerRecord, KIP-919)."""
 
@@ -151,7 +151,7 @@ class ControllerRegistration:
     features: Map[str, FeatureRange] = field(default_factory=Map)
 
 
-@quick_value
+@value_class
 class ClusterImage:
     """The registered brokers and controllers by id, fenced ones included."""
 
@@ -166,7 +166,7 @@ class ClusterImage:
                 yield broker
 
 
-@quick_value
+@value_class
 class FeaturesImage:
     """The finalized level of each feature; a feature that is not there has level 0."""
 
@@ -182,7 +182,7 @@ class FeaturesImage:
         return self.levels.get(name, 0)
 
 
-@quick_value
+@value_class
 class ConfigsImage:
     """The dynamic settings. A resource without settings is not in the map."""
 
@@ -208,7 +208,7 @@ class ConfigsImage:
 _NO_SETTINGS: Map[str, str] = Map()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AccessControlEntry:
     """One ACL; the numbers are those of AccessControlEntryRecord."""
 
@@ -222,7 +222,7 @@ class AccessControlEntry:
     permission_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ScramCredential:
     """The stored half of a SCRAM password; `mechanism` 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
@@ -234,7 +234,7 @@ class ScramCredential:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DelegationToken:
     """A delegation token; the times are in milliseconds since 1970."""
 
@@ -258,7 +258,7 @@ QuotaEntity = tuple[QuotaEntityPart, ...]
 """The parts sorted by type."""
 
 
-@quick_value
+@value_class
 class MetadataProvenance:
     """Up to where the image knows the log: the last offset contained, its epoch and its append time; -1 before the first."""
 
@@ -267,7 +267,7 @@ class MetadataProvenance:
     last_contained_log_time_ms: int = -1
 
 
-@quick_value
+@value_class
 class MetadataImage:
     """Everything the metadata log says as of `provenance.last_contained_offset`."""
 

@@ -7,9 +7,9 @@ at one topic of a million costs one topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.core.ids import Uuid
+from headrace.core.values import value_class
 from headrace.metadata import tree_text
 from headrace.metadata.image import (
     METADATA_VERSION,
@@ -36,7 +36,7 @@ SCRAM_MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 QUOTA_NAMES = {"client-id": "clientId", "ip": "ip", "user": "user"}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Leaf:
     """A file: one line of text."""
 

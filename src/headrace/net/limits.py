@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headrace.core.values import value_class
 from headrace.wire.headers import SMALLEST_REQUEST
 
 _UNLIMITED = 2_147_483_647
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ConnectionLimits:
     """Bounds of the connections of one listener, or of a node's links. Sizes are bytes, times milliseconds.
 

@@ -7,8 +7,9 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from headrace.core.values import value_class
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
@@ -23,7 +24,7 @@ _SWEEP_S = 0.25
 HandlerFactory = Callable[[ServerConnection, int], FrameHandler]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SharedByListeners:
     """What the listeners of one node have in common. `descriptors`: a socket with this number or a higher one is refused, the rest is the node's own."""
 

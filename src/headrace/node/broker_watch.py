@@ -22,6 +22,7 @@ from itertools import count
 
 from headrace.core.deadlines import earliest
 from headrace.core.peers import SendFailure
+from headrace.core.values import value_class
 from headrace.metadata.image import BrokerRegistration, MetadataImage
 
 PROBE_TIMEOUT_MS = 1_000
@@ -37,7 +38,7 @@ ConnectionName = tuple[str, int]
 Address = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Probe:
     """Connect to this address, send nothing, close; then call `NodeMachine.probed`: None for taken, else how it failed."""
 

@@ -20,13 +20,13 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.publishers.partitions import PartitionPublisher
 from headrace.controller.machine import ControllerMachine
 from headrace.core.ids import random_uuid
+from headrace.core.values import value_class
 from headrace.metadata.image import EndPoint
 from headrace.metadata.loader import MetadataLoader
 from headrace.node.broker_views import broker_views
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from headrace.wire.messages.describe_quorum import BrokerView, NodeView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeEnvironment:
     """What a node is lent by its driver, beside the disk.
 
@@ -66,7 +66,7 @@ class NodeEnvironment:
     stopwatch: Callable[[], float] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ComposedNode:
     """A node's machine, its metadata side, its directories with their jobs, and what the handlers of its controller listeners are given."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.broker.config_changes import LogLevels
 from headrace.config.node_config import NodeConfig
 from headrace.core.listener import Listener
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
 from headrace.node.local_controller import LocalController
 from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import NodeView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ControllerServer:
     """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads; `heard_broker` is told id and epoch of each heartbeat."""
 

@@ -5,12 +5,11 @@ What `headrace start` asks before anything else is opened (B-K06, B76, D9), and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import ZERO_UUID, Uuid, is_reserved_uuid
 from headrace.core.ports import Files
+from headrace.core.values import value_class
 from headrace.metadata.bootstrap import read_bootstrap_records
 from headrace.metadata.image import METADATA_VERSION
 from headrace.metadata.versions import SUPPORTED_FEATURES
@@ -20,7 +19,7 @@ from headrace.storage.snapshot_files import BOOTSTRAP_FILE_NAME, has_metadata_lo
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeDirectories:
     """The identity that all directories of a node share, and the id of each; `offline` are those that cannot be read (KIP-112)."""
 

@@ -5,12 +5,12 @@ Jobs of one lane are done one at a time, in order; `node.jobs` has the lanes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.broker.log_syncs import LogSync
 from headrace.broker.replica_moves import CopyPiece
 from headrace.broker.walks import WalkJob
+from headrace.core.values import value_class
 from headrace.node.directories import refuse_unsupported_features
 from headrace.node.jobs import DiskJob, Lane, LogWork
 from headrace.node.lifecycle import RecoverLogs
@@ -35,7 +35,7 @@ DiskEffect = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DiskJobs:
     """Makes the job of each effect that is work for the disk. Used by the drivers."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from headrace.core.errors import StorageFault
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 
 class Lane(Enum):
@@ -35,7 +34,7 @@ def _nothing() -> None:
     """Most jobs need no preparation."""
 
 
-@quick_value
+@value_class
 class DiskJob:
     """Work for the disk: `prepare` where the machine runs, `run` in a thread (it blocks), then `finish` where the machine runs.
 
@@ -56,7 +55,7 @@ class DiskJob:
         self.run()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogWork:
     """Effect: do a job for the partition logs."""
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from headrace.core.errors import OperatorError
+from headrace.core.values import value_class
 from headrace.node.metadata_plane import Publish, WriteSnapshot
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def effects_digest(effects: Iterable[object]) -> int:
     return digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class JournalStart:
     """What a node was when its journal began: its settings, the listeners as bound, the seed of the chance that its metadata side has."""
 

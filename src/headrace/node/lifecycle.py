@@ -16,7 +16,6 @@ again under another epoch and stays in its state, or it ends, as `headrace.when.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from headrace.broker.ports import ControllerChannel
@@ -26,6 +25,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.core.listener import Listener
 from headrace.core.ports import Rng
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.versions import SUPPORTED_FEATURES, has_directory_assignment
 from headrace.rpc.context import RequestContext
@@ -50,19 +50,19 @@ class BrokerState(IntEnum):
     SHUTTING_DOWN = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class StateChanged:
     """The broker is in another state; with SHUTTING_DOWN the driver closes everything."""
 
     state: BrokerState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RecoverLogs:
     """The metadata is at hand: put strays aside and load the logs, then call `NodeMachine.recovered`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class StartFailed:
     """The broker gave up (S1-13): the process ends with a status other than 0."""
 
@@ -89,7 +89,7 @@ def noted_directories(image: MetadataImage, broker_id: int, broker_epoch: int) -
     return NotedDirectories.NOT_YET if is_had else NotedDirectories.NEVER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BrokerIdentity:
     """What a registration says. `listeners` are the advertised ones with the ports that are really bound."""
 

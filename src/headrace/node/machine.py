@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import LogLevels, NoLogLevels
@@ -20,6 +19,7 @@ from headrace.core.deadlines import sooner
 from headrace.core.errors import StorageFault
 from headrace.core.notice import Notice
 from headrace.core.peers import SendFailure
+from headrace.core.values import value_class
 from headrace.metadata.compare import compare_images
 from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -62,7 +62,7 @@ LAST_WORDS_MS = 1_000
 """So long a node that stops waits for its peers to hear why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DirectoryFailed:
     """A log directory cannot be used any more; its partitions are offline (D-disk, B-K08)."""
 
@@ -70,7 +70,7 @@ class DirectoryFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MetadataFailed:
     """The metadata log cannot be written, or says what this node cannot follow: the process must stop."""
 
@@ -97,7 +97,7 @@ NodeEffect = (
 """What the driver does. `SendRequest` answers with `NodeMachine.answered` or `failed`, `Probe` with `probed`; for work of the disk see `node.disk_jobs`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BrokerParts:
     """What makes a process a broker, put together by `node.compose`."""
 

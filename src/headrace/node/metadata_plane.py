@@ -13,7 +13,6 @@ for the driver. The driver does those effects in list order; see `raft.events` f
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from headrace.controller.events import (
@@ -34,7 +33,7 @@ from headrace.controller.events import OffsetsTaken as ControllerOffsetsTaken
 from headrace.controller.events import TimeAdvanced as ControllerTimeAdvanced
 from headrace.core.deadlines import sooner
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataProvenance
 from headrace.metadata.snapshot import snapshot_content
 from headrace.node.witness import QuorumWitness
@@ -77,21 +76,21 @@ if TYPE_CHECKING:
     from headrace.raft.voters import VoterSet
 
 
-@quick_value
+@value_class
 class Publish:
     """Committed metadata changed: hand the delta to the publishers, in their fixed order."""
 
     delta: MetadataDelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class WriteSnapshot:
     """Write a snapshot off the loop: `snapshots.write(snapshot_id, job.batches())`, then feed `SnapshotCreated`."""
 
     job: SnapshotJob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SnapshotJob:
     """All that a thread needs to write one snapshot; the image never changes under it."""
 
@@ -130,7 +129,7 @@ PlaneEffect = (
 PlaneEvent = RaftEvent | RequestArrived | BrokerUnreachable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PlaneConfig:
     """Limits of snapshots: bytes and ms (B-S01)."""
 

@@ -6,8 +6,9 @@ NoOpRecord every `metadata.max.idle.interval.ms`, so that a node that is served 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ NOTHING: Final = -1
 """Offset, time and lag of a node that has applied no record yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MetadataProgress:
     """The gauges of `kafka.server:type=broker-metadata-metrics` that say how stale a node's metadata is."""
 

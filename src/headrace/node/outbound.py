@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import count
 
 from headrace.core.peers import Destination, SendFailure
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.wire.schema import Message
 
 
@@ -32,7 +32,7 @@ class Channel(Enum):
     """Requests of the quorum to an address that may stand for several nodes: the connection ends with the response (S4-01, S4-17)."""
 
 
-@quick_value
+@value_class
 class SendRequest:
     """Send a request on this node's connection to `to` for that channel, connecting first when there is none.
 

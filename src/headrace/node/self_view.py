@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace import __version__
 from headrace.core.errors import StorageFault
 from headrace.core.ids import ZERO_UUID
+from headrace.core.values import value_class
 from headrace.log.ports import OutOfRange, PartitionLogPort
 from headrace.node.witness import NEVER, Link, QuorumWitness
 from headrace.raft.roles import Candidate, Prospective
@@ -30,7 +30,7 @@ _SAMPLE_BYTES = 512 << 10
 _MAX_EPOCHS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SelfView:
     """Puts the view together when it is asked for. `disk_space` may raise StorageFault."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.core.ids import Uuid
+from headrace.core.values import value_class
 from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, VoterEndPoint, VoterSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RaftConfig:
     """Who this node is in the quorum, and its limits. Times in ms, sizes in bytes; retention -1 = no limit.
 

@@ -17,12 +17,11 @@ the list, so the controller becomes active with all earlier records replayed (B-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.peers import Destination as Destination
 from headrace.core.peers import SendFailure as SendFailure
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from headrace.core.error_code import ErrorCode
@@ -86,7 +85,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class QuorumState:
     """The election state that must survive a crash (B-R03). -1 = none; `voted_directory_id` only with kraft.version 1."""
 
@@ -99,21 +98,21 @@ class QuorumState:
 # Events
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeStarted:
     """The log is recovered and the stored quorum state was given to the constructor. Once, first."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TimeAdvanced:
     """A deadline (`RaftNode.next_deadline_ms`) may have passed. Monotonic milliseconds."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class QuorumStateStored:
     """The state of a `StoreQuorumState` is on disk."""
 
@@ -121,7 +120,7 @@ class QuorumStateStored:
     now_ms: int
 
 
-@quick_value
+@value_class
 class LogFlushed:
     """Everything below `upto` of the metadata log is on disk (exclusive)."""
 
@@ -129,7 +128,7 @@ class LogFlushed:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RecordsOffered:
     """The active controller wants these records in the log, all in one batch, the first at `base_offset`, in `epoch`.
 
@@ -143,7 +142,7 @@ class RecordsOffered:
     now_ms: int
 
 
-@quick_value
+@value_class
 class RaftRequestArrived:
     """A peer, an observer or a tool asks; exactly one `AnswerRaftRequest` with the same `token` follows, now or later.
 
@@ -157,7 +156,7 @@ class RaftRequestArrived:
     now_ms: int
 
 
-@quick_value
+@value_class
 class RaftResponseArrived:
     """The answer to `SendRaftRequest` with this `correlation`. An answer that came too late may be fed: it changes nothing."""
 
@@ -166,7 +165,7 @@ class RaftResponseArrived:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RaftRequestFailed:
     """There will be no answer to `SendRaftRequest` with this `correlation`."""
 
@@ -175,7 +174,7 @@ class RaftRequestFailed:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LinkLost:
     """A node that was connected is gone for sure: its connection was reset or closed, and a fresh connect was refused.
 
@@ -186,7 +185,7 @@ class LinkLost:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SnapshotStored:
     """`FinishSnapshot` was done. `is_sound` False: the bytes are no snapshot; it is dropped and fetched anew."""
 
@@ -195,7 +194,7 @@ class SnapshotStored:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class KRaftVersionRequested:
     """UpdateFeatures asks the active controller for this level of kraft.version; one `AnswerKRaftVersion` comes from the same step."""
 
@@ -205,7 +204,7 @@ class KRaftVersionRequested:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SnapshotCreated:
     """A snapshot of the image is whole on disk: the log below `end_offset` may go when the limits say so."""
 
@@ -214,14 +213,14 @@ class SnapshotCreated:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ShutdownBegan:
     """The node stops: give up leadership."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ResignRequested:
     """The controller met a fault in `epoch` and may not lead any more."""
 
@@ -250,7 +249,7 @@ RaftEvent = (
 # Effects
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class StoreQuorumState:
     """Replace the file `quorum-state` durably, then feed `QuorumStateStored`. Several may be under way: keep their order.
 
@@ -263,19 +262,19 @@ class StoreQuorumState:
     durable: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FlushLog:
     """Flush the metadata log off the loop, then feed `LogFlushed`."""
 
 
-@quick_value
+@value_class
 class HighWatermarkAdvanced:
     """Records below `to` are committed: give them to the metadata loader."""
 
     to: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeadershipClaimed:
     """This node leads `epoch` and everything before it is committed and was handed over; the next record gets `next_offset`."""
 
@@ -283,7 +282,7 @@ class LeadershipClaimed:
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class OffsetsTaken:
     """While leading `epoch`, raft wrote records of its own (voters, kraft.version): the controller's next record gets `next_offset`.
 
@@ -294,7 +293,7 @@ class OffsetsTaken:
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeadershipLost:
     """This node no longer leads `epoch`; `leader_id` is the new leader or -1."""
 
@@ -302,7 +301,7 @@ class LeadershipLost:
     leader_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeaderChanged:
     """Who leads as far as this node knows; `leader_id` -1 = nobody. For `Broker.forward`, the link watch and metrics.
 
@@ -316,7 +315,7 @@ class LeaderChanged:
     end_points: tuple[VoterEndPoint, ...] = ()
 
 
-@quick_value
+@value_class
 class AnswerRaftRequest:
     """The answer to a `RaftRequestArrived`."""
 
@@ -324,7 +323,7 @@ class AnswerRaftRequest:
     response: RaftResponse
 
 
-@quick_value
+@value_class
 class SendRaftRequest:
     """Send `request` in the highest version that both ends know; fields that a version lacks are left out when it allows that."""
 
@@ -334,21 +333,21 @@ class SendRaftRequest:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FinishSnapshot:
     """All bytes of a fetched snapshot are in its part: check it, sync it, give it its name; then feed `SnapshotStored`."""
 
     snapshot_id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LoadSnapshot:
     """The log now begins at this fetched snapshot's end: replace the image by its content. Never while leading (R16)."""
 
     snapshot_id: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AnswerKRaftVersion:
     """The answer to `KRaftVersionRequested`; with NONE, the control records were appended unless it was only validated."""
 

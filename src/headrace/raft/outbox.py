@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.core.peers import Destination, SendFailure
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.raft.events import SendRaftRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Purpose(Enum):
     JOIN = "join"
 
 
-@quick_value
+@value_class
 class Flight:
     """A request on its way: sent in `epoch` to `to`; `position` is where a fetch of log or snapshot began."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.log.ports import OutOfRange
 from headrace.raft import serving
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived
@@ -36,7 +36,7 @@ MAX_WAITING_FETCHES = 10_000
 """More fetches than this do not wait: they are answered empty at once."""
 
 
-@quick_value
+@value_class
 class _WaitingFetch:
     event: RaftRequestArrived
     request: FetchRequest

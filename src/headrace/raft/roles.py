@@ -6,15 +6,15 @@ change of role goes through it, so a change that is not in the table is a bug th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.ids import Uuid
+from headrace.core.values import value_class
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.voters import VoterEndPoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Unattached:
     """Follows nobody in `epoch`; may have voted in it, and may know who leads without knowing where (`leader_id`).
 
@@ -28,7 +28,7 @@ class Unattached:
     election_deadline_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Prospective:
     """Asks whether it would be elected, without raising anyone's epoch (KIP-996). What it knew of `epoch` before stays."""
 
@@ -42,7 +42,7 @@ class Prospective:
     election_deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Candidate:
     """Asks for votes in `epoch`. Ids of voters that answered; our own vote counts once it is on disk (B-R03).
 
@@ -57,7 +57,7 @@ class Candidate:
     is_elected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Leader:
     """Leads `epoch`, whose first record (LeaderChange) has `epoch_start_offset`.
 
@@ -70,7 +70,7 @@ class Leader:
     is_claimed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Follower:
     """Follows the leader of `epoch`. `has_fetched`: the leader answered a fetch in this epoch, so it is alive (KIP-996)."""
 
@@ -82,7 +82,7 @@ class Follower:
     has_fetched: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Resigned:
     """Led `epoch` and gave it up; asks again after `election_deadline_ms` (None: it is shutting down)."""
 

@@ -7,13 +7,12 @@ in them. One topic with one partition a request, or it is refused: there is no o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from headrace.core.offsets import OffsetAndEpoch
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.raft.replicas import ReplicaProgress
 from headrace.raft.replication import Diverging, NeedsSnapshot, Position
 from headrace.raft.roles import Leader, Role
@@ -27,7 +26,7 @@ METADATA_TOPIC = "__cluster_metadata"
 NO_SNAPSHOT = OffsetAndEpoch(-1, -1)
 
 
-@quick_value
+@value_class
 class LeaderHint:
     """Who leads, told in every answer; `leader_id` -1 = unknown. `end_point` is that of the asker's listener."""
 
@@ -117,7 +116,7 @@ def end_epoch_answer(error: ErrorCode, hint: LeaderHint, *, version: int) -> end
     return end_quorum_epoch.EndQuorumEpochResponse(topics=(topic,), node_endpoints=nodes)
 
 
-@quick_value
+@value_class
 class FetchOutcome:
     """What a fetch of the metadata log is answered with. Offsets -1 = unknown."""
 
@@ -163,7 +162,7 @@ def fetch_answer(outcome: FetchOutcome, hint: LeaderHint, *, version: int) -> fe
     return fetch.FetchResponse(responses=(topic,), node_endpoints=nodes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SnapshotPiece:
     """What a FetchSnapshot is answered with: bytes of a snapshot from `position`, of `size` in all."""
 
@@ -207,7 +206,7 @@ def no_such_snapshot_partition(topic: str, partition: int) -> fetch_snapshot.Fet
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class QuorumStatus:
     """What a leader tells about the quorum."""
 

@@ -8,12 +8,12 @@ metadata records, a control batch with the footer (KIP-630, B-S03). Its name say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.errors import PeerError, StorageFault
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import value_class
 from headrace.raft.voters import (
     VoterSet,
     decode_kraft_version,
@@ -46,7 +46,7 @@ BOOTSTRAP_ID: Final = OffsetAndEpoch(0, 0)
 """The name of a bootstrap snapshot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Snapshot:
     """A snapshot as read: framed metadata records, and what its control records say. Times in ms since 1970."""
 
@@ -160,7 +160,7 @@ def is_snapshot_due(*, bytes_since: int, max_bytes: int, ms_since: int, max_ms: 
     return has_new_records and (bytes_since >= max_bytes or (max_ms > 0 and ms_since >= max_ms))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class StoredSnapshot:
     """A whole snapshot on disk: bytes, and when it was written (ms since 1970)."""
 

@@ -7,11 +7,11 @@ VotersRecord of the log and are told apart by directory id too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.wire.codec import decode, encode
 from headrace.wire.raft_records.kraft_version_record import KRaftVersionRecord
 from headrace.wire.raft_records.voters_record import Endpoint, KRaftVersionFeature, VotersRecord
@@ -29,7 +29,7 @@ class VoterEndPoint(NamedTuple):
     port: int
 
 
-@quick_value
+@value_class
 class Voter:
     """One voter. `directory_id` is the zero uuid for a static voter: any directory of that node counts."""
 
@@ -56,7 +56,7 @@ def find_end_point(end_points: Sequence[VoterEndPoint], listener: str) -> VoterE
     return end_points[0] if end_points else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class VoterSet:
     """All voters by ascending id, and whether they are written in the log (`kraft_version` 1)."""
 

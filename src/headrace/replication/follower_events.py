@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,7 +105,7 @@ class TurnShare:
 # --- events ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PartitionsFollowed:
     """The broker leads these, and this replica follows, in a leader epoch that may be new to it."""
 
@@ -112,7 +113,7 @@ class PartitionsFollowed:
     now_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PartitionListed:
     """A partition came to those that are throttled here, or left them."""
 
@@ -120,14 +121,14 @@ class PartitionListed:
     is_listed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PartitionsLeft:
     """These are not followed there any more: another leader, no replica here, no log."""
 
     keys: Sequence[TopicIdPartition]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Fetched:
     """The leader answered the fetch that was under way."""
 
@@ -138,14 +139,14 @@ class Fetched:
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FetchFailed:
     """It did not: no connection, or silence."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class EndsTold:
     """Where the leader's log of one partition begins and ends; None when it did not say."""
 
@@ -154,7 +155,7 @@ class EndsTold:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogsCut:
     """What `CutLogs` ordered is done."""
 
@@ -162,21 +163,21 @@ class LogsCut:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogSynced:
     """What `SyncLog` ordered is done."""
 
     key: TopicIdPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TimeAdvanced:
     """Look at what rested."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TurnCame:
     """Others had their turn: go on with the response of which not all was taken."""
 
@@ -197,42 +198,42 @@ FollowerEvent = (
 # --- effects ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SendFetch:
     """Send this Fetch to the leader; its outcome is `Fetched` or `FetchFailed`."""
 
     plan: PlannedFetch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AskEnds:
     """Ask the leader where the partition's log begins and ends (ListOffsets); the outcome is `EndsTold`."""
 
     partition: FollowedPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CutLogs:
     """Cut these logs, durably; then `LogsCut`."""
 
     cuts: tuple[PartitionCut, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SyncLog:
     """Sync the partition's log; then `LogSynced`."""
 
     partition: FollowedPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogFailed:
     """A log's disk refused."""
 
     fault: StorageFault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Reported:
     """What an operator should know of a partition."""
 

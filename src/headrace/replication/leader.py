@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.values import value_class
 from headrace.log.ports import Appended, AppendRefused, CheckedBatch, Opening, Origin, PartitionLogPort
 from headrace.replication.isr import Fetcher, FollowerProgress, effective_min_isr, may_join
 from headrace.replication.traffic import TopicTraffic
 from headrace.replication.waiting import PartitionWaiters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ProposeIsr:
     """Ask the controller for this ISR (AlterPartition): (broker id, broker epoch) each. Answered by `isr_answered`."""
 
@@ -24,7 +24,7 @@ class ProposeIsr:
     leader_recovery_state: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LeaderTerms:
     """What the controller decided for the partition that this broker leads."""
 

@@ -8,12 +8,12 @@ the `ApiVersions` response is made of what comes out, so an API is advertised on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from headrace.core.values import value_class
 from headrace.rpc.reply import HotResult
 from headrace.wire.versions import APIS, PRODUCE_ADVERTISED_MIN, ApiKey, ApiVersions, request_class
 
@@ -30,7 +30,7 @@ class AnsweredBy(Enum):
     NOBODY = "nobody: NOT_CONTROLLER is the response"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Api:
     """One row of the table. `on_broker` and `on_controller` name who sees the request first on that listener, where it is not the answerer.
 
@@ -129,7 +129,7 @@ OF_QUORUM: Final = frozenset(api.key for api in API_TABLE if api.answered_by is 
 """The keys of what the quorum node of the leader answers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ApiRow:
     """One API on one listener: the facts of both the table and `wire`, and the module whose `handle(request, context, target)` is called."""
 

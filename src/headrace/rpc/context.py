@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 ANONYMOUS = "User:ANONYMOUS"
 
 
-@quick_value
+@value_class
 class RequestContext:
     """What a handler may know about a request beside its body.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
+
+from headrace.core.values import value_class
 
 
 class ReadableSlice(Protocol):
@@ -16,14 +17,14 @@ class ReadableSlice(Protocol):
         """Length in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Reply:
     """A response message, encoded at the request's version when it leaves."""
 
     message: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class EncodedReply:
     """A response body that is encoded already: pieces of bytes and of files, sent in this order.
 
@@ -33,12 +34,12 @@ class EncodedReply:
     pieces: tuple[bytes | bytearray | memoryview | ReadableSlice, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class NoReply:
     """The request has no answer on the wire (Produce with acks=0)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class CloseConnection:
     """The request is answered by closing its connection; `reason` goes to the log."""
 

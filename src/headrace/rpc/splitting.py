@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import DecodeError
+from headrace.core.values import value_class
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps
 from headrace.rpc.reply import AnyReply, Deferred, HotResult, InSteps, Reply
@@ -35,7 +36,7 @@ _ARRAYS: Final[dict[type[Any], tuple[str, ...]]] = {}
 _IDENTITY: Final = ("group_id", "name", "topic", "topic_name", "topic_id", "id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Split:
     """How a request is cut: the way to the things it names, the way to their answers, and how many are answered at once.
 

@@ -8,7 +8,7 @@ features whose behaviour is built are finalised.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import time
 
 from headrace.config.listener_settings import MAX_NODE_ID
@@ -16,6 +16,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid, random_uuid
 from headrace.core.ports import Files, Rng
+from headrace.core.values import value_class
 from headrace.metadata.bootstrap import bootstrap_records
 from headrace.metadata.image import METADATA_VERSION, ScramCredential
 from headrace.metadata.releases import FEATURES, HIGHEST_LEVEL, default_level
@@ -35,7 +36,7 @@ from headrace.storage.meta_properties import MetaProperties, read_meta_propertie
 from headrace.storage.snapshot_files import write_bootstrap_checkpoint, write_zero_checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class InitialController:
     """One of `--initial-controllers`: id@host:port:directory."""
 
@@ -45,7 +46,7 @@ class InitialController:
     directory_id: Uuid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FormatOrder:
     """What `headrace storage format` was told."""
 

@@ -8,10 +8,10 @@ a cluster cannot found two quorums; the others wait for it, or learn the cluster
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import OperatorError
+from headrace.core.values import value_class
 from headrace.node.directories import are_unformatted
 from headrace.raft.quorum_state import decode_quorum_state
 from headrace.server.formatting import FormatOrder, format_directories, found_standalone, random_cluster_id
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _EVERYWHERE = ("", "0.0.0.0", "::")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Others:
     """What the other addresses of the list said: the cluster's id if anybody told it, and whether anybody has voters."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from headrace.core.errors import OperatorError
 from headrace.core.listener import HostPort, Listener
+from headrace.core.values import value_class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ReadyInfo:
     """Where a node is reached, once it is. `listeners` have the ports that are really bound; `seconds` is the time it took.
 

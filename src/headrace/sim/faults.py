@@ -7,9 +7,11 @@ All faults of a run are drawn from the seed before it begins, as a list of value
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     import random
@@ -96,7 +98,7 @@ class FaultKind(Enum):
     """What a node answers comes only when the asker follows a later epoch (S29). Only where a plan asks for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Fault:
     """One fault: from `at_ms` on for `for_ms`. `amount` means what the kind needs: a delay, a share, a number of calls."""
 
@@ -132,7 +134,7 @@ def fault_of_json(data: Mapping[str, Any]) -> Fault:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Profile:
     """How a run goes wrong: the mean time between two faults of a kind (ms), kinds that never happen left out."""
 

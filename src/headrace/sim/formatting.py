@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import value_class
 from headrace.metadata.bootstrap import bootstrap_records
 from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.raft.snapshots import BOOTSTRAP_ID, build_snapshot
@@ -26,7 +27,7 @@ CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FirstDisk:
     """What a node is formatted with. `voters` are those of a dynamic quorum, None for a static one or a node that joins later."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     import random
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Limits:
     """Settings of every node of a run, under the names they have in `NodeConfig`. Times in ms, sizes in bytes."""
 
@@ -44,7 +46,7 @@ class Limits:
 
     def settings(self, names: frozenset[str]) -> dict[str, Any]:
         """Those that a `NodeConfig` has."""
-        return {name: getattr(self, name) for name in self.__slots__ if name in names}
+        return {name: getattr(self, name) for name in (each.name for each in fields(self)) if name in names}
 
 
 def draw_replication(chance: random.Random, limits: Limits) -> Limits:

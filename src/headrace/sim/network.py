@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.errors import EncodeError
 from headrace.core.peers import Destination, SendFailure
+from headrace.core.values import value_class
 from headrace.sim.codec_path import read_response, request_frame, request_over_wire, response_over_wire
 from headrace.sim.links import Caller, Link, Question, Server
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _AGAIN_US = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NetworkQuality:
     """How good the network is. Times in microseconds, chances from 0 to 1 a message."""
 

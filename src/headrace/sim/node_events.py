@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from headrace.core.peers import SendFailure
     from headrace.node.machine import NodeEffect
 
 
-@quick_value
+@value_class
 class DiskDone:
     """Work for the disk is done, or failed: the event of a step."""
 
     effect: NodeEffect
 
 
-@quick_value
+@value_class
 class TimePassed:
     """A deadline of the node has come: the event of a step."""
 
     now_ms: int
 
 
-@quick_value
+@value_class
 class Unheard:
     """A request has no answer: the event of a step."""
 
@@ -34,14 +33,14 @@ class Unheard:
     failure: SendFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LinkClosed:
     """A connection to this node is gone: the event of a step."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Probed:
     """A connect that was to send nothing ended: the event of a step."""
 

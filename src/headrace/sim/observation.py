@@ -11,12 +11,12 @@ A start step's changes describe what the node found on its disk: `LogReset`, a `
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.offsets import OffsetAndEpoch
+from headrace.core.values import value_class
 
 if TYPE_CHECKING:
     from headrace.controller.machine import ControllerMachine
@@ -60,7 +60,7 @@ class StepKind(IntEnum):
     """The world changed: `Step.event` is the fault, as text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Crash:
     """How a process died, or what was done to the disk of a node that was down.
 
@@ -257,7 +257,7 @@ class Outcome(IntEnum):
     UNKNOWN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CallStarted:
     """A client sent `request` to a node. Calls of one client do not overlap."""
 
@@ -267,7 +267,7 @@ class CallStarted:
     api_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CallEnded:
     """The call's end; `response` is None unless the outcome is known."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from headrace.core.values import value_class
 from headrace.sim.faults import Fault
 from headrace.sim.plan import Plan, draw_plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RunKey:
     """All that a run follows from: the level, the seed, and what the caller set himself (`options`: values for `Plan`'s sizes and fault kinds)."""
 
@@ -28,7 +29,7 @@ class RunKey:
         return " ".join(["headrace sim", f"--level {self.level}", f"--seed {self.seed}", *words])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Failure:
     """A run that broke a line of the contract: which, where, who was involved, and what they did last."""
 
@@ -58,7 +59,7 @@ class Failure:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RunResult:
     """What a run did. `simulated_ms` is its length on the virtual clock."""
 

@@ -10,10 +10,11 @@ import random
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.core.errors import OperatorError, StorageFault
+from headrace.core.values import value_class
 from headrace.metadata.loader import MetadataFault
 from headrace.node.compose import NodeEnvironment, compose_metadata
 from headrace.node.disk import NodeDisk
@@ -26,7 +27,7 @@ from headrace.sim.report import short
 _SHOWN: Final = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Replay:
     """How a replay went. `difference` is empty when every event had the effects that the journal says."""
 

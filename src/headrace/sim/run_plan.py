@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from headrace.core.values import value_class
 from headrace.metadata.versions import LATEST_METADATA_VERSION
 from headrace.sim.faults import Fault, Profile
 from headrace.sim.limits import Limits
 from headrace.sim.network import NetworkQuality
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Plan:
     """What a run is, drawn from its seed or said by the caller. Times in ms of simulated time.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.core.values import value_class
 from headrace.sim.markers import Markers
 from headrace.sim.outcome import Failure, RunKey, RunResult
 
@@ -21,7 +22,7 @@ class Part(NamedTuple):
     options: Mapping[str, int | str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Suite:
     """Runs that belong together, how many steps they must make, and whether every required marker must be reached."""
 

@@ -8,12 +8,12 @@ from threading import Lock
 from headrace.core.errors import StorageFault
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.core.ports import DiskFull, File, Files
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.storage.checkpoints import epochs_text, write_epochs
 from headrace.storage.layout import LEADER_EPOCHS, log_directory_of
 
 
-@quick_value
+@value_class
 class ToSync:
     """What one flush makes durable, in this order: `logs`, files by name, the directories' names, the epoch table.
 

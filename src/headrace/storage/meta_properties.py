@@ -6,18 +6,18 @@ say `broker.id` for `node.id`. It is replaced atomically.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.errors import OperatorError
 from headrace.core.ids import Uuid
 from headrace.core.ports import Files
+from headrace.core.values import value_class
 from headrace.storage.atomic import replace_file
 
 FILE_NAME: Final = "meta.properties"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MetaProperties:
     """What the file says. `version` 0 files have only a broker id; `directory_id` is missing in those of before 3.7."""
 

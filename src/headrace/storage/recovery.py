@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from headrace.core.errors import StorageFault
 from headrace.core.ports import Files
+from headrace.core.values import value_class
 from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
 from headrace.log.partition_log import PartitionLog
@@ -43,7 +44,7 @@ class RottenLog(StorageFault):
     """A part of a log that was synced is damaged (D6): it is no torn write, so it is not cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LoadHints:
     """What is known of a log before it is read.
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar, cast, dataclass_transform
+
+from headrace.core.values import value_class
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ FIXED_SIZES: Final = {
 _NO_LIMIT = 0x7FFF
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class VersionRange:
     """Versions from `first` to `last`, both inclusive; empty when `first` is above `last`."""
 
@@ -58,7 +59,7 @@ class VersionRange:
 NO_VERSIONS: Final = VersionRange(0, -1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FieldSpec:
     """One field: what Kafka's definition says of it."""
 
@@ -201,7 +202,7 @@ class Message(Struct):
     SCHEMA: ClassVar[MessageFacts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MessageFacts:
     """What holds for a whole message. `api_key` is -1 where there is none; `kind` is Kafka's, such as `request`."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, cast
 
+from headrace.core.values import value_class
 from headrace.wire.api_facts import API_FACTS, ApiKey
 from headrace.wire.schema import Message
 
@@ -24,7 +24,7 @@ PRODUCE_ADVERTISED_MIN: Final = 0
 """What ApiVersions says of Produce; versions 0-2 are refused all the same. Old librdkafka looks for them (KAFKA-18659)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ApiVersions:
     """One api. `last_stable` is the highest version that is advertised; `last` the highest that can be read."""
 

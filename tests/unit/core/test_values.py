@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from headrace.core.values import changed, quick_value
+from headrace.core.values import changed, value_class
 
 
-@quick_value
+@value_class
 class Quick:
     """As any other frozen dataclass, to whoever reads it."""
 
@@ -39,3 +39,44 @@ def test_an_unknown_field_is_no_change() -> None:
     """A name that the class does not have is refused, as by `replace`."""
     with pytest.raises(TypeError, match="three"):
         changed(Quick(one=1), three=3)  # type: ignore[call-arg]
+
+
+def test_a_value_behaves_as_a_frozen_dataclass_before_and_after_its_first_comparison() -> None:
+    """Methods are compiled when they are first needed: what they say does not depend on which came first."""
+    for first in (hash, repr, lambda value: value == Quick(one=1), lambda value: value != 1):
+
+        @value_class
+        class Fresh:
+            """Nobody has compared it yet."""
+
+            one: int
+            two: str = "two"
+            noted: int = field(default=0, compare=False)
+
+        value = Fresh(one=1)
+        first(value)
+        assert value == Fresh(one=1, noted=5)
+        assert hash(value) == hash(Fresh(one=1, noted=5)) == hash((1, "two"))
+        assert value != Fresh(one=2)
+        another: object = Quick(one=1)
+        assert value != another
+    assert repr(Quick(one=1)) == "Quick(one=1, two='two')"
+
+
+def test_a_class_keeps_the_methods_of_its_own_and_may_compare_by_identity() -> None:
+    """What it defines itself is not replaced."""
+
+    @value_class(kw_only=False)
+    class Own:
+        one: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+    @value_class(eq=False)
+    class Single:
+        one: int
+
+    assert repr(Own(1)) == "own"
+    assert Own(1) == Own(1)
+    assert Single(one=1) != Single(one=1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headrace.core.values import value_class
 
 INT32_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class GroupConfig:
     """The broker settings about classic groups, with Kafka 4.3.1's defaults. Times are milliseconds, sizes are counts.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headrace.core.error_code import ErrorCode
+from headrace.core.values import value_class
 
 
 class LogRecord(NamedTuple):
@@ -24,7 +24,7 @@ class LoadedRecord(NamedTuple):
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RecordsLoaded:
     """Some records of one batch, read while the coordinator loads. `producer_id` is -1 outside transactions."""
 
@@ -32,7 +32,7 @@ class RecordsLoaded:
     producer_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TransactionEnded:
     """A marker in the log: what the producer wrote in its transaction counts from now on, or never."""
 
@@ -40,7 +40,7 @@ class TransactionEnded:
     is_committed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LoadFinished:
     """Every record below `next_offset` was given and is committed. Requests are served when the shard is ACTIVE: at once, or after some TimePassed."""
 
@@ -48,14 +48,14 @@ class LoadFinished:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LoadFailed:
     """The log cannot be read: why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RequestReceived:
     """A client asked for something that may change the state. `token` comes back in its one `Answer`.
 
@@ -71,7 +71,7 @@ class RequestReceived:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RecordsCommitted:
     """The records of an append are below the high watermark; the first lies at `base_offset`."""
 
@@ -80,7 +80,7 @@ class RecordsCommitted:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AppendFailed:
     """The records of an append are not in the log, or will never be committed by this leader."""
 
@@ -89,7 +89,7 @@ class AppendFailed:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ImageChanged:
     """Something changed in the metadata that the coordinator keeps in step with, such as topics that are gone.
 
@@ -100,14 +100,14 @@ class ImageChanged:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TimePassed:
     """A deadline may have come."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class WallClockMoved:
     """The wall clock is now `ahead_ms` ahead of the clock that events and deadlines go by.
 
@@ -117,7 +117,7 @@ class WallClockMoved:
     ahead_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Resigned:
     """This broker leads the partition no longer, or must read its log anew; the shard is of no use after this."""
 
@@ -137,7 +137,7 @@ CoordinatorEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class AppendRecords:
     """Append one batch to the partition; tell the outcome as RecordsCommitted or AppendFailed with `append_id`."""
 
@@ -146,7 +146,7 @@ class AppendRecords:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Answer:
     """Send this response (or part of one) to who asked with `token`."""
 
@@ -154,7 +154,7 @@ class Answer:
     response: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Reload:
     """The log holds records that this coordinator did not write: what it knows may be wrong, so the log is read anew by another shard."""
 

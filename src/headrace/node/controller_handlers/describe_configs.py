@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.broker.config_changes import LogLevels
 from headrace.broker.handlers import describe_configs
 from headrace.config.dynamic import effective_config
 from headrace.config.node_config import NodeConfig
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
 from headrace.node.controller_server import ControllerServer
 from headrace.rpc.context import RequestContext
@@ -15,7 +14,7 @@ from headrace.rpc.reply import InSteps
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class _Controller:
     """This node, as a broker describes itself."""
 

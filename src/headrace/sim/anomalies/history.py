@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from headrace.core.values import value_class
+
 NEVER: Final = math.inf
 """When a call ended whose outcome nobody was told: it may take effect at any time after its beginning."""
 NOWHERE: Final = -1
@@ -34,7 +36,7 @@ class Part(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Send:
     """One record of a producer. `number` is its place in the order of this producer's calls; `digest` is of key, value, headers and timestamp."""
 
@@ -58,7 +60,7 @@ class SeenRecord(NamedTuple):
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Poll:
     """What a consumer got at once, in the order in which it came."""
 
@@ -67,7 +69,7 @@ class Poll:
     records: tuple[SeenRecord, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Assigned:
     """From here on a consumer reads these partitions, from these offsets; `NOWHERE` where it does not know from which. Ends what it had before."""
 
@@ -76,7 +78,7 @@ class Assigned:
     positions: Mapping[Part, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Commit:
     """A group's position is set."""
 
@@ -89,7 +91,7 @@ class Commit:
     outcome: Outcome = Outcome.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PositionRead:
     """A group's position as a coordinator told it."""
 
@@ -109,7 +111,7 @@ class ChangeKind(StrEnum):
     GROW = "grow"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Change:
     """A change of a topic. A refusal (`FAILED`) says with `error` what the controller found."""
 
@@ -123,7 +125,7 @@ class Change:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TopicRead:
     """A topic as one broker told it; without `topic_id` it is not there."""
 
@@ -143,7 +145,7 @@ class Start(NamedTuple):
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Fatal:
     """A client's own library says that it cannot go on, against a rule."""
 

@@ -22,7 +22,7 @@ from headrace.controller.events import (
     TimeAdvanced,
 )
 from headrace.core.error_code import ErrorCode
-from headrace.core.values import quick_value
+from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.replay import ReplayError, replay_all
 from headrace.raft.roles import Leader
@@ -87,7 +87,7 @@ class Reign:
     """Brokers that may just be moved away, slice by slice, for what they or the time said: nothing new comes to them (B-C22, B-C24)."""
 
 
-@quick_value
+@value_class
 class Decided:
     """One event of an active controller and what it led to. `base_offset` is that of the first of `records`, `batches` have them as they are written."""
 
