@@ -113,7 +113,7 @@ LIVE: Final[Mapping[str, Callable[[Stage, random.Random], None]]] = {
 
 def run_live(stage: Stage, fault: str, rng: random.Random) -> str:
     """Let the topic fill, do the fault while a batch of some query is under way, let all be read, and judge. What came of it, in a line."""
-    stage.feed.go_on()
+    stage.feed.go_on(stage.per_round)
     target = rng.choice(TABLES)
     stage.wait_in_batch(lambda: stage.is_in_batch(target))
     time.sleep(rng.uniform(0, 0.3))

@@ -22,7 +22,7 @@ from headrace.spark.postgres import PostgresTable
 from headrace.spark.session import local_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 COLUMNS = ("partition", "offset", "number")
@@ -75,7 +75,7 @@ class Program:
         records = read_table(self._servers, topic)
         numbers = pa.array([_number(each) for each in records.column("value").to_pylist()], pa.int64())
         expected = _counted(records.set_column(0, "number", numbers).select(list(COLUMNS)))
-        found = _counted(self._rows(name, table).toArrow())
+        found = self._rows(name, table)
         return {
             "rows": found.total(),
             "lost": len(expected.keys() - found.keys()),
@@ -87,14 +87,13 @@ class Program:
         """Stop a query in an orderly way."""
         self._queries.pop(name).stop()
 
-    def _rows(self, name: str, table: str) -> DataFrame:
+    def _rows(self, name: str, table: str) -> Counter[Row]:
         if table == "postgres":
             import psycopg
 
             with psycopg.connect(self._conninfo) as connection:
-                rows = connection.execute(f'SELECT partition, "offset", number FROM {_sql_name(name)}').fetchall()
-            return self._spark.createDataFrame(rows, "partition INT, offset BIGINT, number BIGINT")
-        return self._spark.read.format(table).load(str(self._place(name))).select(*COLUMNS)
+                return Counter(connection.execute(f'SELECT partition, "offset", number FROM {_sql_name(name)}'))
+        return _counted(self._spark.read.format(table).load(str(self._place(name))).select(*COLUMNS).toArrow())
 
     def _place(self, name: str) -> Path:
         return self._directory / "tables" / name

@@ -45,6 +45,7 @@ class SparkProgram:
             "config": {
                 **tables.DELTA, "spark.jars": tables.jars(), "spark.driver.extraJavaOptions": spark_classes.java_options(), "spark.sql.session.timeZone": "UTC",
                 "spark.sql.adaptive.enabled": "false", "spark.databricks.delta.snapshotPartitions": "2",
+                "spark.sql.streaming.pollingDelay": "200ms",  # not a hundred times a second for each query that has nothing to read
             },
         }  # fmt: skip
         self._settings = directory / "settings.json"
@@ -151,7 +152,7 @@ class Feed(threading.Thread):
         producer.flush()
         self.sent += RECORDS_PER_BATCH
 
-    def go_on(self, records: int = RECORDS_PER_ROUND) -> None:
+    def go_on(self, records: int) -> None:
         """Send so many more."""
         with self._change:
             self._wanted += records
@@ -174,10 +175,11 @@ class Feed(threading.Thread):
 
 
 class Stage:
-    """Brokers, feed, PostgreSQL and Spark program; a query into each kind of table. Used as a context manager."""
+    """Brokers, feed, PostgreSQL and Spark program; a query into each kind of table; `per_round` records for each fault. Used as a context manager."""
 
-    def __init__(self, directory: Path, *, nodes: int) -> None:
+    def __init__(self, directory: Path, *, nodes: int, per_round: int = RECORDS_PER_ROUND) -> None:
         self.directory = directory
+        self.per_round = per_round
         directory.mkdir(parents=True, exist_ok=True)
         self.cluster = Cluster(nodes=nodes, directory=directory / "cluster") if nodes > 1 else None
         self.node = None if nodes > 1 else Node(directory=directory / "node")
@@ -256,7 +258,7 @@ class Stage:
         while not wanted():
             assert time.monotonic() < end, "no batch in so long a time"
             assert self.feed.error is None, self.feed.error
-            time.sleep(0.002)
+            time.sleep(0.01)
 
     def drain(self, tries: int = 8) -> int:
         """Let the queries read all there is, and start those that failed again; how many did."""
