@@ -52,7 +52,6 @@ def test_every_field_of_a_record_is_read(load: Load, topics: Topics) -> None:
     assert [(each["key"], each["value"]) for each in second["headers"]] == [("h", None), ("h", bytearray(b"\x00"))]
 
 
-@pytest.mark.each_pyspark
 def test_only_the_columns_asked_for_are_read(load: Load, topics: Topics) -> None:
     """`columns`: they are the schema, in their order; a value that is decoded keeps its rescued column, and its place in an error."""
     topic = topics.make()
@@ -141,7 +140,6 @@ def test_topics_by_pattern(load: Load, topics: Topics) -> None:
     assert values(load(subscribePattern=first[1:])) == []
 
 
-@pytest.mark.each_pyspark
 def test_ranges_are_split_into_tasks(load: Load, topics: Topics) -> None:
     """minPartitions and maxRecordsPerPartition make more tasks of one partition, each row once."""
     topic = topics.make()
@@ -170,7 +168,6 @@ def test_what_is_wrong_is_said_in_one_line(load: Load, options: dict[str, Any], 
         load(**options).collect()
 
 
-@pytest.mark.each_pyspark
 def test_records_that_are_gone_are_an_error_or_left_out(load: Load, topics: Topics) -> None:
     """failOnDataLoss: offsets that were deleted."""
     from headrace.client import offsets

@@ -80,8 +80,7 @@ def test_admission_control_and_offsets_in_progress(spark: SparkSession, topics: 
     assert ends[1] == {topic: {"0": 60, "1": 40}, **ids}
 
 
-@pytest.mark.each_pyspark
-@pytest.mark.parametrize("most", [None, "8"])
+@pytest.mark.parametrize("most", [None, pytest.param("8", marks=pytest.mark.each_pyspark)])
 def test_a_batch_waits_for_enough_records(
     spark: SparkSession, topics: Topics, tmp_path: Path, most: str | None
 ) -> None:
@@ -145,7 +144,6 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_began(
     assert seen == ["first", "second"]
 
 
-@pytest.mark.each_pyspark
 def test_a_new_partition_is_read_from_its_beginning(
     spark: SparkSession, topics: Topics, load: Load, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from headrace.spark.row_reader import read_range
 from headrace.testing import Node
 from tests.spark.conftest import Topics
 
-pytestmark = [pytest.mark.spark, pytest.mark.each_pyspark]
+pytestmark = pytest.mark.spark
 
 
 def connections(node: Node) -> set[int]:

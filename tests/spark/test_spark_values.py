@@ -24,7 +24,6 @@ FIT = [
 ]
 
 
-@pytest.mark.each_pyspark
 def test_json_values_are_the_rows_of_from_json(load: Load, topics: Topics) -> None:
     """Schema and rows are those of `from_json` over the bytes; the schema may be what `simpleString` says."""
     from pyspark.sql.functions import from_json
@@ -56,7 +55,6 @@ def test_what_does_not_fit_is_rescued_or_ends_the_query(load: Load, topics: Topi
         load(**asked).collect()
 
 
-@pytest.mark.each_pyspark
 def test_a_stream_decodes_too(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     """The same options, the same rows."""
     topic = topics.make()
