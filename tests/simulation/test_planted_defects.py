@@ -31,6 +31,11 @@ SEEDS = range(1, 81)
 STEPS = 3_000
 LATE = {"Z6": 6_000}
 """Those that show later in a run."""
+SHOWN = {
+    **{"K7": 2, "K16": 22, "K20": 2, "K27": 2, "K43": 3, "X8": 10, "X12": 2, "X13": 3, "X14": 8, "X20": 2, "X22": 24},
+    **{"Z1": 15, "Z2": 20, "Z3": 7, "Z6": 7, "Z8": 2, "Z9": 6, "W11": 62},
+}
+"""The seed that showed a defect when it was last hunted from the first one on: it is tried before all others."""
 
 BY_ID = {defect.id: defect for defect in DEFECTS}
 
@@ -40,7 +45,8 @@ def test_a_planted_defect_is_found(name: str) -> None:
     """defect:K1 defect:K2 defect:K3 defect:K6 defect:K7 defect:K8 defect:K9 defect:K10 defect:K12 defect:K16 defect:K20 defect:K26 defect:K27 defect:K43; inv:RL2 (X1) inv:CL3 (X5 X6 X7 X22) inv:C11 (X8) inv:C2 (X12 X13) inv:C7 (X14) inv:C27 (X19 X20)
     defect:Y1 defect:Y2 defect:Y5 defect:Y11; inv:PR1 (Z1 Z3) inv:PR4 (Z2 Z5) inv:P17 (Z4) inv:P4 (Z6) inv:P3 (Z8) inv:P20 (Z9)
     defect:W2 defect:W6 defect:W11; inv:E2 defect:K34."""
-    assert hunt(BY_ID[name], SEEDS, max_steps=LATE.get(name, STEPS)) is not None
+    seeds = sorted(SEEDS, key=lambda seed: seed != SHOWN.get(name))
+    assert hunt(BY_ID[name], seeds, max_steps=LATE.get(name, STEPS)) is not None
 
 
 def test_every_defect_that_applies_has_its_plant() -> None:
