@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.core.ids import Uuid
@@ -17,7 +17,7 @@ def largest(cls: type[Message], version: int, *, parts: int, topic: str) -> Iter
     """For each array of the message: a request in which it has so many elements, and all others one."""
     layout = Layout(cls, version)
     for path in _arrays(layout, cls, ()):
-        yield ".".join(path), _made(layout, cls, path, parts, topic, 0)
+        yield ".".join(path), _maker(layout, cls, path, parts, topic)(0)
 
 
 def _arrays(layout: Layout, cls: type[Struct], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -31,36 +31,48 @@ def _arrays(layout: Layout, cls: type[Struct], above: tuple[str, ...]) -> Iterat
             yield from _arrays(layout, spec.struct, path)
 
 
-def _made(layout: Layout, cls: type[Any], path: tuple[str, ...], parts: int, topic: str, number: int) -> Any:
-    values: dict[str, Any] = {}
+def _maker(layout: Layout, cls: type[Any], path: tuple[str, ...], parts: int, topic: str) -> Callable[[int], Any]:
+    """What makes the struct of a number. Most of it is the same for each number, and made once."""
+    same: dict[str, Any] = {}
+    numbered: dict[str, Callable[[int], Any]] = {}
     for spec in fields_of(cls):
         if not layout.is_present(spec):
             continue
         is_on_path = bool(path) and path[0] == spec.name
+        rest = path[1:] if is_on_path else ()
         if spec.is_array:
             count = parts if is_on_path and len(path) == 1 else 1
-            rest = path[1:] if is_on_path else ()
-            values[spec.name] = tuple(_one(layout, spec, rest, parts, topic, each) for each in range(count))
+            same[spec.name] = tuple(map(_element_maker(layout, spec, rest, parts, topic), range(count)))
         elif spec.struct is not None and not layout.is_nullable(spec):
-            values[spec.name] = _made(layout, spec.struct, path[1:] if is_on_path else (), parts, topic, number)
-        elif spec.kind == "string" and not spec.is_key:
-            values[spec.name] = topic if spec.name in KNOWN_NAMES and len(path) > 0 else f"n{number}"
+            numbered[spec.name] = _maker(layout, spec.struct, rest, parts, topic)
+        elif spec.kind == "string" and not spec.is_key and spec.name in KNOWN_NAMES and len(path) > 0:
+            same[spec.name] = topic
         elif spec.kind == "string":
-            values[spec.name] = f"n{number}"
+            numbered[spec.name] = _name
         elif spec.kind == "uuid":
-            values[spec.name] = Uuid((number + 1).to_bytes(16, "big"))
+            numbered[spec.name] = _uuid
         elif spec.name in ("partition", "partition_index", "partition_id"):
-            values[spec.name] = number
-    return cls(**values)
+            numbered[spec.name] = int
+    return lambda number: cls(**same, **{name: make(number) for name, make in numbered.items()})
 
 
-def _one(layout: Layout, spec: FieldSpec, path: tuple[str, ...], parts: int, topic: str, number: int) -> Any:
+def _element_maker(
+    layout: Layout, spec: FieldSpec, path: tuple[str, ...], parts: int, topic: str
+) -> Callable[[int], Any]:
     if spec.struct is not None:
-        return _made(layout, spec.struct, path, parts, topic, number)
+        return _maker(layout, spec.struct, path, parts, topic)
     if spec.kind == "string":
-        return f"n{number}"
+        return _name
     if spec.kind == "bytes":
-        return b""
+        return lambda _: b""
     if spec.kind == "uuid":
-        return Uuid((number + 1).to_bytes(16, "big"))
-    return number % 100 if spec.kind in ("int8", "bool") else number
+        return _uuid
+    return (lambda number: number % 100) if spec.kind in ("int8", "bool") else int
+
+
+def _name(number: int) -> str:
+    return f"n{number}"
+
+
+def _uuid(number: int) -> Uuid:
+    return Uuid((number + 1).to_bytes(16, "big"))
