@@ -18,8 +18,8 @@ from tests.support.quorum_judge import judge, settle
 
 FETCH_TIMEOUT_MS = 600
 SETTINGS = {"controller.quorum.fetch.timeout.ms": str(FETCH_TIMEOUT_MS)}
-SEVERAL_TIMEOUTS = 400
-"""Changes, a few milliseconds each: time for some fetch timeouts to pass."""
+SPARING_S, SEVERAL_TIMEOUTS = 0.03, 100
+"""So long between two changes, and so many of them: five fetch timeouts pass at least, and the cluster has little to do meanwhile."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_leader_whose_link_is_down_is_replaced(apart: Callable[..., Cluster], 
 def test_a_follower_that_hears_nothing_does_not_disturb(apart: Callable[..., Cluster], network: Network) -> None:
     """B-R27 fault:S26: cut from the leader one way, it asks in advance and is refused; leader and epoch stay."""
     cluster = apart(3)
-    with MetadataLoad(cluster) as load:
+    with MetadataLoad(cluster, pause_s=SPARING_S) as load:
         load.wait_for_more(20)
         before = settle(cluster)
         follower = others(cluster, before.leader_id)[0]
@@ -141,7 +141,7 @@ def test_the_greater_part_of_five_goes_on(apart: Callable[..., Cluster], network
 def test_a_node_that_starts_cut_off_does_no_harm(apart: Callable[..., Cluster], network: Network) -> None:
     """S4-38 B-R27: it founds nothing, its epoch does not run away, and it joins when it is reached."""
     cluster = apart(3)
-    with MetadataLoad(cluster) as load:
+    with MetadataLoad(cluster, pause_s=SPARING_S) as load:
         load.wait_for_more(20)
         before = settle(cluster)
         lonely = others(cluster, before.leader_id)[0]
