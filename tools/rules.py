@@ -63,6 +63,9 @@ _BEFORE = rf"(?<![\w.:/-])(?:(?:{'|'.join(KINDS)}):)?"
 _RANGE = re.compile(rf"{_BEFORE}({_CODE})(?:(?:\.\.| to |-)({_CODE})|\.\.(\d{{1,3}}))(?![\w-])")
 _ONE = re.compile(rf"{_BEFORE}({_CODE})(?![\w-])")
 _FIRST = re.compile(rf"{_BEFORE}(?:{_CODE})(?![\w-])")
+_LIKE_A_CODE = re.compile(_CODE)
+"""A text without it names none. Most files are such, and to parse one costs more than to look through it."""
+_STRING_OF_A_CODE = re.compile(rf"[\"']{_FIRST.pattern}")
 _ROW = re.compile(r"^\| ([A-Z][\w-]*\d) \| (.*?) \| (.*?) \| ?(.*?) ?\|$", re.M)
 
 
@@ -123,8 +126,10 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
     if path.suffix != ".py":
         yield from enumerate(content.splitlines(), start=1)
         return
+    if not _LIKE_A_CODE.search(content):
+        return
     for node in ast.walk(ast.parse(content)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _LIKE_A_CODE.search(node.value):
             for number, line in enumerate(node.value.splitlines()):
                 yield node.lineno + number, line
     for number, line in enumerate(content.splitlines(), start=1):
@@ -206,7 +211,7 @@ def bare_citations() -> list[Place]:
         name, content = path.relative_to(ROOT).as_posix(), path.read_text()
         texts = [
             (node.lineno, node.value.value)
-            for node in ast.walk(ast.parse(content))
+            for node in ast.walk(ast.parse(content if _STRING_OF_A_CODE.search(content) else ""))
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         ]
         lines = [line.strip() for line in content.splitlines()]

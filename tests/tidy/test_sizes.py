@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,22 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def _statements(within: ast.AST) -> Iterator[ast.AST]:
+    """All of them, at any depth; not what expressions are made of."""
+    for node in ast.iter_child_nodes(within):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from _statements(node)
+
+
 def _functions(path: Path) -> dict[str, int]:
-    tree = ast.parse(path.read_text())
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {
-        f"{_name(path)}:{node.name}": node.end_lineno - node.lineno + 1
-        for node in ast.walk(tree)
-        if isinstance(node, kinds) and node.end_lineno is not None
-    }
+    """Of several with the same name the longest."""
+    sizes: dict[str, int] = {}
+    for node in _statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            name = f"{_name(path)}:{node.name}"
+            sizes[name] = max(sizes.get(name, 0), node.end_lineno - node.lineno + 1)
+    return sizes
 
 
 def test_no_file_is_longer_than_the_limit() -> None:
