@@ -74,7 +74,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self.is_closed = False
         self.holds: set[Hold] = set()
         self.pieces: list[Piece] = []
-        self.frame: Callable[[memoryview], bool] = _no_handler
+        self.frame: Callable[[memoryview], bool] = lambda _: False  # before the owner said whom frames are for
         self.peer = "?"
         self.host = ""
         self.descriptor = -1
@@ -458,9 +458,18 @@ class ConnectionCore(asyncio.BufferedProtocol):
             shared.soon(self._has_its_turn)
 
     def _has_its_turn(self) -> None:
+        if self._own is not None and self._end == len(self._own) and not (self._has_whole_frame() or self.is_closed):
+            if self._shares.is_over(self._shared.soon):  # memory takes time: a megabyte up to two milliseconds
+                self._shared.soon(self._has_its_turn)
+                return
+            self._grow()
         self.holds.discard(Hold.TURN)
         if not self.is_closed:
             self._deliver_more()
+
+    def _has_whole_frame(self) -> bool:
+        own, rest = self._own, self._end - self._pos
+        return own is not None and rest >= 4 and rest >= 4 + _LENGTH(own, self._pos)[0]
 
     def _set_reading(self) -> None:
         """Read only while there is something to do with what comes."""
@@ -475,9 +484,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
                     may_read = False
                 else:
                     self._read_little()  # else nobody knew that it has something to say, and it waited for others for ever
-        if may_read and self._end - self._pos >= 4 and self._own is not None:
-            size = _LENGTH(self._own, self._pos)[0]
-            may_read = self._end - self._pos < 4 + size
+        may_read = may_read and not self._has_whole_frame()
         if may_read != self.is_reading and not self._transport.is_closing():
             self.is_reading = may_read
             if may_read:
@@ -490,8 +497,3 @@ class ConnectionCore(asyncio.BufferedProtocol):
         if self._own is None:
             self._own = bytearray(_BEFORE_ITS_TURN_BYTES)
             self._count_own()
-
-
-def _no_handler(_: memoryview) -> bool:
-    """Where frames go before the owner said whom they are for."""
-    return False

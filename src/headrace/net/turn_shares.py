@@ -62,7 +62,7 @@ class TurnShares:
 
         `soon` calls back in the loop's next turn.
         """
-        is_over = self._is_over(soon)
+        is_over = self.is_over(soon)
         self._many += 1
         if not is_over and self._many > self._many_before:
             self._share_out(self._many)
@@ -70,18 +70,19 @@ class TurnShares:
 
     def took_frames(self, soon: Soon, who: object, frames: int) -> bool:
         """The same of one with `some_frames`, where the time is over, or with `many_frames`."""
-        return self.took_much(soon, who, frames) if frames >= self.many_frames else self._is_over(soon)
+        return self.took_much(soon, who, frames) if frames >= self.many_frames else self.is_over(soon)
 
     def took_large(self, soon: Soon, who: object, _frames: int) -> bool:
         """The same of one of which large requests, or a part of one, were read. The loop may read it several times in succession."""
-        is_over = self._is_over(soon)
+        is_over = self.is_over(soon)
         self._large += who is not self._latest
         self._latest = who
         if not is_over and self._large > self._large_before:
             self._share_out_large(self._large)
         return self.large_bytes < MOST_LARGE_BYTES
 
-    def _is_over(self, soon: Soon) -> bool:
+    def is_over(self, soon: Soon) -> bool:
+        """Whether those who have many requests at once, or large ones, have had the time that they may have of this turn."""
         now = self._clock()
         if not self._is_begun:
             self._is_begun = True

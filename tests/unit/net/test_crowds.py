@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from itertools import count, pairwise
 
 from headrace.net.server_connection import ServerConnection
-from headrace.net.turn_shares import FEW_FRAMES, LEAST_LARGE_BYTES, MOST_BYTES, MOST_LARGE_BYTES, TURN_S
+from headrace.net.turn_shares import FEW_FRAMES, LEAST_LARGE_BYTES, MOST_BYTES, MOST_LARGE_BYTES, TURN_S, TurnShares
 from tests.unit.net.test_connection_core import (
     FRAME_S,
     CostlyFrames,
@@ -94,3 +95,32 @@ def test_when_a_turn_has_lasted_little_is_read_of_large_requests() -> None:
     run_turns(hub)
     assert len(connection.get_buffer(-1)) > LEAST_LARGE_BYTES
     assert wire.is_reading()
+
+
+def test_room_for_large_requests_is_made_while_a_turn_has_time() -> None:
+    """inv:M6: a megabyte of memory takes up to two milliseconds to get; twenty of forty got it in one turn, 40 ms of it."""
+    hub = Hub(Frames())
+    ticks = count()
+    hub.shares = TurnShares(
+        lambda: next(ticks) * TURN_S / 5
+    )  # each look at the clock is a fifth of a turn's time later
+    data = frame(1_000_000)
+    connections = [ServerConnection(hub) for _ in range(40)]
+    for connection in connections:
+        connection.connection_made(Wire())
+        receive(connection, data[:40_000])
+    run_turns(hub)
+    without_room = []
+    for connection in connections:
+        view = connection.get_buffer(-1)
+        if len(view) < LEAST_LARGE_BYTES:  # all that its buffer has
+            view[:] = data[40_000 : 40_000 + len(view)]
+            connection.buffer_updated(len(view))
+            without_room.append(connection)
+    assert len(without_room) > 30
+    reading = [0]
+    for _ in range(40):
+        run_turns(hub)
+        reading.append(sum(connection.is_reading for connection in without_room))
+    assert reading[-1] == len(without_room)
+    assert 1 <= max(now - before for before, now in pairwise(reading)) <= 6
