@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -49,7 +51,10 @@ def spark(request: pytest.FixtureRequest, spark_log: Path) -> Iterator[SparkSess
     }
     session = local_session("tests", config=config, log_path=spark_log)
     yield session
-    stop_session(session)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Py4J leaves sockets of callbacks to the collector
+        stop_session(session)
+        gc.collect()
 
 
 def _connector() -> str:
