@@ -57,6 +57,7 @@ def test_the_first_stream_of_the_guide_runs_and_goes_on(
     topic = topics.make()
     program = text.partition("```python\n")[2].partition("```")[0]
     program = program.replace("127.0.0.1:9092", topics.servers).replace('"greetings"', f'"{topic}"')
+    program = program.replace('"greetings/', f'"{tmp_path}/greetings/')  # Java's directory is where the session began
     monkeypatch.chdir(tmp_path)
     for value in ("first", "second"):
         topics.fill(topic, [value])

@@ -23,6 +23,8 @@ from tests.support.slowness import Slowness
 FIGURES = struct.Struct("=ddddd")
 """Looks taken, the most CPU seconds of the loop's thread between two looks, the same of the whole process, the longest wall time, and how slow the core was at worst."""
 LOOK_S = 0.002
+LONG_S = 0.02
+"""After a turn of so much CPU it is asked at once how slow the core is."""
 PROBE_S = 0.02
 
 
@@ -48,8 +50,11 @@ class Looking:
         now = _clocks()
         turn = [new - last for new, last in zip(now, self._last, strict=True)]
         probed = 1.0
+        if turn[0] > LONG_S:
+            probed = self._slowness.just_now()
+            now = _clocks()
         if now[2] >= self._probe_at:
-            probed = self._slowness.probe()
+            probed = max(probed, self._slowness.probe())
             now = _clocks()
             self._probe_at = now[2] + PROBE_S
         looks, *most, slow = FIGURES.unpack_from(self._figures)
