@@ -24,9 +24,8 @@ BOOTSTRAP_SERVER_HELP = f"The brokers to connect to.  [default: {DEFAULT_SERVER}
 def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
     """Run a click command; a mistake on the command line is one line and exit code 1, as with Kafka's tools."""
     try:
-        with command.make_context(
-            f"headrace {name}", list(arguments)
-        ) as context:  # click's `main` makes a broken pipe an exit of its own
+        # Not by click's `main`, which makes a broken pipe an exit of its own.
+        with command.make_context(f"headrace {name}", list(arguments)) as context:
             result = command.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)

@@ -1,7 +1,4 @@
-"""The core of every connection, accepted or made: bytes on a socket become whole frames, and pieces become bytes.
-
-This is a hot file: what runs once a request is written for speed (see `benchmarks/wire_load.py`).
-"""
+"""The core of every connection: bytes become whole frames, and pieces bytes. A hot file: what runs once a request is written for speed."""
 
 from __future__ import annotations
 
@@ -54,9 +51,9 @@ class ConnectionCore(asyncio.BufferedProtocol):
     """One connection. Driven by the event loop, or by the `TlsStage` before it; gives whole frames to `frame`, in order.
 
     Received bytes lie in the shared buffer while they can be used up at once, and in a buffer of the connection's own (`_own`, filled from `_pos` to
-    `_end`) while a frame is incomplete or frames are held back. `frame` gets a view that is valid during the call, and says if others should
-    have a turn before the next. While there is a reason in `holds` no frame is delivered (but see `Hold.MEMORY`) and the socket is not read. Pieces
-    appended to `pieces` leave in order after the running `frame` call; outside of one, `flush` sends them. With a `stopwatch` it is known when a turn `began`.
+    `_end`) while a frame is incomplete or frames are held back. `frame` gets a view that is valid during the call, and says if others should have a turn
+    before the next. While there is a reason in `holds` no frame is delivered (but see `Hold.MEMORY`) and the socket is not read. Pieces appended to
+    `pieces` leave in order after the running `frame` call; outside of one, `flush` sends them. With a `stopwatch` it is known when a turn `began`.
     """
 
     def __init__(self, shared: ConnectionShared, *, tls: Callable[[ConnectionCore], TlsStage] | None = None) -> None:
@@ -458,14 +455,17 @@ class ConnectionCore(asyncio.BufferedProtocol):
             shared.soon(self._has_its_turn)
 
     def _has_its_turn(self) -> None:
-        if self._own is not None and self._end == len(self._own) and not (self._has_whole_frame() or self.is_closed):
-            if self._shares.is_over(self._shared.soon):  # memory takes time: a megabyte up to two milliseconds
-                self._shared.soon(self._has_its_turn)
-                return
-            self._grow()
+        if self._lacks_room() and self._shares.is_over(self._shared.soon):
+            self._shared.soon(self._has_its_turn)
+            return
         self.holds.discard(Hold.TURN)
         if not self.is_closed:
             self._deliver_more()
+            if self.is_reading and self._lacks_room():
+                self._grow()  # by the turn's clock: a megabyte of memory takes up to two milliseconds
+
+    def _lacks_room(self) -> bool:
+        return self._own is not None and self._end == len(self._own) and not self._has_whole_frame()
 
     def _has_whole_frame(self) -> bool:
         own, rest = self._own, self._end - self._pos

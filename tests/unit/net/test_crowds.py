@@ -101,9 +101,8 @@ def test_room_for_large_requests_is_made_while_a_turn_has_time() -> None:
     """inv:M6: a megabyte of memory takes up to two milliseconds to get; twenty of forty got it in one turn, 40 ms of it."""
     hub = Hub(Frames())
     ticks = count()
-    hub.shares = TurnShares(
-        lambda: next(ticks) * TURN_S / 5
-    )  # each look at the clock is a fifth of a turn's time later
+    # Each look at the clock is a fifth of a turn's time later.
+    hub.shares = TurnShares(lambda: next(ticks) * TURN_S / 5)
     data = frame(1_000_000)
     connections = [ServerConnection(hub) for _ in range(40)]
     for connection in connections:
