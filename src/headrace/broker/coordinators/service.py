@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.ports import BrokerServices
 from headrace.coordinator.runtime.events import Answer, ImageChanged, RequestReceived
+from headrace.core.deadlines import earliest
 from headrace.core.error_code import ErrorCode
 from headrace.core.histogram import RecentHistogram
 from headrace.core.ids import Uuid
@@ -236,8 +237,7 @@ class CoordinatorService:
     def _earliest_deadline(self) -> int | None:
         if self._starting or self._late_answers or any(each.has_turn for each in self._hosted.values()):
             return self._services.now_ms()
-        deadlines = (each.next_deadline_ms for each in self._hosted.values())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return earliest([each.next_deadline_ms for each in self._hosted.values()])
 
     def _answer(self, token: int, response: Any) -> None:
         waiting = self._waiting.pop(token, None)
