@@ -165,5 +165,6 @@ def test_a_stream_writes_the_records_of_sparks_connector(
 
 
 def write(rows: DataFrame, source: str, servers: str, options: dict[str, str]) -> None:
-    """Append the rows."""
-    rows.write.format(source).option("kafka.bootstrap.servers", servers).options(**options).mode("append").save()
+    """Append the rows. A machine may stand still for as long as a batch of Kafka's producer waits to be sent."""
+    writer = rows.write.format(source).option("kafka.bootstrap.servers", servers)
+    writer.option("kafka.delivery.timeout.ms", "900000").options(**options).mode("append").save()

@@ -2,7 +2,7 @@
 
 What a test holds against the stated bounds is CPU time of the node's event loop, in one turn and while another client waits for one answer. It does not
 grow because other tests have the machine, and the bounds grow as the node's core was slower meanwhile than that of the stated bounds; with
-`HEADRACE_ATTACK_BOUND_MS=50`, on a quiet machine, the slowest answer that another client got is held against that bound too.
+`HEADRACE_ATTACK_BOUND_MS=50`, on a quiet machine, the slowest answer that another client got is held against that bound too, and nothing is measured again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,15 @@ TURN_MS: Final = 50.0
 MEMORY: Final = 128 * MIB
 """What an attack may cost beside what it was allowed to send, unless its test says otherwise."""
 WAIT_S: Final = 60.0
+MEASURES: Final = 1 if os.environ.get("HEADRACE_ATTACK_BOUND_MS") else 3
+"""Other work on the machine's memory and caches only adds to a time, now and then more than the probes of `slowness` tell: what an attack costs is the least of so many."""
 
 _HERE = Path(__file__).parent
 _STRICT_MS = float(os.environ.get("HEADRACE_ATTACK_BOUND_MS", "0"))
+
+
+class OverBound(AssertionError):
+    """Work took more CPU time than it may. It is held against a test that finds it in each of `MEASURES` runs, each with a node of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +215,10 @@ class Target:
             sys.stderr.write(f"\n{harm}\n")
         self.serves()
         allowed_ms = turn_ms * slow
-        assert harm.turn_ms <= allowed_ms, f"the loop was held for longer than {allowed_ms:.0f} ms: {harm}"
-        assert harm.before_ms <= allowed_ms, f"others waited for more than {allowed_ms:.0f} ms of work: {harm}"
+        if harm.turn_ms > allowed_ms:
+            raise OverBound(f"the loop was held for longer than {allowed_ms:.0f} ms: {harm}")
+        if harm.before_ms > allowed_ms:
+            raise OverBound(f"others waited for more than {allowed_ms:.0f} ms of work: {harm}")
         assert harm.memory <= memory, f"more memory than {memory / MIB:.0f} MiB: {harm}"
         if _STRICT_MS:
             assert harm.slowest_answer_ms <= _STRICT_MS, f"others waited longer than {_STRICT_MS:.0f} ms: {harm}"
@@ -226,6 +234,13 @@ class Target:
     def allowed_turn_ms(self) -> float:
         """How long a turn may be on this machine, as fast as the node's core was at worst, or this one is just now."""
         return TURN_MS * max(self._watch.read()[-1], slowness())
+
+    def must_be_short(self, turns_ms: Mapping[str, float]) -> None:
+        """None of the named turns, in milliseconds of CPU, is longer than a turn may be. Raises OverBound."""
+        allowed_ms = self.allowed_turn_ms()
+        longer = {what: took_ms for what, took_ms in turns_ms.items() if took_ms > allowed_ms}
+        if longer:
+            raise OverBound(f"longer than {allowed_ms:.0f} ms: {longer}")
 
     def serves(self) -> None:
         """The node lives, and a client that comes now is answered."""

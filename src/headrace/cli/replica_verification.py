@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ _LATEST, _EARLIEST = -1, -2
 _AWAY = (ErrorCode.BROKER_NOT_AVAILABLE, "the broker does not run")
 _MOST_AT_ONCE = 200
 """Partitions that are asked for in one round: with the usual fetch size an answer of 200 MB at most."""
+_BEHIND_S = 30.0
+"""With `--once`: how long replicas that can be read may stay behind, as long as one in sync may (`replica.lag.time.max.ms`)."""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,23 @@ class Compared:
             if len({batch.last_offset for batch in row}) > 1:
                 break
         return wrong
+
+
+class Progress:
+    """When a comparison that should end has got nowhere for long enough. Times are seconds."""
+
+    def __init__(self, now_s: float) -> None:
+        self._rounds, self._since = 0, now_s
+
+    def went_on(self, now_s: float) -> None:
+        """Something more was compared in this round."""
+        self._rounds, self._since = 0, now_s
+
+    def is_over(self, now_s: float, waiting: Sequence[Compared]) -> bool:
+        """After a round: each of the partitions that wait was asked for a few times; a replica that can be read may yet hear of the high watermark."""
+        self._rounds += 1
+        is_asked = self._rounds > 4 + len(waiting) // _MOST_AT_ONCE
+        return is_asked and (now_s - self._since >= _BEHIND_S or all(each.unread for each in waiting))
 
 
 def _committed(read: ReplicaRead, position: int) -> list[BatchSum]:
@@ -169,7 +188,8 @@ def _partitions(client: BlockingClient, options: Mapping[str, Any]) -> list[Comp
 def _verify(client: BlockingClient, partitions: list[Compared], options: Mapping[str, Any]) -> int:
     """Round after round; the exit code."""
     reported = time.monotonic()
-    is_once, waiting, rounds_without = options["once"], list(partitions), 0
+    progress = Progress(reported)
+    is_once, waiting = options["once"], list(partitions)
     is_wrong = False
     while True:
         now, waiting = waiting[:_MOST_AT_ONCE], waiting[_MOST_AT_ONCE:]
@@ -179,12 +199,14 @@ def _verify(client: BlockingClient, partitions: list[Compared], options: Mapping
             say(text)
         is_wrong |= bool(wrong)
         waiting += [each for each in now if not (is_once and each.is_done)]
-        is_time = (time.monotonic() - reported) * 1_000 > options["report_interval_ms"]
-        rounds_without = 0 if sum(each.position for each in now) > before else rounds_without + 1
-        is_stuck = is_once and rounds_without > 3 + len(waiting) // _MOST_AT_ONCE
+        now_s = time.monotonic()
+        is_time = (now_s - reported) * 1_000 > options["report_interval_ms"]
+        if sum(each.position for each in now) > before:
+            progress.went_on(now_s)
+        is_stuck = is_once and progress.is_over(now_s, waiting)
         if is_time or (is_once and (not waiting or is_stuck)):
             report(partitions, say)
-            reported = time.monotonic()
+            reported = now_s
             client.run(admin_cluster.nodes)  # who runs by now
         if is_once and (not waiting or is_stuck):
             return 1 if is_wrong or waiting else 0

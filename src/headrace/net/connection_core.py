@@ -373,7 +373,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         """Bytes are left: keep them in a buffer of our own, without promising the frame's whole size in advance (B1)."""
         rest = self._end - self._pos
         if self._own is None:
-            if rest >= _OWN_FROM_BYTES and self._pool.has_room and buffer is self._pool.shared:
+            large = rest >= _OWN_FROM_BYTES and _LENGTH(buffer, self._pos)[0] >= _OWN_FROM_BYTES
+            if large and self._pool.has_room and buffer is self._pool.shared:
                 self._own = self._pool.take()
             else:
                 came = self._end  # where much came more is to come

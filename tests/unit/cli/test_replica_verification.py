@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.cli.replica_verification import Compared, report
+from headrace.cli.replica_verification import Compared, Progress, report
 from headrace.client.replica_fetch import BatchSum, ReplicaRead
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -62,3 +62,19 @@ def test_a_replica_that_cannot_be_read_holds_the_comparison_up() -> None:
         "max lag is 5 for partition t-0 at offset 0 among 2 partitions",
         "partition t-0: replica 2 cannot be read: the broker does not run",
     ]
+
+
+def test_a_replica_that_is_behind_is_waited_for_and_one_that_is_away_is_not() -> None:
+    """B-T12: a follower hears of the high watermark with its next fetch; four rounds of a short `--max-wait-ms` may be over before."""
+    behind, away = compared(), compared()
+    behind.goal = away.goal = 5
+    behind.take({1: read((0, 4, 11), high_watermark=5), 2: read((0, 4, 11), high_watermark=0)})
+    away.take(
+        {1: read((0, 4, 11), high_watermark=5), 2: PeerError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker does not run")}
+    )
+    patient, quick = Progress(100.0), Progress(100.0)
+    assert [patient.is_over(101.0, [behind, away]) for _ in range(9)] == [False] * 9
+    assert [quick.is_over(101.0, [away]) for _ in range(5)] == [False] * 4 + [True]
+    patient.went_on(125.0)
+    assert [patient.is_over(154.0, [behind]) for _ in range(9)] == [False] * 9
+    assert patient.is_over(155.0, [behind])

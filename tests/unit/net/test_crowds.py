@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from itertools import count, pairwise
 
 from headrace.net.server_connection import ServerConnection
@@ -123,3 +124,38 @@ def test_room_for_large_requests_is_made_while_a_turn_has_time() -> None:
         reading.append(sum(connection.is_reading for connection in without_room))
     assert reading[-1] == len(without_room)
     assert 1 <= max(now - before for before, now in pairwise(reading)) <= 6
+
+
+def test_many_small_requests_take_no_large_buffer() -> None:
+    """inv:M1: what is left of a flood of small requests is kept in little more than its bytes; twenty of them touched twenty of the pool's buffers, 40 MiB."""
+    connection, hub, _ = connect(CostlyFrames())
+    receive(connection, frame(1_000) * 200)
+    assert 100_000 < hub.memory.held < hub.pool.size // 4
+
+
+def test_who_may_not_be_read_gets_no_room() -> None:
+    """inv:M1: at the limit of requests' memory a full buffer is not doubled when its turn comes, but when there is memory again."""
+    hub = Hub(Frames())
+    data = frame(1_000_000)
+    connections = [ServerConnection(hub) for _ in range(40)]
+    hub.memory.on_exhausted += [each.read_again for each in connections]
+    for connection in connections:
+        connection.connection_made(Wire())
+        receive(connection, data[:40_000])
+    run_turns(hub)
+    for connection in connections[32:]:  # the pool has lent all its buffers
+        view = connection.get_buffer(-1)
+        view[:] = data[40_000 : 40_000 + len(view)]
+        connection.buffer_updated(len(view))
+    hub.memory.limit = hub.memory.held
+    hub.memory.on_exhausted[0]()  # the first may be read, so that its request can end
+    tracemalloc.start()
+    for _ in range(10):
+        run_turns(hub)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 100_000
+    hub.memory.limit = -1
+    for connection in connections[32:]:
+        connection.read_again()
+        assert connection.is_reading
