@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.records.record import NewRecord, build_batch
-from tests.spark.conftest import Topics, values
+from tests.spark.conftest import JAVA_OPTIONS, Topics, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -227,6 +227,15 @@ def test_a_limited_read_leaves_no_traceback(load: Load, topics: Topics, spark_lo
     told = spark_log.read_text()[before:]
     assert told.count("Traceback (most recent call last)") < reads / 2, told
     assert "worker_daemon" not in told
+
+
+def test_java_trusts_arrows_buffers_and_has_the_callers_options(spark: SparkSession) -> None:
+    """Both: those of `local_session` and those of its `config`."""
+    read = spark._jvm.System.getProperty
+    assert (read("arrow.enable_unsafe_memory_access"), read("arrow.enable_null_check_for_get")) == ("true", "false")
+    assert any(each.startswith("-XX") for each in JAVA_OPTIONS.split())
+    arguments = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert set(JAVA_OPTIONS.split()) <= set(arguments)
 
 
 @pytest.mark.each_pyspark

@@ -21,7 +21,7 @@ from headrace.spark.options import EARLIEST, LATEST, ReadOptions
 from headrace.spark.task_client import task_client
 from headrace.spark.worker_memory import keep_freed_memory, spare_imports
 
-DEFAULT_FETCH_BYTES: Final = 2 << 20
+DEFAULT_FETCH_BYTES: Final = 4 << 20
 _GONE: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """What a broker says of records that aged out, or went with their topic, after the task has begun to read."""
 _PLACE: Final = ("topic", "partition", "offset")
@@ -99,7 +99,7 @@ def _kept_rows(
 
 
 def fetch_bytes(options: ReadOptions) -> int:
-    """The most that one fetch brings, in bytes: `kafka.max.partition.fetch.bytes`, else 2 MiB."""
+    """The most that one fetch brings, in bytes: `kafka.max.partition.fetch.bytes`, else 4 MiB."""
     return max(int(options.properties.get("max.partition.fetch.bytes", DEFAULT_FETCH_BYTES)), 1)
 
 
