@@ -336,6 +336,26 @@ def test_positions_of_topics_that_a_live_group_left_expire() -> None:
     assert (bench.fetch(topic="t"), bench.fetch(topic="old")) == (1, -1)
 
 
+def test_what_expires_in_a_live_group_is_not_counted_for_the_next_one() -> None:
+    """KIP-496, G4: a position of the group that is looked at next is new, so that group stays."""
+    bench = Bench(retention())
+    token = bench.start_member(protocols=(("range", SUBSCRIPTION_TO_T),))[1]
+    bench.pass_time(3_000)
+    member = bench.joined(token)
+    bench.sync_all([member])
+    bench.commit(2, member, topic="old")
+    bench.commit(1, group_id="other")
+    for passed_ms in range(0, DAY_MS + 180_000, 9_000):
+        bench.pass_time(9_000)
+        bench.heartbeat(member)
+        if passed_ms == DAY_MS - 9_000:
+            bench.commit(3, group_id="other", partition=1)
+    for each in (bench, bench.restarted()):
+        assert each.fetch(topic="old") == -1
+        assert (each.fetch(group="other"), each.fetch(group="other", partition=1)) == (-1, 3)
+        assert "other" in each.machine.shard.groups
+
+
 def test_a_commit_may_bring_its_own_retention() -> None:
     """B-P06: OffsetCommit 2 to 4, retention_time_ms."""
     bench = Bench(retention())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from headrace.coordinator.groups.group import ClassicGroup, GroupState
@@ -28,8 +29,9 @@ def on_expiry_due(shard: GroupShard, *, now_ms: int) -> None:
     if shard.sweep is None:
         shard.sweep = _expired(shard, list(shard.groups), wall_ms=shard.wall(now_ms))
     gone: list[OffsetKey] = []
+    gone_of: Counter[str] = Counter()
     emptied: dict[str, ClassicGroup] = {}
-    room, of_group = LOOKED_AT_A_TURN, 0
+    room = LOOKED_AT_A_TURN
     while room > 0:
         seen = next(shard.sweep, shard.sweep)
         if seen is shard.sweep:
@@ -37,11 +39,9 @@ def on_expiry_due(shard: GroupShard, *, now_ms: int) -> None:
             break
         if isinstance(seen, OffsetKey):
             gone.append(seen)
-            of_group += 1
-        elif isinstance(seen, ClassicGroup):
-            if _is_unused(shard, seen, but=of_group):
-                emptied[seen.group_id] = seen
-            of_group = 0
+            gone_of[seen.group_id] += 1
+        elif isinstance(seen, ClassicGroup) and _is_unused(shard, seen, but=gone_of[seen.group_id]):
+            emptied[seen.group_id] = seen
         room -= 1 if seen is None else LOOKED_AT_A_TURN // POSITIONS_A_TURN
     if gone or emptied:
         shard.counts.expirations += len(gone)
