@@ -101,10 +101,11 @@ class _Display:
     _LINE_EVERY_S = 5.0
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._console = Console(highlight=False)
+        from headrace.cli.output import console
+
+        self._console = console()
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description:<28}"),

@@ -35,7 +35,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     "--format", "format_", type=click.Choice(FORMATS), required=True, help="The form; json is an object a line."
 )
 @click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file, replaced when all is written."
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file, replaced when all is written; without it, or with `-`, standard output.",
 )
 @click.option("--partitions", metavar="N,N,...", help="Only these partitions.")
 @click.option(
@@ -59,7 +61,7 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
         from headrace.cli.export_formats import open_sink
     except ImportError as error:
         raise OperatorError(f"an export needs more packages: pip install 'headrace[spark]' ({error})") from error
-    output: Path | None = options["output"]
+    output: Path | None = None if options["output"] == Path("-") else options["output"]
     if output is None and options["format_"] in _BINARY and sys.stdout.isatty():
         raise OperatorError(f"{options['format_']} is nothing for a terminal: say --output FILE, or redirect it")
     if output is not None and not output.parent.is_dir():

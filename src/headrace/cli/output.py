@@ -6,7 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def is_terminal() -> bool:
@@ -19,9 +22,19 @@ def show_json(value: Any) -> None:
     print(json.dumps(value, indent=2 if is_terminal() else None, default=str))
 
 
+def console() -> Console:
+    """Where `rich` writes. What nobody reads any more is an error as with `print`; `rich` would end the process with exit code 1."""
+    from rich import console as rich_console
+
+    class OurConsole(rich_console.Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return OurConsole(highlight=False)
+
+
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[int] = ()) -> None:
     """Print a table with `rich`; the columns in `right` hold numbers."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -31,4 +44,4 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
-    Console(highlight=False).print(table)
+    console().print(table)

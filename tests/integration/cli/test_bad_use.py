@@ -167,12 +167,16 @@ def test_b78_output_closed_early_is_no_error_shown(server: str) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "0\n"
     assert "Traceback" not in done.stderr
-    listing = [sys.executable, "-m", "headrace", "broker-api-versions", "--bootstrap-server", server]
-    reads, writes = os.pipe()
-    os.close(reads)
-    with os.fdopen(writes, "wb") as nobody_reads:
-        listed = subprocess.run(listing, stdout=nobody_reads, stderr=subprocess.PIPE, timeout=60, check=False)
-    assert (listed.returncode, listed.stderr) == (141, b"")  # as one that SIGPIPE ended
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    for words in (["broker-api-versions"], ["plan", "--broker-gone", "1"]):  # the latter is a table
+        listing = [sys.executable, "-m", "headrace", *words, "--bootstrap-server", server]
+        reads, writes = os.pipe()
+        os.close(reads)
+        with os.fdopen(writes, "wb") as nobody_reads:
+            listed = subprocess.run(
+                listing, stdout=nobody_reads, stderr=subprocess.PIPE, env=buffered, timeout=60, check=False
+            )
+        assert (words, listed.returncode, listed.stderr) == (words, 141, b"")  # as one that SIGPIPE ended
 
 
 def test_a_consumer_that_is_stopped_commits_and_leaves(server: str) -> None:

@@ -166,6 +166,7 @@ def test_text_forms_show_every_field(node: Node) -> None:
         "headers": [{"key": "h", "value": "1"}, {"key": "h", "value": None}],
     }  # fmt: skip
     assert (second["key"], second["headers"]) == ("k1", None)
+    assert export(node, "json", *named, "--output", "-") == export(node, "json", *named)
     rows = list(csv.DictReader(io.StringIO(export(node, "csv", *named).decode())))
     assert [each["value"] for each in rows] == ['1:0 \u00fc, "x"', '1:1 \u00fc, "x"']
     assert json.loads(rows[0]["headers"]) == first["headers"]
