@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from struct import Struct
-from typing import Protocol, cast
+from typing import cast
 
 from headrace.core.errors import DecodeError
 from headrace.core.holds import Hold
-from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.connection_shared import ConnectionShared
 from headrace.net.file_slices import Piece
-from headrace.net.limits import ConnectionLimits
 from headrace.net.output import Output
 from headrace.net.ports import SendWatcher
 from headrace.net.tls import TlsStage
-from headrace.net.turn_shares import Took, TurnShares
+from headrace.net.turn_shares import Took
 from headrace.wire.framing import check_frame_length
 
 _LENGTH = Struct(">i").unpack_from
@@ -26,25 +25,7 @@ _EXACT_FROM_BYTES = 128 << 10
 _BEFORE_ITS_TURN_BYTES = 64
 """So much is read of a connection whose turn has not come: enough to see that it has begun a request, and uvloop reads in any case when `connection_made` is over."""
 _MEMORY_ONLY = frozenset({Hold.MEMORY})
-
-
-class ConnectionShared(Protocol):
-    """What a connection shares with others of its listener, or of its node; `turn_time` is the loop's clock in seconds, as coarse as the owner's sweeps."""
-
-    limits: ConnectionLimits
-    pool: BufferPool
-    shares: TurnShares
-    memory: RequestMemory
-    turn_time: float
-
-    def now(self) -> float:
-        """Seconds on the loop's clock."""
-
-    def soon(self, callback: Callable[[], None]) -> None:
-        """Let others have their turn first."""
-
-    def served(self) -> None:
-        """Frames of a connection were handled just now."""
+_TURN_ONLY = frozenset({Hold.TURN})
 
 
 class ConnectionCore(asyncio.BufferedProtocol):
@@ -450,13 +431,13 @@ class ConnectionCore(asyncio.BufferedProtocol):
     def _leave_if(self, took: Took) -> None:
         """In a crowd that asks for much, or when the turn is long, the rest is for the next one; the loop itself would read a socket up to 32 times in one."""
         shared = self._shared
-        if took(shared.soon, self, self._delivered) and not self.is_closed:
+        if took(shared.soon, self, self._delivered) and not self.is_closed and Hold.TURN not in self.holds:
             self.hold(Hold.TURN)
             self._set_reading()
             shared.soon(self._has_its_turn)
 
     def _has_its_turn(self) -> None:
-        if self._lacks_room() and self._shares.is_over(self._shared.soon):
+        if self._lacks_room() and not self._shares.makes_room(self._shared.soon):
             self._shared.soon(self._has_its_turn)
             return
         self.holds.discard(Hold.TURN)
@@ -478,13 +459,15 @@ class ConnectionCore(asyncio.BufferedProtocol):
         holds.discard(Hold.MEMORY)
         may_read = not holds
         if may_read:
-            has_begun = self._end > self._pos
+            has_begun = self._end > self._pos and not self._running  # what is behind a running request may be whole
             if not self._shared.memory.may_read(self, self.read_again, has_begun=has_begun):
                 if has_begun or self._running:
                     holds.add(Hold.MEMORY)
                     may_read = False
                 else:
                     self._read_little()  # else nobody knew that it has something to say, and it waited for others for ever
+        elif holds != _TURN_ONLY:
+            self._shared.memory.release(self)  # what it waits for may take long, and others are to be read
         may_read = may_read and not self._has_whole_frame()
         if may_read != self.is_reading and not self._transport.is_closing():
             self.is_reading = may_read

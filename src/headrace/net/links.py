@@ -111,7 +111,7 @@ class OutboundLinks:
 
 
 class _LinkShared:
-    """What the links of a node have in common; `headrace.net.connection_core.ConnectionShared`."""
+    """What the links of a node have in common; `headrace.net.connection_shared.ConnectionShared`."""
 
     def __init__(self, settings: ClientSettings, tls: ssl.SSLContext | None) -> None:
         self.limits = ConnectionLimits(min_frame_bytes=SMALLEST_RESPONSE, max_frame_bytes=settings.max_frame_bytes)

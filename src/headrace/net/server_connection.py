@@ -8,7 +8,8 @@ from typing import Protocol, cast
 
 from headrace.core.holds import Hold
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.connection_core import ConnectionCore, ConnectionShared
+from headrace.net.connection_core import ConnectionCore
+from headrace.net.connection_shared import ConnectionShared
 from headrace.net.ports import FrameHandler
 from headrace.net.protocol_hints import hint_for
 from headrace.net.tls import TlsStage

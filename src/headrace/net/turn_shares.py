@@ -54,7 +54,7 @@ class TurnShares:
         self._large = 0
         self._large_before = 0
         self._latest: object = None
-        self._is_begun = False
+        self._is_begun = self._has_made_room = False
         self._ends_at = 0.0
 
     def took_much(self, soon: Soon, _who: object, _frames: int) -> bool:
@@ -95,10 +95,17 @@ class TurnShares:
             return True
         return False
 
+    def makes_room(self, soon: Soon) -> bool:
+        """Whether there is time to get memory for one that lacks room. The first that asks always gets it, or those who have much before it had all turns."""
+        if self.is_over(soon) and self._has_made_room:
+            return False
+        self._has_made_room = True
+        return True
+
     def _next_turn(self) -> None:
         self._many_before, self._many = self._many, 0
         self._large_before, self._large, self._latest = self._large, 0, None
-        self._is_begun = False
+        self._is_begun = self._has_made_room = False
         self._share_out(self._many_before)
         self._share_out_large(self._large_before)
 
