@@ -23,5 +23,7 @@ class Hold(StrEnum):
     """An answer's bytes are still to be read from the disk."""
     MEMORY = "memory"
     """Requests that are not finished hold all the memory that they may (`queued.max.request.bytes`)."""
+    RECORDS = "records"
+    """More TLS records have come than are opened in one turn of the loop."""
     TURN = "turn"
     """Many ask for much at the same time: the rest waits for the loop's next turn."""

@@ -45,7 +45,7 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._own: bytearray | None = None
         self._own_counted = self._pos = self._end = 0
         self._last_large = self._delivered = 0
-        self._running = self._is_kept = self._is_flushed_soon = False
+        self._running = self._is_kept = self._is_flushed_soon = self._has_peer_ended = False
         self._first = b""
         self.tls = None if tls is None else tls(self)
         self.is_reading = True
@@ -166,8 +166,16 @@ class ConnectionCore(asyncio.BufferedProtocol):
         self._output.send_waiting()
 
     def peer_ended(self) -> None:
-        """The peer sent close_notify: as when a plain connection is closed by it."""
-        self._transport.close()
+        """The peer sent close_notify: closed when it would be read again, as when a plain connection is closed by it."""
+        self._has_peer_ended = True
+        self._set_reading()
+
+    def go_on_soon(self, go_on: Callable[[], None]) -> None:
+        """More records came than are opened in one turn: the socket is not read until `go_on` was called."""
+        if not self.is_closed:
+            self.hold(Hold.RECORDS)
+            self._set_reading()
+            self._shared.soon(go_on)
 
     # --- the owner's calls ---
 
@@ -469,6 +477,8 @@ class ConnectionCore(asyncio.BufferedProtocol):
         elif holds != _TURN_ONLY:
             self._shared.memory.release(self)  # what it waits for may take long, and others are to be read
         may_read = may_read and not self._has_whole_frame()
+        if may_read and self._has_peer_ended:
+            self._transport.close()
         if may_read != self.is_reading and not self._transport.is_closing():
             self.is_reading = may_read
             if may_read:

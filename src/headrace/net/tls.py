@@ -12,10 +12,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
+from headrace.core.holds import Hold
 from headrace.net.file_slices import Data
 
 RECORDS_BYTES = 64 << 10
 """So many bytes of records are received at once: four of TLS's largest. What is opened of them is all that a stopped connection still gets."""
+_RECORDS_A_TURN = 64
+"""So many are opened at once: one takes microseconds, however little is in it, and thousands come at once of a peer that sends a byte in each."""
 
 
 class PlainSide(Protocol):
@@ -43,6 +46,12 @@ class PlainSide(Protocol):
 
     def peer_ended(self) -> None:
         """The peer sent close_notify."""
+
+    def go_on_soon(self, go_on: Callable[[], None]) -> None:
+        """More came than is opened in one turn: do not read until `go_on` was called."""
+
+    def release(self, reason: Hold) -> None:
+        """This reason not to read is gone."""
 
     def eof_received(self) -> bool | None:
         """The same without a word."""
@@ -131,21 +140,38 @@ class TlsStage(asyncio.BufferedProtocol):
         return True
 
     def _open_records(self) -> None:
-        """Give the plain side what is in the records, straight into its buffer. Raises ssl.SSLError."""
+        """Give the plain side what is in the records, straight into its buffer: as much at once as a plain socket would. Raises ssl.SSLError."""
         plain = self._plain
-        read = cast("Callable[[int, memoryview], int]", self._object.read)
+        left = _RECORDS_A_TURN
         try:
-            while not plain.is_closed:
-                view = plain.get_buffer(-1)
-                count = read(len(view), view)
-                if not count:
-                    self._peer_ended()
-                    return
-                plain.buffer_updated(count)
+            while left > 0 and not plain.is_closed:
+                left -= self._fill(plain.get_buffer(-1), left)
         except ssl.SSLWantReadError:
             self._send_own_records()
         except ssl.SSLZeroReturnError:
             self._peer_ended()
+        else:
+            plain.go_on_soon(self._go_on)
+
+    def _fill(self, view: memoryview, most: int) -> int:
+        """Open records until this is full; how many they were. Raises ssl.SSLError, when the plain side has what was opened before."""
+        read = cast("Callable[[int, memoryview], int]", self._object.read)
+        size, filled, opened = len(view), 0, 0
+        try:
+            while filled < size and opened < most:
+                count = read(size - filled, view[filled:])
+                if not count:
+                    raise ssl.SSLZeroReturnError
+                filled += count
+                opened += 1
+        finally:
+            if filled:
+                self._plain.buffer_updated(filled)
+        return opened
+
+    def _go_on(self) -> None:
+        self._plain.release(Hold.RECORDS)
+        self._advance()
 
     def _peer_ended(self) -> None:
         self._has_ended = True

@@ -24,7 +24,7 @@ from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.links import OutboundLinks, link_settings
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.server_connection import ServerConnection
-from headrace.net.turn_shares import TurnShares
+from headrace.net.turn_shares import MOST_FRAMES, TurnShares
 from headrace.server.run import new_event_loop
 from headrace.storage.os_files import OsFile, OsFiles
 from headrace.wire.headers import framed_response, parse_request_header
@@ -36,6 +36,7 @@ from headrace.wire.messages.fetch import (
     PartitionData,
 )
 from headrace.wire.schema import Message
+from tests.unit.net.test_connection_core import CostlyFrames, Hub, Wire, frame, run_turns
 
 VERSIONS = ApiVersionsResponse(
     api_keys=(
@@ -376,3 +377,110 @@ def test_a_link_trusts_nobody_whom_it_does_not_know(certificate: Certificate) ->
             links.links.close()
 
     run(main)
+
+
+class RecordsPeer:
+    """The other side of a connection without sockets: what it writes at once is one record. The handshake is over."""
+
+    def __init__(self, hub: Hub, certificate: Certificate) -> None:
+        self._outgoing = ssl.MemoryBIO()
+        incoming = ssl.MemoryBIO()
+        self.tls = certificate.client().wrap_bio(incoming, self._outgoing, server_hostname="localhost")
+        self.connection = ServerConnection(hub, tls=certificate.server())
+        self.wire = Wire()
+        assert self.connection.tls is not None
+        self._stage = self.connection.tls
+        self._stage.connection_made(self.wire)
+        is_done = False
+        while not is_done:
+            try:
+                self.tls.do_handshake()
+                is_done = True
+            except ssl.SSLWantReadError:
+                pass
+            self.arrives()
+            incoming.write(self.wire.written)
+            self.wire.written.clear()
+
+    def write(self, data: bytes) -> None:
+        """One record."""
+        self.tls.write(data)
+
+    def end(self) -> None:
+        """The record that ends a connection."""
+        with suppress(ssl.SSLError):
+            self.tls.unwrap()
+
+    def arrives(self) -> None:
+        """What the loop reads in one turn of what was written."""
+        while self._outgoing.pending and self.wire.is_reading():
+            view = self._stage.get_buffer(-1)
+            part = self._outgoing.read(len(view))
+            view[: len(part)] = part
+            self._stage.buffer_updated(len(part))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether everything that was written was read."""
+        return not self._outgoing.pending
+
+
+def test_who_sends_each_request_in_a_record_has_no_more_of_a_turn(certificate: Certificate) -> None:
+    """inv:M6: each record's request was handled as it was opened, and nobody counted them: 800 of each connection in one turn."""
+    handler = CostlyFrames()
+    hub = handler.hub
+    peers = [RecordsPeer(hub, certificate) for _ in range(20)]
+    for number, peer in enumerate(peers):
+        for _ in range(200):
+            peer.write(frame(16, bytes([number])))
+    turns = 0
+    while len(handler.seen) < 20 * 200:
+        before = len(handler.seen)
+        for peer in peers:
+            peer.arrives()
+        run_turns(hub)
+        assert len(handler.seen) - before <= 4 * MOST_FRAMES + 20 * 4
+        turns += 1
+        assert turns < 200
+    run_turns(hub)
+    assert all(peer.is_read and peer.connection.is_reading for peer in peers)
+
+
+def test_records_with_next_to_nothing_in_them_are_opened_a_few_a_turn(certificate: Certificate) -> None:
+    """inv:M6: of a byte each two thousand came at once, thirty times a turn; what was not opened yet is not added to."""
+    handler = CostlyFrames()
+    hub = handler.hub
+    peer = RecordsPeer(hub, certificate)
+    data = frame(9_000)
+    for byte in data:
+        peer.write(bytes([byte]))
+    turns = 0
+    while not handler.seen:
+        peer.arrives()
+        run_turns(hub)
+        turns += 1
+        assert turns < 1_000
+    assert handler.seen == [data[4:]]
+    assert turns > len(data) / 64 / 2
+    run_turns(hub)
+    assert peer.connection.is_reading
+    assert hub.memory.held == 0
+
+
+def test_what_came_before_close_notify_is_served(certificate: Certificate) -> None:
+    """As on a plain connection: requests that were held back for others' turns were dropped, of a producer that wants no answers its last records."""
+    handler = CostlyFrames()
+    hub = handler.hub
+    peer = RecordsPeer(hub, certificate)
+    peer.write(frame(16) * 500)
+    peer.end()
+    peer.arrives()
+    assert not peer.wire.is_closing()
+    for _ in range(100):
+        run_turns(hub)
+    assert len(handler.seen) == 500
+    assert peer.wire.is_closing()
+    idle = RecordsPeer(hub, certificate)
+    idle.end()
+    idle.arrives()
+    assert idle.wire.is_closing()
