@@ -80,6 +80,7 @@ class RequestMemory:
         self.held = 0
         self.on_exhausted: list[Callable[[], None]] = []
         self._waiting: dict[object, Callable[[], None]] = {}
+        self._begun: dict[object, None] = {}
         self._pass: object | None = None
 
     @property
@@ -93,9 +94,13 @@ class RequestMemory:
             return True
         if self._pass is None and has_begun:
             self._pass = reader
-            self._waiting.pop(reader, None)
+            self._forget(reader)
             return True
         self._waiting.setdefault(reader, resume)
+        if has_begun:
+            self._begun.setdefault(reader)
+        else:
+            self._begun.pop(reader, None)
         return False
 
     def changed(self, by: int) -> None:
@@ -108,21 +113,29 @@ class RequestMemory:
                     stop_readers()
         elif was_exhausted:
             self._pass = None
-            self._wake()
+            waiting, self._waiting, self._begun = self._waiting, {}, {}
+            for resume in waiting.values():
+                resume()
 
     def release(self, reader: object) -> None:
         """A frame of `reader` is whole, or the connection is gone: the pass goes on."""
         if self._pass is reader:
             self._pass = None
-            self._wake()
+            self._pass_on()
 
     def forget(self, reader: object) -> None:
         """The connection is gone."""
-        self._waiting.pop(reader, None)
+        self._forget(reader)
         self.release(reader)
 
-    def _wake(self) -> None:
-        """Have those that wait ask again, the first stopped first."""
-        waiting, self._waiting = self._waiting, {}
-        for resume in waiting.values():
+    def _forget(self, reader: object) -> None:
+        self._waiting.pop(reader, None)
+        self._begun.pop(reader, None)
+
+    def _pass_on(self) -> None:
+        """Have those with a begun frame ask again, the first stopped first, until one has the pass: to ask all of thousands takes milliseconds."""
+        while self._begun and self._pass is None and self.is_exhausted:
+            reader = next(iter(self._begun))
+            resume = self._waiting[reader]
+            self._forget(reader)
             resume()

@@ -114,3 +114,28 @@ def test_who_may_be_read_and_is_held_back_then_lets_others_be_read() -> None:
     run_turns(hub)
     receive(first, data[1_000:])
     assert handler.seen == [data[4:]] * 2
+
+
+def test_thousands_that_wait_are_not_all_asked_when_one_has_been_read() -> None:
+    """inv:M1: at the limit of requests' memory each request of one connection had thousands of others asked whether they may be read now."""
+    handler = Frames()
+    hub = Hub(handler)
+    hub.memory.limit = 100
+    hub.memory.changed(100)
+    asked: list[int] = []
+    for number in range(1_000):
+        assert not hub.memory.may_read(number, lambda: asked.append(1), has_begun=False)
+    busy, begun = ServerConnection(hub), ServerConnection(hub)
+    wire = Wire()
+    busy.connection_made(Wire())
+    begun.connection_made(wire)
+    run_turns(hub)
+    data = frame(200)
+    receive(busy, data[:100])
+    receive(begun, data[:20])
+    reads = [wire.is_reading()]
+    receive(busy, data[100:])
+    assert [*reads, wire.is_reading()] == [False, True]
+    assert asked == []
+    hub.memory.changed(-hub.memory.held)
+    assert len(asked) == 1_000
