@@ -12,7 +12,9 @@ from headrace.log.ports import FlushJob, PartitionLogPort
 from headrace.node.jobs import DiskJob, Lane, LogWork
 
 COMPACTION_LOOK_MS: Final = 15_000
-"""So often all logs are looked at for compaction, as Kafka does (log.cleaner.backoff.ms); where something is on its way also each second."""
+"""So often all logs are looked at for compaction, as Kafka does (log.cleaner.backoff.ms); where something is on its way `BUSY_LOOK_MS` after the look before."""
+
+BUSY_LOOK_MS: Final = 1_000
 
 AGAIN_MS: Final = 1_000
 """After a fault in the middle of it."""
@@ -44,6 +46,7 @@ class LogUpkeep:
         self._maintain_ms: int | None = None
         self._checkpoint_ms = 0
         self._compaction_ms = 0
+        self._looked_ms = -BUSY_LOOK_MS
         self._is_compacting = False
 
     def begin(self) -> None:
@@ -71,12 +74,12 @@ class LogUpkeep:
         wall_ms = self._clock.wall_ms()
         if now_ms >= self._maintain_ms:
             self._maintain(now_ms, wall_ms)
-            self._compaction_ms = min(self._compaction_ms, now_ms)
+            self._compaction_ms = min(self._compaction_ms, max(now_ms, self._looked_ms + BUSY_LOOK_MS))
         if now_ms >= self._checkpoint_ms:
             self._checkpoint_ms = now_ms + self._checkpoint_interval_ms
             self._order(Lane.CHECKPOINTS, self._logs.write_checkpoints)
         if self._cleans and not self._is_compacting and now_ms >= self._compaction_ms:
-            self._compaction_ms = now_ms + COMPACTION_LOOK_MS
+            self._looked_ms, self._compaction_ms = now_ms, now_ms + COMPACTION_LOOK_MS
             self._compact(wall_ms)
 
     # --- what is ordered ---

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from headrace.log.ports import CompactionJob
 from headrace.node.alarm import GRAIN_MS, NEVER_MS, Alarm
 from headrace.node.jobs import LogWork
+from headrace.node.upkeep import BUSY_LOOK_MS
 from headrace.sim.disk import LossyFiles
+from headrace.storage.log_store import LogStore
+from headrace.storage.sweeping import LOGS_A_TURN
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.memory_node import MemoryNode
 
@@ -58,6 +64,26 @@ def test_a_node_at_rest_sleeps_until_something_is_due() -> None:
         node.work()
         rings += 1
     assert rings <= 40
+
+
+def test_logs_are_looked_at_for_compaction_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """inv:M6: a pass over ten thousand logs takes a hundred turns; in each of them all logs were looked at, 8 ms of the turn."""
+    node = idle_node(10 * LOGS_A_TURN)
+    node.clock.now += 400_000  # the next pass over all logs is due
+    looks: list[int] = []
+    find = LogStore.next_compaction
+
+    def noted(logs: LogStore, now_ms: int) -> CompactionJob | None:
+        looks.append(node.clock.now_ms())
+        return find(logs, now_ms)
+
+    monkeypatch.setattr(LogStore, "next_compaction", noted)
+    for _ in range(40):
+        node.clock.now += 50
+        node.machine.tick()
+        node.work()
+    assert 2 <= len(looks) <= 3
+    assert all(later - before >= BUSY_LOOK_MS for before, later in pairwise(looks))
 
 
 def test_the_alarm_rings_for_the_earliest_deadline() -> None:
