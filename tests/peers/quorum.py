@@ -82,6 +82,14 @@ class MixedCluster(Cluster):
         new.port, new.controller_port = old.port, old.controller_port
         self.start(node_id)
 
+    def stop(self, *node_ids: int) -> None:
+        """As `Cluster.stop`; all at once: ours cleanly, then Kafka's are killed: a combined one may wait minutes for a controller that has stopped before it."""
+        chosen = node_ids or tuple(each for each in self.members if not self.is_kafka(each))
+        if chosen:
+            super().stop(*chosen)
+        if not node_ids:
+            self.kill()
+
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
         """The node of an id."""
         if node_id not in self._kafkas:
