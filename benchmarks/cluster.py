@@ -125,7 +125,7 @@ class Trial:
     def start(self) -> None:
         """Format and start; then stop, and start what is formatted."""
         self.figures["format and start three nodes (s)"] = self._timed(self._up)
-        self.cluster.stop(*NODES)
+        self.cluster.stop()
         self.figures["start three formatted nodes (s)"] = self._timed(self._up)
 
     def _timed(self, work: Callable[[], object]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from headrace.server.formatting import FormatOrder
@@ -82,13 +83,17 @@ class MixedCluster(Cluster):
         new.port, new.controller_port = old.port, old.controller_port
         self.start(node_id)
 
-    def stop(self, *node_ids: int) -> None:
-        """As `Cluster.stop`; all at once: ours cleanly, then Kafka's are killed: a combined one may wait minutes for a controller that has stopped before it."""
-        chosen = node_ids or tuple(each for each in self.members if not self.is_kafka(each))
-        if chosen:
-            super().stop(*chosen)
-        if not node_ids:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ours end cleanly, then Kafka's are killed: a combined one may wait minutes for a controller that has stopped before it."""
+        ours = [each for each in self.members if not self.is_kafka(each)]
+        try:
+            if error is None and ours:
+                self.stop(*ours)
+        finally:
             self.kill()
+            super().__exit__(kind, error, trace)
 
     def make(self, node_id: int, roles: frozenset[str], directory: Path) -> Member:
         """The node of an id."""
