@@ -21,14 +21,19 @@ def arrives(connection: ServerConnection, wire: Wire, data: bytes) -> bytes:
     return data
 
 
+def crowd_has_come(hub: Hub, *, frames: int) -> None:
+    """Sixty connections, each with so many small requests."""
+    crowd = [ServerConnection(hub) for _ in range(60)]
+    for each in crowd:
+        each.connection_made(Wire())
+        receive(each, frame(16) * frames)
+
+
 def test_a_large_request_is_read_while_others_have_every_turn() -> None:
     """inv:M6: who needs room gets it, one a turn, though a crowd before it has requests for more than a turn's time all the time."""
     handler = CostlyFrames()
     hub = handler.hub
-    crowd = [ServerConnection(hub) for _ in range(60)]
-    for each in crowd:
-        each.connection_made(Wire())
-        receive(each, frame(16) * 400)
+    crowd_has_come(hub, frames=400)
     large, wire = ServerConnection(hub), Wire()
     large.connection_made(wire)
     body = b"large" * 40_000
@@ -45,10 +50,7 @@ def test_who_has_its_turn_twice_in_one_has_it_once() -> None:
     """inv:M6: what TLS has opened comes in many parts, also to who must wait; of each of them was another turn made, and each went on for good."""
     handler = CostlyFrames()
     hub = handler.hub
-    crowd = [ServerConnection(hub) for _ in range(60)]
-    for each in crowd:
-        each.connection_made(Wire())
-        receive(each, frame(16) * 255)
+    crowd_has_come(hub, frames=255)
     opened = ServerConnection(hub)
     opened.connection_made(Wire())
     for number in range(16):
