@@ -6,9 +6,14 @@ eligible one refuses, twice, the broker of that epoch is gone. Eligible is a lis
 none the session timeout decides, because refusals of localhost, containers and NAT may mean nothing. Standby controllers learn too who is eligible:
 whoever becomes active looks at once for brokers that went with the controller before it, such as one in the same process.
 
+Where a whole cluster ended at once no controller is left that reached anybody. Then a broker comes back and asks for its id before the session
+ends that its former process was granted: by one that holds all of its log directories (each is locked by the process that uses it), while
+this controller never heard the former one. Its listeners are probed as if they were eligible.
+
     unknown -> learning (unfenced)          each listener is probed once; those that answer are eligible
     watched -> probing (connection closed)  first round, then a second one
     watched -> probing (activity_changed)   the same for all brokers: none has a connection to a controller that is new
+    unknown -> probing (succeeded)          another process came with the directories of one that was not heard
     probing -> gone (all refused twice)     or watched again: silence, or a heartbeat came on another connection
     probing -> pausing -> probing           a listener took the connect: a process that dies may close it last; a few times
 """
@@ -20,7 +25,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
+from headrace.config.node_config import NodeConfig
 from headrace.core.deadlines import earliest
+from headrace.core.ids import Uuid
 from headrace.core.peers import SendFailure
 from headrace.core.values import value_class
 from headrace.metadata.image import BrokerRegistration, MetadataImage
@@ -50,7 +57,7 @@ class Probe:
 
 @dataclass(slots=True)
 class _Watched:
-    """One broker epoch. `waiting` counts probes of the round that is under way; `round` 0 is none. `again_at_ms` ends a pause."""
+    """One broker epoch. `waiting` counts probes of the round that is under way; `round` 0 is none. `again_at_ms` ends a pause. `is_heard`, `is_succeeded`: in this activity."""
 
     broker_id: int
     epoch: int
@@ -61,6 +68,8 @@ class _Watched:
     waiting: int = 0
     pauses: int = 0
     again_at_ms: int | None = None
+    is_heard: bool = False
+    is_succeeded: bool = False
 
 
 class BrokerWatch:
@@ -68,13 +77,16 @@ class BrokerWatch:
 
     def __init__(
         self,
+        config: NodeConfig,
         *,
         image: Callable[[], MetadataImage],
         is_active: Callable[[], bool],
         probe: Callable[[Probe], None],
         gone: Callable[[int, int], None],
     ) -> None:
-        """`gone` is told broker id and epoch."""
+        """`gone` is told broker id and epoch. The node's own broker needs no watch."""
+        self._node_id = config.node_id
+        self._is_on = config.is_controller and config.headrace_fence_unreachable_brokers
         self._image = image
         self._is_active = is_active
         self._probe = probe
@@ -92,6 +104,7 @@ class BrokerWatch:
             for watched in self._watched.values():
                 watched.connection, watched.again_at_ms = None, None
                 watched.round = watched.pauses = 0
+                watched.is_heard = watched.is_succeeded = False
             self._to_probe.clear()
             if self._was_active:
                 self._to_probe.extend(sorted(self._watched))
@@ -99,19 +112,36 @@ class BrokerWatch:
     def heard(self, broker_id: int, broker_epoch: int, connection: ConnectionName, now_ms: int) -> None:
         """A heartbeat of a broker came on a connection of this node."""
         registered = self._registered(broker_id, broker_epoch)
-        if registered is None or not self._is_active():
+        if registered is None or not self._is_on or not self._is_active():
             return
         watched = self._of_epoch(registered)
+        watched.is_heard, watched.is_succeeded = True, False
         if watched.connection != connection:
             watched.connection = connection
             watched.round = watched.pauses = 0
             watched.again_at_ms = None
         self._learn(watched, registered, now_ms)
 
+    def succeeded(self, broker_id: int, incarnation_id: Uuid, log_dirs: Iterable[Uuid]) -> None:
+        """A process with these log directories asks for a broker's id."""
+        registered = self._image().cluster.brokers.get(broker_id)
+        if registered is None or registered.incarnation_id == incarnation_id or not registered.log_dirs:
+            return
+        if not self._is_on or broker_id == self._node_id:
+            return
+        watched = self._of_epoch(registered)
+        if not watched.is_heard and not watched.round and set(registered.log_dirs) <= set(log_dirs):
+            watched.is_succeeded = True
+            self._look(watched)
+
     def changed(self, broker_ids: Iterable[int], now_ms: int) -> None:
         """These brokers' registrations changed: one that is unfenced has its listeners open."""
+        if not self._is_on:
+            return
         brokers = self._image().cluster.brokers
         for broker_id in broker_ids:
+            if broker_id == self._node_id:
+                continue
             registered = brokers.get(broker_id)
             if registered is None:
                 self._watched.pop(broker_id, None)
@@ -140,8 +170,9 @@ class BrokerWatch:
     def _look(self, watched: _Watched) -> None:
         """Begin to probe, where refusals mean something and something would come of it."""
         registered = self._registered(watched.broker_id, watched.epoch)
-        if watched.eligible and registered is not None and not registered.fenced and self._is_active():
-            self._begin_round(watched, 1)
+        is_meaningful = bool(watched.eligible) or watched.is_succeeded
+        if is_meaningful and registered is not None and not registered.fenced and self._is_active():
+            self._begin_round(watched, registered, 1)
 
     def tick(self, now_ms: int) -> None:
         """Go on with the brokers of a controller that is new, and after a pause that is over."""
@@ -186,16 +217,20 @@ class BrokerWatch:
         watched.waiting -= 1
         if watched.waiting:
             return
-        if watched.round < ROUNDS:
-            self._begin_round(watched, watched.round + 1)
+        registered = self._registered(watched.broker_id, watched.epoch)
+        if watched.round < ROUNDS and registered is not None:
+            self._begin_round(watched, registered, watched.round + 1)
         else:
             del self._watched[watched.broker_id]
             self._gone(watched.broker_id, watched.epoch)
 
-    def _begin_round(self, watched: _Watched, number: int) -> None:
+    def _begin_round(self, watched: _Watched, registered: BrokerRegistration, number: int) -> None:
+        addresses = watched.eligible
+        if watched.is_succeeded:
+            addresses = {(each.host, each.port) for each in registered.end_points}
         watched.round = number
-        watched.waiting = len(watched.eligible)
-        for address in sorted(watched.eligible):
+        watched.waiting = len(addresses)
+        for address in sorted(addresses):
             self._ask(watched, number, address)
 
     def _ask(self, watched: _Watched, round_: int, address: Address) -> None:

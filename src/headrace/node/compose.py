@@ -272,7 +272,7 @@ def _controller_server(
         image=lambda: machine.image,
         leader_id=lambda: machine.leader_id,
         kraft_version=lambda: plane.raft.kraft_version,
-        heard_broker=machine.heard_broker,
+        watch=machine.watch,
         bound_listeners=bound,
         log_levels=lambda: machine.log_levels,
         view=view,

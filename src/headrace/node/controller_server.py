@@ -9,14 +9,14 @@ from headrace.config.node_config import NodeConfig
 from headrace.core.listener import Listener
 from headrace.core.values import value_class
 from headrace.metadata.image import MetadataImage
+from headrace.node.broker_watch import BrokerWatch
 from headrace.node.local_controller import LocalController
-from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import NodeView
 
 
 @value_class
 class ControllerServer:
-    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads; `heard_broker` is told id and epoch of each heartbeat."""
+    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads;"""
 
     config: NodeConfig
     cluster_id: str
@@ -24,7 +24,7 @@ class ControllerServer:
     image: Callable[[], MetadataImage]
     leader_id: Callable[[], int]
     kraft_version: Callable[[], int]
-    heard_broker: Callable[[int, int, RequestContext], None]
+    watch: BrokerWatch
     bound_listeners: tuple[Listener, ...]
     log_levels: Callable[[], LogLevels]
     view: Callable[[], NodeView]

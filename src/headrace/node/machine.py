@@ -54,7 +54,6 @@ from headrace.node.upkeep import LogUpkeep
 from headrace.raft import events as raft_events
 from headrace.raft.invariants import RaftInvariantBroken
 from headrace.raft.roles import Follower, Leader
-from headrace.rpc.context import RequestContext
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.schema import Message
 
@@ -158,9 +157,8 @@ class NodeMachine:
             timeout_ms=config.request_timeout_ms,
         )
         self.registrar: ControllerRegistrar | None = None
-        self._is_watching = config.is_controller and config.headrace_fence_unreachable_brokers
-        self._watch = BrokerWatch(
-            image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._broker_is_gone
+        self.watch = BrokerWatch(
+            config, image=lambda: self.image, is_active=lambda: plane.is_controller_active, probe=do, gone=self._gone
         )
         self._requests = QuorumRequests(
             config=config,
@@ -172,7 +170,7 @@ class NodeMachine:
         )
         self._timed: list[Callable[[], int | None]] = [
             self.controller_channel.next_deadline_ms,
-            self._watch.next_deadline_ms,
+            self.watch.next_deadline_ms,
         ]
         self.alarm = Alarm(now_ms=clock.now_ms, next_deadline_ms=self.next_deadline_ms)
         self.controller_channel.on_waiting = self.alarm.changed
@@ -238,12 +236,12 @@ class NodeMachine:
 
     def probed(self, correlation: int, failure: SendFailure | None) -> None:
         """A `Probe` ended: None when the connect was taken."""
-        self._watch.probed(correlation, failure, self._clock.now_ms())
+        self.watch.probed(correlation, failure, self._clock.now_ms())
         self.alarm.changed()
 
     def connection_closed(self, listener: str, connection_id: int) -> None:
         """A connection to one of this node's controller listeners is gone."""
-        self._watch.closed((listener, connection_id))
+        self.watch.closed((listener, connection_id))
         self.alarm.changed()
 
     def recovered(self) -> None:
@@ -332,7 +330,7 @@ class NodeMachine:
         now_ms = self._clock.now_ms()
         self._plane.witness.looked_at_clocks(wall_ms=self._clock.wall_ms(), now_ms=now_ms)
         self.controller_channel.tick(now_ms)
-        self._watch.tick(now_ms)
+        self.watch.tick(now_ms)
         due = self._plane.next_deadline_ms()
         if due is not None and due <= now_ms:
             self._take(raft_events.TimeAdvanced(now_ms=now_ms))
@@ -416,7 +414,7 @@ class NodeMachine:
                 case _:
                     self.do(effect)
         self.controller_channel.activity_changed()
-        self._watch.activity_changed()
+        self.watch.activity_changed()
 
     def _leader_changed(self, effect: raft_events.LeaderChanged) -> None:
         self.notices.leader_changed(effect.leader_id, effect.epoch)
@@ -434,13 +432,7 @@ class NodeMachine:
         if self.self_fencing is not None:
             self.self_fencing.woke(self._clock.now_ms())
 
-    def heard_broker(self, broker_id: int, broker_epoch: int, context: RequestContext) -> None:
-        """A broker heartbeats over the network: it is watched, where that is wanted."""
-        if self._is_watching:
-            connection = (context.listener, context.connection_id)
-            self._watch.heard(broker_id, broker_epoch, connection, self._clock.now_ms())
-
-    def _broker_is_gone(self, broker_id: int, broker_epoch: int) -> None:
+    def _gone(self, broker_id: int, broker_epoch: int) -> None:
         self._take(
             controller_events.BrokerUnreachable(
                 broker_id=broker_id, broker_epoch=broker_epoch, now_ms=self._clock.now_ms()
@@ -463,9 +455,7 @@ class NodeMachine:
             self.broker.image = delta.image
         if self.lifecycle is not None:
             self.lifecycle.metadata_advanced(self._clock.now_ms())
-        if self._is_watching:
-            others = (each for each in delta.changed_brokers if each != self._config.node_id)
-            self._watch.changed(others, self._clock.now_ms())
+        self.watch.changed(delta.changed_brokers, self._clock.now_ms())
         if self.registrar is not None:
             self.registrar.published(delta.image, self._clock.now_ms())
         if self._plane.statistics is not None:

@@ -1,4 +1,4 @@
-"""A broker that dies in one process with the active controller: nobody is left on whose connection its end could be seen."""
+"""Brokers that die in one process with the active controller, or with all of them: nobody is left on whose connection their end could be seen."""
 
 from __future__ import annotations
 
@@ -24,4 +24,14 @@ def test_a_leader_that_dies_with_the_active_controller_is_replaced_before_its_se
         active.kill()
         assert leader(cluster, "t", other_than=active.node_id).node_id in others
         cluster.start(active.node_id)
+        in_sync(cluster, "t")
+
+
+def test_a_cluster_that_was_killed_comes_back_before_sessions_end() -> None:
+    """S1-29, S4-16, fault:S5: the new controllers never reached the brokers before, whose own log says that they live; each comes with its directories."""
+    with Cluster(controllers=3, combined=True, properties=SESSIONS_THAT_DO_NOT_END) as cluster:
+        create(cluster, "t", [(1, 2, 3)], min_insync_replicas="2")
+        in_sync(cluster, "t")
+        cluster.kill()
+        cluster.start()
         in_sync(cluster, "t")

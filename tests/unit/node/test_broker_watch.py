@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from immutables import Map
 
+from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.core.peers import SendFailure
 from headrace.metadata.image import EMPTY_IMAGE, BrokerRegistration, ClusterImage, EndPoint, MetadataImage
@@ -15,13 +16,18 @@ ONE = ("CONTROLLER", 7)
 TWO = ("CONTROLLER", 8)
 
 
+HOME, OTHER = Uuid(b"directory-------"), Uuid(b"other-directory-")
+FORMER, LATTER = Uuid(b"incarnation-----"), Uuid(b"incarnation-two-")
+
+
 def broker(*, epoch: int = 5, fenced: bool = False, ports: tuple[int, ...] = (9092,)) -> BrokerRegistration:
     """Broker 3 with a listener a port."""
     return BrokerRegistration(
         broker_id=3,
         broker_epoch=epoch,
-        incarnation_id=Uuid(b"incarnation-----"),
+        incarnation_id=FORMER,
         end_points=tuple(EndPoint(f"L{port}", "host", port, 0) for port in ports),
+        log_dirs=(HOME,),
         fenced=fenced,
     )
 
@@ -40,6 +46,7 @@ class Bench:
         self.probes: list[Probe] = []
         self.gone: list[tuple[int, int]] = []
         self.watch = BrokerWatch(
+            NodeConfig(node_id=1, log_dirs=("/d",)),
             image=lambda: self.image,
             is_active=lambda: self.is_active,
             probe=self.probes.append,
@@ -244,10 +251,10 @@ def test_brokers_that_live_are_left_in_peace_by_a_new_controller() -> None:
 
 def test_a_new_controller_looks_for_very_many_brokers_in_turns() -> None:
     """inv:M6: a few in each turn of the loop."""
-    many = [replace(broker(), broker_id=number) for number in range(120)]
+    many = [replace(broker(), broker_id=number) for number in range(10, 130)]
     bench = Bench(*many)
     bench.is_active = False
-    bench.watch.changed(range(120), 100)
+    bench.watch.changed(range(10, 130), 100)
     bench.answer(*[None] * 120)
     bench.is_active = True
     bench.watch.activity_changed()
@@ -268,3 +275,57 @@ def test_a_broker_that_is_unregistered_is_forgotten() -> None:
     bench.is_active = True
     bench.watch.activity_changed()
     assert bench.watch.next_deadline_ms() is None
+
+
+def test_a_process_with_the_directories_of_one_that_was_never_heard_has_it_looked_for() -> None:
+    """S1-29, fault:S5: a new controller that reached nobody yet; all listeners of the registration count."""
+    bench = Bench(broker(ports=(1, 2)))
+    bench.watch.succeeded(3, LATTER, [OTHER, HOME])
+    assert [probe.port for probe in bench.probes] == [1, 2]
+    bench.watch.succeeded(3, LATTER, [OTHER, HOME])
+    bench.answer(REFUSED, REFUSED)
+    bench.answer(REFUSED, REFUSED)
+    assert (bench.gone, bench.probes) == ([(3, 5)], [])
+
+
+def test_a_listener_that_answers_keeps_the_id() -> None:
+    """S1-29: a copy of its disk is no successor."""
+    bench = Bench(broker())
+    bench.watch.succeeded(3, LATTER, [HOME])
+    bench.answer(None)
+    for pause_ms in PAUSES_MS:
+        bench.watch.tick(100 + pause_ms)
+        bench.answer(None)
+    assert (bench.gone, bench.probes) == ([], [])
+
+
+def test_nobody_is_looked_for_on_less_proof() -> None:
+    """S1-29, C14: other directories, no directories, the same process, a broker that was heard, one that is fenced or unknown, a standby."""
+    bench = Bench(broker())
+    bench.watch.succeeded(3, LATTER, [OTHER])
+    bench.watch.succeeded(3, FORMER, [HOME])
+    bench.watch.succeeded(4, LATTER, [HOME])
+    bench.is_active = False
+    bench.watch.succeeded(3, LATTER, [HOME])
+    fenced = Bench(broker(fenced=True))
+    fenced.watch.succeeded(3, LATTER, [HOME])
+    without = Bench(replace(broker(), log_dirs=()))
+    without.watch.succeeded(3, LATTER, [])
+    heard = Bench(broker())
+    heard.watch.heard(3, 5, ONE, 100)
+    heard.answer(SILENT)
+    heard.watch.closed(ONE)
+    heard.watch.succeeded(3, LATTER, [HOME])
+    for each in (bench, fenced, without, heard):
+        assert each.probes == []
+
+
+def test_a_heartbeat_of_the_former_process_ends_the_look() -> None:
+    """S1-29: its listeners' refusals, when nobody had reached them before, mean nothing then."""
+    bench = Bench(broker())
+    bench.watch.succeeded(3, LATTER, [HOME])
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(REFUSED, REFUSED)  # the look's, and what is learned of its listeners
+    bench.watch.closed(ONE)
+    bench.watch.succeeded(3, LATTER, [HOME])
+    assert (bench.gone, bench.probes) == ([], [])

@@ -13,7 +13,6 @@ from headrace.metadata.image import NO_LEADER
 from headrace.node.broker_watch import Probe
 from headrace.node.lifecycle import BrokerState
 from headrace.node.machine import DirectoryFailed, MetadataFailed
-from headrace.rpc.context import RequestContext
 from headrace.rpc.reply import Reply
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -218,8 +217,7 @@ def test_brokers_are_watched_where_that_is_wanted(is_wanted: bool, probes: int) 
     node = MemoryNode(headrace_fence_unreachable_brokers=is_wanted)
     node.start()
     assert node.machine.lifecycle is not None
-    context = RequestContext(api_key=63, api_version=1, listener="CONTROLLER", connection_id=4)
-    node.node.controller_server.heard_broker(1, node.machine.lifecycle.broker_epoch, context)
+    node.machine.watch.heard(1, node.machine.lifecycle.broker_epoch, ("CONTROLLER", 4), 0)
     node.settle()
     asked = [effect for effect in node.done if isinstance(effect, Probe)]
     assert len(asked) == probes
