@@ -235,6 +235,11 @@ class BrokerBench:
         self._brokers[node] = replace(self._brokers[node], **changes)
         self.publish()
 
+    def unregister(self, node: int) -> None:
+        """The cluster does not know of the broker any more."""
+        del self._brokers[node]
+        self.publish()
+
     def delete(self, name: str) -> None:
         """The topic is gone."""
         del self._topics[name]

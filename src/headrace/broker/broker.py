@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
+from headrace.broker.departures import NEWS_WAIT_MS, Departures, NewsOfLeader
 from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.due_roles import DueRoles
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
@@ -36,6 +37,7 @@ from headrace.core.notice import Notice, unheard
 from headrace.core.ports import DiskFull, Rng
 from headrace.log.ports import AppendRefused, OutOfRange
 from headrace.log.store_ports import LogStorePort
+from headrace.metadata.delta import MetadataDelta
 from headrace.metadata.image import EMPTY_IMAGE, MetadataImage
 from headrace.metadata.versions import ELR_FEATURE, has_cordoned_log_dirs
 from headrace.replication.fetch_session_cache import FetchSessionCache
@@ -92,7 +94,8 @@ class Broker:
         self.partitions = PartitionTable()
         self.due_roles = DueRoles()
         """What the metadata say of partitions and was not done yet; see `publishers.partitions`."""
-        self.purgatory, self.errors, self.expired = Purgatory(), ErrorCounts(), ExpiredCounts()
+        self.purgatory, self.departures = Purgatory(), Departures()
+        self.errors, self.expired = ErrorCounts(), ExpiredCounts()
         self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions)
         self.points_to_followers = config.replica_selector_class in RACK_AWARE_SELECTORS
@@ -108,8 +111,7 @@ class Broker:
         self.deadline_changed: Callable[[], None] = _nobody_sleeps
         self.absolute_path: Callable[[str], str] = str
         self._clock = clock
-        self.now_ms, self.wall_ms = clock.now_ms, clock.wall_ms
-        self._rng = rng
+        self.now_ms, self.wall_ms, self._rng = clock.now_ms, clock.wall_ms, rng
         self._creating: dict[str, list[Deferred]] = {}
         self.isr_changes = IsrChanges(
             broker_id=config.node_id,
@@ -134,6 +136,7 @@ class Broker:
             on_warning=lambda warning: self.on_warning(warning),
         )
         fetchers.want_sync = self.log_syncs.want
+        fetchers.on_answer = lambda leader_id: self.purgatory.moved(NewsOfLeader(leader_id))
         self.log_syncs.on_follower_synced = fetchers.synced
         return fetchers
 
@@ -369,6 +372,19 @@ class Broker:
             return True
         registered = self.image.cluster.brokers.get(broker_id)
         return registered is not None and registered.broker_epoch == broker_epoch
+
+    def brokers_changed(self, delta: MetadataDelta) -> None:
+        """Brokers came, went or changed: those who wait for that are looked at."""
+        now_ms = self.now_ms()
+        for broker_id in self.departures.note(delta, now_ms):
+            self.purgatory.moved(NewsOfLeader(broker_id))
+        self.look_at_awaited(now_ms)
+
+    def awaited_leaders(self, leaders: Iterable[int]) -> dict[int, int]:
+        """Those whose process is gone and of which the metadata should tell in a moment, and until when that is waited for (ms)."""
+        gone, brokers, now_ms = self.replica_fetchers.gone_leaders, self.image.cluster.brokers, self.now_ms()
+        found = {each: gone[each] + NEWS_WAIT_MS for each in leaders if each in gone and each in brokers}
+        return {each: until for each, until in found.items() if now_ms < until and not brokers[each].fenced}
 
     def look_at_awaited(self, now_ms: int) -> None:
         """What is committed waits no longer for followers that stopped, or were fenced, before they were in the ISR."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
@@ -28,9 +28,11 @@ def rack_of(image: MetadataImage, broker_id: int) -> str | None:
 class Reachable:
     """What clients of one listener can reach, for one answer: brokers, and the replicas in their directories."""
 
-    def __init__(self, image: MetadataImage, listener: str, gone: AbstractSet[int] = frozenset()) -> None:
-        """`gone` are brokers of which the metadata do not say so yet."""
-        self._gone = gone
+    def __init__(self, image: MetadataImage, listener: str, gone: Iterable[int] = ()) -> None:
+        """`gone` are brokers of which the metadata do not say so yet; `missed` are those of them that were looked for as leaders."""
+        self.image = image
+        self.missed: set[int] = set()
+        self._gone = frozenset(gone)
         self.end_points = alive_end_points(image, listener)
         brokers = self._brokers = image.cluster.brokers
         self._directories = {
@@ -46,6 +48,7 @@ class Reachable:
         """
         leader = partition.leader
         if leader in self._gone:
+            self.missed.add(leader)
             return ErrorCode.LEADER_NOT_AVAILABLE
         if leader in self.end_points:
             return ErrorCode.NONE

@@ -130,7 +130,8 @@ class BrokerWatch:
         if not self._is_on or broker_id == self._node_id:
             return
         watched = self._of_epoch(registered)
-        if not watched.is_heard and not watched.round and set(registered.log_dirs) <= set(log_dirs):
+        is_looking = watched.round or watched.again_at_ms is not None or watched.pauses >= len(PAUSES_MS)
+        if not watched.is_heard and not is_looking and set(registered.log_dirs) <= set(log_dirs):
             watched.is_succeeded = True
             self._look(watched)
 
@@ -218,7 +219,9 @@ class BrokerWatch:
         if watched.waiting:
             return
         registered = self._registered(watched.broker_id, watched.epoch)
-        if watched.round < ROUNDS and registered is not None:
+        if registered is None:
+            return
+        if watched.round < ROUNDS:
             self._begin_round(watched, registered, watched.round + 1)
         else:
             del self._watched[watched.broker_id]

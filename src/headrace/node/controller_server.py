@@ -16,7 +16,7 @@ from headrace.wire.messages.describe_quorum import NodeView
 
 @value_class
 class ControllerServer:
-    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads;"""
+    """The controller and quorum node of this process, for requests from outside. `leader_id` gives -1 while nobody leads."""
 
     config: NodeConfig
     cluster_id: str

@@ -80,6 +80,10 @@ class Purgatory:
         for key in watch.keys:
             self._by_key.setdefault(key, {})[deferred.number] = watch
 
+    def waiters_of(self, key: Hashable) -> int:
+        """How many replies wait for `key`."""
+        return len(self._by_key.get(key, ()))
+
     def moved(self, key: Hashable) -> None:
         """Something about `key` changed: try those that wait for it."""
         waiters = self._by_key.get(key)

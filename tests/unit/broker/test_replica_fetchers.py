@@ -31,7 +31,7 @@ from headrace.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.broker_bench import BrokerBench, Client
+from tests.support.broker_bench import BrokerBench, Client, Turns
 from tests.support.peer import batch
 
 BACKOFF_MS = 1_000
@@ -237,11 +237,25 @@ def test_a_leader_that_is_not_reached_is_asked_again_after_the_backoff() -> None
     assert follower.fetchers.failed_requests == 1
 
 
-def leaders_told(follower: Follower, *names: str) -> list[tuple[int, int, int]]:
-    """Leader and error of each topic's partition by Metadata, and the leader by DescribeTopicPartitions."""
+def topic_named(name: str) -> MetadataRequestTopic:
+    """As a request names it."""
+    return MetadataRequestTopic(name=name)
+
+
+def asking(follower: Follower, *names: str) -> Client:
+    """A client that asked who leads."""
     client = Client(follower.bench)
-    asked_topics = tuple(MetadataRequestTopic(name=name) for name in names)
-    told = client.ask(MetadataRequest(topics=asked_topics), 12).topics
+    client.send(MetadataRequest(topics=tuple(map(topic_named, names)), allow_auto_topic_creation=False), 12)
+    return client
+
+
+def leaders_told(follower: Follower, *names: str, wait_ms: int = 0) -> list[tuple[int, int, int]]:
+    """Leader and error of each topic's partition by Metadata, after so long, and the leader by DescribeTopicPartitions."""
+    client = asking(follower, *names)
+    if wait_ms:
+        assert client.answers() == []
+        follower.bench.advance(wait_ms)
+    [told] = [each.topics for each in client.answers()]
     pages = DescribeTopicPartitionsRequest(topics=tuple(TopicRequest(name=name) for name in names))
     described = client.ask(pages, 0).topics
     return [
@@ -252,14 +266,16 @@ def leaders_told(follower: Follower, *names: str) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("failure", [SendFailure.REFUSED, SendFailure.DISCONNECTED])
 def test_clients_do_not_hear_of_a_leader_whose_process_is_gone(failure: SendFailure) -> None:
-    """fault:S1: LEADER_NOT_AVAILABLE until the metadata say who leads instead, or it answers again; what others lead is led."""
+    """fault:S1: LEADER_NOT_AVAILABLE, after half a second, until the metadata say who leads instead, or it answers again; what others lead is led."""
     follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
     follower.follow("t", leader=2)
     follower.follow("u", leader=3)
     first, other = follower.links.fetches
     assert leaders_told(follower, "t", "u") == [(2, 0, 2), (3, 0, 3)]
     first.then(failure)
-    assert leaders_told(follower, "t", "u") == [(-1, ErrorCode.LEADER_NOT_AVAILABLE, -1), (3, 0, 3)]
+    assert leaders_told(follower, "u") == [(3, 0, 3)]
+    told = leaders_told(follower, "t", "u", wait_ms=500)
+    assert told == [(-1, ErrorCode.LEADER_NOT_AVAILABLE, -1), (3, 0, 3)]
     follower.bench.advance(BACKOFF_MS)
     follower.links.fetches[-1].then(FetchResponse())
     assert leaders_told(follower, "t") == [(2, 0, 2)]
@@ -269,6 +285,94 @@ def test_clients_do_not_hear_of_a_leader_whose_process_is_gone(failure: SendFail
     follower.follow("t", leader=2, leader_epoch=7)
     assert leaders_told(follower, "t") == [(2, 0, 2)], "another life of it"
     assert other.to.node_id == 3
+
+
+@pytest.mark.parametrize("news", ["fenced", "back"])
+def test_clients_wait_for_news_of_a_leader_whose_process_is_gone(news: str) -> None:
+    """fault:S1: who is told of no leader asks again after a second (librdkafka); the metadata, or the leader itself, tell before."""
+    follower = Follower(replica_fetch_backoff_ms=100)
+    follower.follow("t", leader=2)
+    follower.links.fetches[-1].then(SendFailure.DISCONNECTED)
+    client = asking(follower, "t")
+    follower.bench.advance(100)
+    assert client.answers() == []
+    if news == "fenced":
+        follower.bench.topic("t", leader=3, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+        follower.bench.register(2, fenced=True)
+    else:
+        follower.links.fetches[-1].then(FetchResponse())
+    [answer] = client.answers()
+    assert answer.topics[0].partitions[0].leader_id == (2 if news == "back" else 3)
+    assert [each.node_id for each in answer.brokers] == [1, 2, 3]
+
+
+def gone(follower: Follower, **leaders: int) -> None:
+    """Follow topics of these leaders, whose processes end."""
+    for name, leader in leaders.items():
+        follower.follow(name, leader=leader)
+        follower.links.fetches[-1].then(SendFailure.REFUSED)
+
+
+def errors_told(client: Client) -> list[int]:
+    """The error of each answer's first partition."""
+    return [answer.topics[0].partitions[0].error_code for answer in client.answers()]
+
+
+def test_news_of_a_leader_are_waited_for_once() -> None:
+    """fault:S1: half a second after it went nobody waits any more, however often the fetch is tried again and clients ask."""
+    follower = Follower(replica_fetch_backoff_ms=100)
+    gone(follower, t=2)
+    first = asking(follower, "t")
+    for _ in range(5):
+        assert errors_told(first) == []
+        follower.bench.advance(100)
+        follower.links.fetches[-1].then(SendFailure.REFUSED)
+    assert errors_told(first) == [ErrorCode.LEADER_NOT_AVAILABLE]
+    assert errors_told(asking(follower, "t")) == [ErrorCode.LEADER_NOT_AVAILABLE]
+
+
+def test_news_of_one_leader_are_no_news_of_another() -> None:
+    """fault:S1: two brokers may go together."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    gone(follower, t=2, u=3)
+    one, both = asking(follower, "u"), asking(follower, "u", "t")
+    follower.bench.topic("t", leader=1, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+    follower.bench.register(2, fenced=True)
+    assert errors_told(one) == errors_told(both) == []
+    follower.bench.topic("u", leader=1, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+    follower.bench.register(3, fenced=True)
+    assert errors_told(one) == errors_told(both) == [0]
+
+
+def test_news_that_come_while_an_answer_is_made_are_in_it() -> None:
+    """fault:S1, M6: of many partitions it is made in several turns."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    gone(follower, t=2)
+    turns = Turns()
+    client = Client(follower.bench, turns=turns)
+    names = ["t", *(f"unknown-{number}" for number in range(500))]
+    client.send(MetadataRequest(topics=tuple(map(topic_named, names)), allow_auto_topic_creation=False), 12)
+    assert turns.due
+    follower.bench.topic("t", leader=3, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+    follower.bench.register(2, fenced=True)
+    while turns.due:
+        turns.due.pop(0)()
+    [answer] = client.answers()
+    assert answer.topics[0].partitions[0].leader_id == 3
+
+
+def test_few_wait_for_news_and_with_little_in_memory() -> None:
+    """inv:M1: who names very much, and who comes after five hundred, is told of no leader at once."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    gone(follower, t=2)
+    many = asking(follower, "t", *(f"unknown-{number:0200}" for number in range(400)))
+    assert errors_told(many) == [ErrorCode.LEADER_NOT_AVAILABLE]
+    waiting = [asking(follower, "t") for _ in range(500)]
+    assert errors_told(asking(follower, "t")) == [ErrorCode.LEADER_NOT_AVAILABLE]
+    waiting[0].connection.closed()
+    assert errors_told(asking(follower, "t")) == []
+    follower.bench.advance(500)
+    assert all(errors_told(each) == [ErrorCode.LEADER_NOT_AVAILABLE] for each in waiting[1:])
 
 
 def test_silence_is_no_sign_that_a_leader_is_gone() -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.departures import LISTED_MS
 from headrace.core.ids import Uuid
+from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestCursor,
@@ -88,6 +90,7 @@ def test_the_controller_that_clients_are_told_of_is_a_broker_that_serves_them() 
     """B-C30: whoever is asked while it is alive, else another one; never a controller, which clients cannot reach; -1 when no broker serves."""
 
     def told() -> tuple[int, set[int]]:
+        bench.advance(LISTED_MS)
         answer = client.ask(MetadataRequest(topics=()), 12)
         return answer.controller_id, {each.node_id for each in answer.brokers}
 
@@ -110,3 +113,38 @@ def test_names_beside_ids_are_not_looked_at() -> None:
     bench.topic("c")
     asked = (MetadataRequestTopic(name="c"), MetadataRequestTopic(topic_id=topic_id, name=None))
     assert [topic.name for topic in Client(bench).ask(MetadataRequest(topics=asked), 12).topics] == ["b"]
+
+
+def listed(bench: BrokerBench) -> tuple[list[int], int]:
+    """The brokers that clients are told of, and who leads a topic's partition."""
+    answer = Client(bench).ask(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+    return [each.node_id for each in answer.brokers], answer.topics[0].partitions[0].leader_id
+
+
+def test_a_broker_that_left_is_listed_a_second_longer() -> None:
+    """fault:S1: a client that hears in one answer of another leader and of no such broker may lose the partition until its own next look (librdkafka)."""
+    bench = BrokerBench()
+    bench.topic("t", leader=2, replicas=(2, 3))
+    bench.topic("t", leader=3, replicas=(2, 3), isr=(3,), leader_epoch=1, is_published=False)
+    bench.register(2, fenced=True)
+    assert listed(bench) == ([1, 2, 3], 3)
+    bench.advance(LISTED_MS - 1)
+    assert listed(bench) == ([1, 2, 3], 3)
+    bench.advance(1)
+    assert listed(bench) == ([1, 3], 3)
+    bench.register(2, fenced=False)
+    bench.register(2, fenced=True)
+    assert listed(bench) == ([1, 2, 3], 3)
+
+
+def test_nothing_else_is_told_of_a_broker_that_left() -> None:
+    """fault:S1, KIP-112: it is reached by nobody, leads nothing, and an operator who unregisters it does not see it again."""
+    bench = BrokerBench()
+    bench.topic("t", leader=-1, replicas=(2, 3), isr=(2,), is_published=False)
+    bench.register(2, fenced=True)
+    answer = Client(bench).ask(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+    [partition] = answer.topics[0].partitions
+    assert (partition.leader_id, partition.offline_replicas) == (-1, (2,))
+    assert [each.broker_id for each in Client(bench).ask(DescribeClusterRequest(), 1).brokers] == [1, 3]
+    bench.unregister(2)
+    assert listed(bench)[0] == [1, 3]

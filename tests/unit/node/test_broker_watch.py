@@ -289,13 +289,15 @@ def test_a_process_with_the_directories_of_one_that_was_never_heard_has_it_looke
 
 
 def test_a_listener_that_answers_keeps_the_id() -> None:
-    """S1-29: a copy of its disk is no successor."""
+    """S1-29: a copy of its disk is no successor, and is probed for no more often than others, however often it asks."""
     bench = Bench(broker())
     bench.watch.succeeded(3, LATTER, [HOME])
     bench.answer(None)
     for pause_ms in PAUSES_MS:
+        bench.watch.succeeded(3, LATTER, [HOME])
         bench.watch.tick(100 + pause_ms)
         bench.answer(None)
+    bench.watch.succeeded(3, LATTER, [HOME])
     assert (bench.gone, bench.probes) == ([], [])
 
 

@@ -5,10 +5,12 @@ From version 9 on the answer says at which offset of the metadata log it was mad
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from headrace.broker.broker import Broker
+from headrace.broker.departures import NewsOfLeader
 from headrace.broker.internal_topics import INTERNAL_TOPICS, topic_name_problem
 from headrace.broker.topic_listing import Reachable, rack_of
 from headrace.core.error_code import ErrorCode
@@ -29,6 +31,10 @@ from headrace.wire.messages.metadata import (
 
 _FIRST_BY_ID = 12
 _CREATION_WAIT_MS = 1_000
+_MOST_WAITING = 500
+"""Clients that wait for news of a leader, and are told in one turn; others are told of no leader at once."""
+_MOST_NAMED_BYTES = 64 << 10
+"""Who names more is not kept waiting: the request lies in memory meanwhile."""
 _REST_AFTER = 16
 """A partition takes 3 microseconds: who comes at the same moment as a crowd waits for one step of each."""
 _MOST_SORTED = 20_000
@@ -38,7 +44,7 @@ _MOST_CREATED = 100
 
 
 def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> InSteps:
-    """Answer at once, but for topics that are made first: those are waited for a little while. What is long is answered in steps."""
+    """Answer at once, but for topics that are made first, and for leaders whose process is gone: those are waited for a little while. What is long is answered in steps."""
     return InSteps(_steps(request, context, broker), size=1, mostly_short=True)
 
 
@@ -50,7 +56,49 @@ def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     missing = yield from _to_create(request, context, broker)
     if missing:
         return _after_creation(request, context, broker, missing)
-    return Reply((yield from _answer(request, context, broker, {})))
+    reachable = _reachable(context, broker)
+    answer = yield from _answer(request, context, broker, {}, reachable)
+    if reachable.missed:
+        awaited = broker.awaited_leaders(reachable.missed)
+        if awaited and _may_wait(request, broker, awaited):
+            return _after_news(request, context, broker, awaited)
+        if not awaited and broker.image is not reachable.image:  # the news came while the answer was made
+            answer = yield from _answer(request, context, broker, {}, _reachable(context, broker))
+    return Reply(answer)
+
+
+def _reachable(context: RequestContext, broker: Broker) -> Reachable:
+    return Reachable(broker.image, context.listener, broker.replica_fetchers.gone_leaders)
+
+
+def _may_wait(request: MetadataRequest, broker: Broker, leaders: Iterable[int]) -> bool:
+    named = sum(len(topic.name or "") for topic in request.topics or ())
+    keys = [NewsOfLeader(leader_id) for leader_id in leaders]
+    return named <= _MOST_NAMED_BYTES and sum(map(broker.purgatory.waiters_of, keys)) < _MOST_WAITING
+
+
+def _after_news(
+    request: MetadataRequest, context: RequestContext, broker: Broker, awaited: Mapping[int, int]
+) -> Deferred:
+    """Answer when the metadata say who leads instead of processes that are gone, as they do in a moment; after a while without that.
+
+    librdkafka that is told of no leader, or of the old one, asks again at its timer's next second. `awaited`: which leaders, and until when.
+    """
+
+    def steps() -> Steps[HandlerResult]:
+        return Reply((yield from _answer(request, context, broker, {}, _reachable(context, broker))))
+
+    def again() -> InSteps:
+        later = InSteps(steps(), size=1, mostly_short=True)
+        later.asks_for_all = request.topics is None
+        return later
+
+    def attempt() -> bool:
+        return not broker.awaited_leaders(awaited) and deferred.complete(again())
+
+    deferred = Deferred(deadline_ms=max(awaited.values()), on_timeout=again)
+    broker.purgatory.watch(deferred, [NewsOfLeader(leader_id) for leader_id in awaited], attempt)
+    return deferred
 
 
 def _check(request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse | None]:
@@ -102,7 +150,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     codes: dict[str | None, ErrorCode] = {}
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
-        on_timeout=lambda: Reply(_at_once(_answer(request, context, broker, errors))),
+        on_timeout=lambda: Reply(_at_once(_answer(request, context, broker, errors, _reachable(context, broker)))),
     )
     broker.purgatory.hold(deferred)
 
@@ -117,7 +165,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
             errors[name] = _shown_error(code)
         waiting.discard(name)
         if not waiting:
-            deferred.complete(Reply(_at_once(_answer(request, context, broker, errors))))
+            deferred.complete(Reply(_at_once(_answer(request, context, broker, errors, _reachable(context, broker)))))
 
     for name, asked in broker.auto_create_topics(missing, context).items():
         asked.when_done(partial(created, name))
@@ -131,11 +179,15 @@ def _shown_error(code: ErrorCode) -> ErrorCode:
 
 
 def _answer(
-    request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
+    request: MetadataRequest,
+    context: RequestContext,
+    broker: Broker,
+    errors: dict[str, ErrorCode],
+    reachable: Reachable,
 ) -> Steps[MetadataResponse]:
-    image = broker.image
-    reachable = Reachable(image, context.listener, broker.replica_fetchers.gone_leaders)
+    image = reachable.image
     alive = reachable.end_points
+    listed = alive | broker.departures.end_points(image, context.listener, broker.now_ms())
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     listing = _Listing(image, reachable, context.api_version, operations)
     topics: list[MetadataResponseTopic] = []
@@ -151,7 +203,7 @@ def _answer(
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=broker_id, host=end.host, port=end.port, rack=rack_of(image, broker_id))
-            for broker_id, end in alive.items()
+            for broker_id, end in sorted(listed.items())
         ),
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id if broker.node_id in alive else next(iter(alive), -1),

@@ -61,7 +61,7 @@ class PartitionPublisher:
         if delta.changed_features:
             broker.logs.cordon(broker.cordoned_log_dirs)
         if delta.changed_brokers:
-            broker.look_at_awaited(broker.now_ms())
+            broker.brokers_changed(delta)
         changes = delta.local_changes(broker.node_id)
         due = broker.due_roles
         was_behind = bool(due)
