@@ -369,6 +369,11 @@ def _released_part(part: Any) -> Steps[None]:
                 rest = list(inner)
                 del inner
                 setattr(part, spec.name, ())
-                while rest:
-                    del rest[-_RELEASED_AT_ONCE:]
-                    yield None
+                yield from emptied(rest)
+
+
+def emptied(parts: list[Any]) -> Steps[None]:
+    """The same for a list; the last few are left in it."""
+    while len(parts) > _RELEASED_AT_ONCE:
+        del parts[-_RELEASED_AT_ONCE:]
+        yield None

@@ -17,7 +17,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from headrace.rpc.context import RequestContext
-from headrace.rpc.long_work import Steps
+from headrace.rpc.long_work import Steps, emptied
 from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, InSteps, Reply
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
@@ -37,6 +37,8 @@ _MOST_NAMED_BYTES = 64 << 10
 """Who names more is not kept waiting: the request lies in memory meanwhile."""
 _REST_AFTER = 16
 """A partition takes 3 microseconds: who comes at the same moment as a crowd waits for one step of each."""
+_SEEN_TOGETHER = 4_000
+"""A set of a million names grows by 40 ms at a time, and goes in 30; small ones do so a tenth of a millisecond at a time."""
 _MOST_SORTED = 20_000
 """Beyond it topics come in any order, as Kafka's do: to sort a million names takes a second."""
 _MOST_CREATED = 100
@@ -198,9 +200,11 @@ def _answer(
         for name in names:
             topics.append((yield from listing.topic(image.topics.by_name[name])))
     else:
-        for topic in (yield from _served(request.topics)):
+        served = yield from _served(request.topics)
+        for topic in served:
             topics.append((yield from listing.asked(topic, errors)))
-    return MetadataResponse(
+        yield from emptied(served)
+    answer = MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=broker_id, host=end.host, port=end.port, rack=rack_of(image, broker_id))
             for broker_id, end in sorted(listed.items())
@@ -215,23 +219,27 @@ def _answer(
         ),
         metadata_offset=image.provenance.last_contained_offset,
     )
+    yield from emptied(topics)
+    return answer
 
 
 def _served(topics: tuple[MetadataRequestTopic, ...]) -> Steps[list[MetadataRequestTopic]]:
     """Each topic once; where one is asked for by its id, names are not looked at, as in Kafka."""
-    by_id: dict[Uuid, None] = {}
-    names: set[str | None] = set()
-    ids_only, named = [], []
+    seen: list[set[str | Uuid | None]] = [set() for _ in range(1 + len(topics) // _SEEN_TOGETHER)]
+    ids_only: list[MetadataRequestTopic] = []
+    named: list[MetadataRequestTopic] = []
     for number, topic in enumerate(topics, 1):
-        if topic.topic_id != ZERO_UUID:
-            if topic.topic_id not in by_id:
-                by_id[topic.topic_id] = None
-                ids_only.append(topic)
-        elif topic.name not in names:
-            names.add(topic.name)
-            named.append(topic)
+        is_by_id = topic.topic_id != ZERO_UUID
+        key = topic.topic_id if is_by_id else topic.name
+        known = seen[hash(key) % len(seen)]
+        if key not in known:
+            known.add(key)
+            (ids_only if is_by_id else named).append(topic)
         if not number % _REST_AFTER:
             yield None
+    while seen:
+        seen.pop()
+        yield None
     return ids_only or named
 
 
