@@ -32,6 +32,8 @@ MAX_PARTITIONS: Final = 1 << 16
 """The same of Produce and Fetch, of which each part is a partition that takes a kilobyte while it is answered: several times what one node hosts."""
 STEP_BYTES: Final = 4096
 """A stepping reader rests after so many bytes: some hundred parts, a fraction of a millisecond."""
+STEP_PARTS: Final = 1024
+"""So many parts go at a time of the list that an array was read into; to free it whole takes as long as to copy it."""
 
 
 def _most_parts(message: type[Message]) -> int:
@@ -230,6 +232,10 @@ class _ReaderCompiler:
                     source.line("yield")
                     source.line(f"mark = pos + {STEP_BYTES}")
         source.line(f"{target} = tuple({found})")
+        if self._in_steps:
+            with source.block(f"while len({found}) > {STEP_PARTS}:"):
+                source.line(f"del {found}[-{STEP_PARTS}:]")
+                source.line("yield")
 
     def _take_room(self, spec: FieldSpec, count: str) -> None:
         """Count the parts of an array against what the message may have."""
