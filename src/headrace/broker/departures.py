@@ -1,5 +1,6 @@
-"""Brokers that left a moment ago, and stay in the lists of brokers that clients are given for a second.
+"""Brokers that left a moment ago: what clients are told of them, and for how long news of them is waited for (decision 43).
 
+For a second they stay in the lists of brokers that clients are given.
 librdkafka ends its connection to a broker that a Metadata response does not list. Where the same response gives a partition of that broker another
 leader, the end of the connection may overtake the move to that leader: the partition is left without one, and looked at again when librdkafka's timer of
 one second comes. A client that is told the new leader first, and of the broker's end later, goes on at once.
