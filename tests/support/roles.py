@@ -49,8 +49,8 @@ def metadata_offset(broker: Member) -> int:
 
 def unfenced(broker: Member) -> set[int]:
     """The brokers that take part, as one of them says."""
-    answer = ask(broker.place.host, broker.port, MetadataRequest(topics=()), 12)
-    return {each.node_id for each in answer.brokers}
+    answer: Any = ask(broker.place.host, broker.port, DescribeClusterRequest(), 1)
+    return {each.broker_id for each in answer.brokers}
 
 
 def controllers_of(member: Member) -> dict[int, int]:

@@ -27,7 +27,10 @@ class NewsOfLeader(NamedTuple):
 
 
 class Departures:
-    """Which brokers were fenced less than `LISTED_MS` ago. Not those that were unregistered: an operator wants them to be gone."""
+    """Which brokers were fenced less than `LISTED_MS` ago.
+
+    Not those that stopped cleanly: their leaderships had moved before. Nor those that were unregistered: an operator wants them to be gone.
+    """
 
     def __init__(self) -> None:
         self._since_ms: dict[int, int] = {}
@@ -39,8 +42,9 @@ class Departures:
             before = delta.previous.cluster.brokers.get(broker_id)
             after = delta.image.cluster.brokers.get(broker_id)
             if before is not None and after is not None and after.fenced and not before.fenced:
-                self._since_ms[broker_id] = now_ms
                 fenced.append(broker_id)
+                if not before.in_controlled_shutdown:
+                    self._since_ms[broker_id] = now_ms
         self._since_ms = {each: at_ms for each, at_ms in self._since_ms.items() if now_ms - at_ms < LISTED_MS}
         return fenced
 

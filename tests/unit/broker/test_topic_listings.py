@@ -146,5 +146,8 @@ def test_nothing_else_is_told_of_a_broker_that_left() -> None:
     [partition] = answer.topics[0].partitions
     assert (partition.leader_id, partition.offline_replicas) == (-1, (2,))
     assert [each.broker_id for each in Client(bench).ask(DescribeClusterRequest(), 1).brokers] == [1, 3]
+    bench.register(3, in_controlled_shutdown=True)
+    bench.register(3, fenced=True)
+    assert listed(bench)[0] == [1, 2], "it stopped cleanly"
     bench.unregister(2)
-    assert listed(bench)[0] == [1, 3]
+    assert listed(bench)[0] == [1]
