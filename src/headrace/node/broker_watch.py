@@ -127,7 +127,7 @@ class BrokerWatch:
         registered = self._image().cluster.brokers.get(broker_id)
         if registered is None or registered.incarnation_id == incarnation_id or not registered.log_dirs:
             return
-        if not self._is_on or broker_id == self._node_id:
+        if not self._is_wanted_of(broker_id):
             return
         watched = self._of_epoch(registered)
         is_looking = watched.round or watched.again_at_ms is not None or watched.pauses >= len(PAUSES_MS)
@@ -137,17 +137,16 @@ class BrokerWatch:
 
     def changed(self, broker_ids: Iterable[int], now_ms: int) -> None:
         """These brokers' registrations changed: one that is unfenced has its listeners open."""
-        if not self._is_on:
-            return
         brokers = self._image().cluster.brokers
-        for broker_id in broker_ids:
-            if broker_id == self._node_id:
-                continue
+        for broker_id in filter(self._is_wanted_of, broker_ids):
             registered = brokers.get(broker_id)
             if registered is None:
                 self._watched.pop(broker_id, None)
             elif not registered.fenced:
                 self._learn(self._of_epoch(registered), registered, now_ms)
+
+    def _is_wanted_of(self, broker_id: int) -> bool:
+        return self._is_on and broker_id != self._node_id
 
     def _of_epoch(self, registered: BrokerRegistration) -> _Watched:
         watched = self._watched.get(registered.broker_id)

@@ -65,7 +65,7 @@ def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) ->
         if awaited and _may_wait(request, broker, awaited):
             return _after_news(request, context, broker, awaited)
         if not awaited and broker.image is not reachable.image:  # the news came while the answer was made
-            answer = yield from _answer(request, context, broker, {}, _reachable(context, broker))
+            answer = yield from _answer_now(request, context, broker, {})
     return Reply(answer)
 
 
@@ -88,7 +88,7 @@ def _after_news(
     """
 
     def steps() -> Steps[HandlerResult]:
-        return Reply((yield from _answer(request, context, broker, {}, _reachable(context, broker))))
+        return Reply((yield from _answer_now(request, context, broker, {})))
 
     def again() -> InSteps:
         later = InSteps(steps(), size=1, mostly_short=True)
@@ -152,7 +152,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     codes: dict[str | None, ErrorCode] = {}
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
-        on_timeout=lambda: Reply(_at_once(_answer(request, context, broker, errors, _reachable(context, broker)))),
+        on_timeout=lambda: Reply(_at_once(_answer_now(request, context, broker, errors))),
     )
     broker.purgatory.hold(deferred)
 
@@ -167,7 +167,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
             errors[name] = _shown_error(code)
         waiting.discard(name)
         if not waiting:
-            deferred.complete(Reply(_at_once(_answer(request, context, broker, errors, _reachable(context, broker)))))
+            deferred.complete(Reply(_at_once(_answer_now(request, context, broker, errors))))
 
     for name, asked in broker.auto_create_topics(missing, context).items():
         asked.when_done(partial(created, name))
@@ -178,6 +178,13 @@ def _shown_error(code: ErrorCode) -> ErrorCode:
     """What a client is told about a topic that could not be made: something that makes it try again, or why it never will."""
     final = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.POLICY_VIOLATION)
     return code if code in final else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answer_now(
+    request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
+) -> Steps[MetadataResponse]:
+    """From what is known now, whoever is gone."""
+    return _answer(request, context, broker, errors, _reachable(context, broker))
 
 
 def _answer(
