@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.client.admin_cluster import nodes
 from headrace.client.retry import Attempts, error_of
-from headrace.client.routing import ask_coordinator, ask_node, coordinator_of
+from headrace.client.routing import ask_coordinator, ask_each_node, coordinator_of
 from headrace.client.session import Session
 from headrace.client.talk import Address, Call, Conversation
 from headrace.core.error_code import ErrorCode
@@ -77,8 +76,7 @@ def list_groups(
 
     found: dict[str, GroupListing] = {}
     call = Call(api=ListGroupsRequest, build=build, at_least=_HAS_TYPES if kinds else _HAS_STATES if states else 0)
-    for node in (yield from nodes(session)):
-        response = yield from ask_node(session, node.node_id, call, verdict=lambda answer: error_of(answer.error_code))
+    for response in (yield from ask_each_node(session, call, verdict=lambda answer: error_of(answer.error_code))):
         for group in response.groups:
             kind = _TYPE_NAMES.get(group.group_type, group.group_type)
             found[group.group_id] = GroupListing(

@@ -174,9 +174,14 @@ def ask_controller(
 
 
 def ask_node(
-    session: Session, node_id: int, request: Any, *, verdict: Callable[[Any], PeerError | None] = lambda response: None
+    session: Session,
+    node_id: int,
+    request: Any,
+    *,
+    verdict: Callable[[Any], PeerError | None] = lambda response: None,
+    is_awaited: bool = True,
 ) -> Conversation[Any]:
-    """Ask the node with this id, wherever it is by then. Raises PeerError(BROKER_NOT_AVAILABLE) if the cluster never had such a node."""
+    """Ask the node with this id, wherever it is by then. Raises PeerError(BROKER_NOT_AVAILABLE): the cluster never had such a node, or has it no longer and it is not awaited."""
     known: Address | None = None
 
     def pick(attempts: Attempts) -> Conversation[Address | None]:
@@ -184,12 +189,35 @@ def ask_node(
         known = session.cluster.address_of(node_id) or known
         if known is None or attempts.count:  # it may have come back elsewhere
             yield from refresh(session, attempts=attempts)
-            known = session.cluster.address_of(node_id) or known
+            known = session.cluster.address_of(node_id) or (known if is_awaited else None)
         if known is None:
             raise PeerError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no node {node_id}")
         return known
 
     return (yield from ask_until(session, request, pick=pick, verdict=verdict))
+
+
+def ask_each_node(
+    session: Session, request: Any, *, verdict: Callable[[Any], PeerError | None] = lambda response: None
+) -> Conversation[list[Any]]:
+    """What every node of the cluster answers, by rising id. When one leaves meanwhile, all that remain are asked anew: they may have taken over what it had.
+
+    Raises PeerError or OperatorError of the first node that stays in the cluster and does not answer in time.
+    """
+    attempts = Attempts(session)
+    while True:
+        yield from refresh(session, attempts=attempts)
+        responses: list[Any] = []
+        for node_id in sorted(session.cluster.nodes):
+            try:
+                responses.append((yield from ask_node(session, node_id, request, verdict=verdict, is_awaited=False)))
+            except PeerError as error:
+                if error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise
+                yield from attempts.again(error)
+                break
+        else:
+            return responses
 
 
 def coordinator_of(

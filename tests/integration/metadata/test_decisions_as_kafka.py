@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -34,6 +34,7 @@ from headrace.wire.messages.list_partition_reassignments import ListPartitionRea
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.schema import Message, Struct
 from tests.peers import kafka
+from tests.support.metadata_load import wait_until
 from tests.support.raw import RawConnection
 
 pytestmark = pytest.mark.java
@@ -50,6 +51,7 @@ class Side:
         self.follower = QuorumFollower(f"127.0.0.1:{port}", {})
         self.cluster_id = self.connection.ask(DescribeClusterRequest(endpoint_type=2), 1).cluster_id
         self.epochs: dict[int, int] = {}
+        wait_until(lambda: self.image().features.metadata_version)  # before, it is not active and refuses brokers
 
     def image(self) -> MetadataImage:
         """All that is committed."""
@@ -113,6 +115,13 @@ class Story:
         self.different: list[object] = []
         self.asked = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for side in self.sides:
+            side.close()
+
     def ask(self, version: int, make: Callable[[Side], Message]) -> list[Any]:
         """The same to both; their answers."""
         answers = [side.connection.ask(make(side), version) for side in self.sides]
@@ -124,12 +133,12 @@ class Story:
         return answers
 
     def _compare(self) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while (shapes := [shape(side.image()) for side in self.sides])[0] != shapes[1]:
             if time.monotonic() > deadline:
                 keys = [key for key in {**shapes[0], **shapes[1]} if shapes[0].get(key) != shapes[1].get(key)]
                 told = {key: [each.get(key) for each in shapes] for key in keys}
-                raise AssertionError(f"after request {self.asked}: {told}")
+                raise AssertionError(f"after request {self.asked}: {told}; answers that differ: {self.different}")
             time.sleep(0.02)
 
     def register(self, broker_id: int, incarnation: int = 1, *, is_clean: bool = False, **changes: Any) -> None:
@@ -245,11 +254,8 @@ def two_controllers(tmp_path: Path, **settings_of_both: str) -> Iterator[tuple[i
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[Story]:
     """Both controllers, told alike."""
-    with two_controllers(tmp_path) as ports:
-        found = Story(*ports)
+    with two_controllers(tmp_path) as ports, Story(*ports) as found:
         yield found
-        for side in found.sides:
-            side.close()
 
 
 def test_a_story_of_brokers_and_partitions_is_kafkas(story: Story) -> None:

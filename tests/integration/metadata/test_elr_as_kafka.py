@@ -136,15 +136,13 @@ class ElrStory(Story):
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[ElrStory]:
     """Both controllers with brokers 2 to 6."""
-    with two_controllers(tmp_path, **{MIN_ISR: "2", "broker.session.timeout.ms": str(int(SESSION_S * 1_000))}) as ports:
-        found = ElrStory(*ports)
+    settings = {MIN_ISR: "2", "broker.session.timeout.ms": str(int(SESSION_S * 1_000))}
+    with two_controllers(tmp_path, **settings) as ports, ElrStory(*ports) as found:
         for broker_id in range(2, 7):
             found.register(broker_id)
             found.beat(broker_id)
             found.beat(broker_id)
         yield found
-        for side in found.sides:
-            side.close()
 
 
 def test_a_story_of_eligible_leaders_is_kafkas(story: ElrStory) -> None:

@@ -260,3 +260,24 @@ def test_a_node_that_does_not_answer_is_looked_for_again() -> None:
     cluster.hold(routing.ask_node(known, 2, ListGroupsRequest()))
     to_node = [address for address, key in asked if key == ListGroupsRequest.SCHEMA.api_key]
     assert to_node == ["two:9092", "two:9092", "two:9092", "elsewhere:9092"]
+
+
+def test_a_node_that_leaves_while_all_are_asked_is_left_out() -> None:
+    """Those that remain are asked anew: what the node had may be theirs now."""
+    known = knowing()
+    asked: list[str] = []
+    lists = [((1, "one"), (2, "two")), ((1, "one"),)]
+
+    def answer(ask: Ask) -> Any:
+        if isinstance(message_of(ask), MetadataRequest):
+            nodes = lists.pop(0) if len(lists) > 1 else lists[0]
+            brokers = tuple(MetadataResponseBroker(node_id=node, host=host, port=9092) for node, host in nodes)
+            return Answered(response=MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1), version=12)
+        asked.append(ask.address.host)
+        if ask.address.host == "two":
+            return Lost(reason="connection refused")
+        return Answered(response=ListGroupsResponse(throttle_time_ms=len(asked)), version=4)
+
+    found = Cluster(known, answer).hold(routing.ask_each_node(known, ListGroupsRequest()))
+    assert asked == ["one", "two", "one"]
+    assert [each.throttle_time_ms for each in found] == [3]
