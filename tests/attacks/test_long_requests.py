@@ -44,6 +44,17 @@ def test_metadata_for_a_million_unknown_names(target: Target) -> None:
         assert len(found.topics) == len(names)
 
 
+def test_metadata_for_very_many_names_of_which_one_is_made(target: Target) -> None:
+    """The answer of a request that has waited for a new topic was made in one turn: 3 s for 300,000 names."""
+    names = ("made-with-others", *(f"not a name {number:09d}" for number in range(300_000)))
+    topics = tuple(MetadataRequestTopic(name=name) for name in names)
+    with target.attacked(memory=384 * MIB), RawConnection(target.node.port) as peer:
+        peer.socket.settimeout(120)
+        found = peer.ask(MetadataRequest(topics=topics), 9)
+        assert len(found.topics) == len(names)
+        assert peer.ask(MetadataRequest(topics=topics[:1]), 9).topics[0].error_code == 0
+
+
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_the_largest_request_of_every_api_delays_nobody(target: Target, listener: str) -> None:
     """Every array of every request that a listener serves, with 20,000 parts: answered in steps, or refused."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.config_changes import LogLevels, NoLogLevels
-from headrace.broker.departures import NEWS_WAIT_MS, Departures, NewsOfLeader
+from headrace.broker.departures import Departures, NewsOfLeader
 from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.due_roles import DueRoles
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
@@ -94,7 +94,7 @@ class Broker:
         self.partitions = PartitionTable()
         self.due_roles = DueRoles()
         """What the metadata say of partitions and was not done yet; see `publishers.partitions`."""
-        self.purgatory, self.departures = Purgatory(), Departures()
+        self.purgatory, self.departures = Purgatory(), self._make_departures(clock)
         self.errors, self.expired = ErrorCounts(), ExpiredCounts()
         self.walks = Walks()
         self.log_syncs = LogSyncs(partitions=self.partitions)
@@ -126,6 +126,11 @@ class Broker:
         self.producer_ids = ProducerIdPool(broker_id=config.node_id, controller=controller, now_ms=clock.now_ms)
         self._groups: GroupService | None = None
 
+    def _make_departures(self, clock: Clock) -> Departures:
+        return Departures(
+            lambda: self.image, clock.now_ms, lambda broker_id: self.purgatory.moved(NewsOfLeader(broker_id))
+        )
+
     def _make_fetchers(self, clock: Clock) -> ReplicaFetchers:
         fetchers = ReplicaFetchers(
             config=lambda: self.config,
@@ -136,7 +141,7 @@ class Broker:
             on_warning=lambda warning: self.on_warning(warning),
         )
         fetchers.want_sync = self.log_syncs.want
-        fetchers.on_answer = lambda leader_id: self.purgatory.moved(NewsOfLeader(leader_id))
+        fetchers.on_lost, fetchers.on_answer = self.departures.lost, self.departures.answered
         self.log_syncs.on_follower_synced = fetchers.synced
         return fetchers
 
@@ -375,16 +380,8 @@ class Broker:
 
     def brokers_changed(self, delta: MetadataDelta) -> None:
         """Brokers came, went or changed: those who wait for that are looked at."""
-        now_ms = self.now_ms()
-        for broker_id in self.departures.note(delta, now_ms):
-            self.purgatory.moved(NewsOfLeader(broker_id))
-        self.look_at_awaited(now_ms)
-
-    def awaited_leaders(self, leaders: Iterable[int]) -> dict[int, int]:
-        """Those whose process is gone and of which the metadata should tell in a moment, and until when that is waited for (ms)."""
-        gone, brokers, now_ms = self.replica_fetchers.gone_leaders, self.image.cluster.brokers, self.now_ms()
-        found = {each: gone[each] + NEWS_WAIT_MS for each in leaders if each in gone and each in brokers}
-        return {each: until for each, until in found.items() if now_ms < until and not brokers[each].fenced}
+        self.departures.note(delta)
+        self.look_at_awaited(self.now_ms())
 
     def look_at_awaited(self, now_ms: int) -> None:
         """What is committed waits no longer for followers that stopped, or were fenced, before they were in the ISR."""

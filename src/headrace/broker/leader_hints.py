@@ -8,9 +8,11 @@ from headrace.wire.leader_hints import Endpoint, LeaderHint
 
 
 def leader_hint(broker: Broker, topic: str, partition: int) -> LeaderHint:
-    """Who leads, as this broker knows; -1 when nobody does."""
+    """Who leads, as this broker knows; -1 when nobody does, or one whose process is gone."""
     known = broker.image.topics.partition(topic, partition)
-    return LeaderHint(-1, -1) if known is None else LeaderHint(known.leader, known.leader_epoch)
+    if known is None:
+        return LeaderHint(-1, -1)
+    return LeaderHint(-1 if known.leader in broker.departures.gone else known.leader, known.leader_epoch)
 
 
 def node_hint(broker: Broker, node_id: int, listener: str) -> Endpoint | None:

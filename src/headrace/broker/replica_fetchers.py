@@ -118,10 +118,10 @@ class ReplicaFetchers:
         """Told when there is more to append than one turn's share: `tick` goes on with it, when others had their turn."""
         self.cut_logs: Callable[[Sequence[LogCut], Callable[[], None]], None] = partial(_cut_in_place, logs)
         """Cuts logs, which are out of use at once, and calls back when they are cut; set by the node."""
-        self.gone_leaders: dict[int, int] = {}
-        """Closed or refused a fetch's connection, and when (ms); answered none since: the process has ended, as a rule, and metadata will say so. Silence is no sign."""
+        self.on_lost: Callable[[int], None] = _nobody_waits
+        """Told of a leader that closed or refused a fetch's connection."""
         self.on_answer: Callable[[int], None] = _nobody_waits
-        """Told when one of them answered after all."""
+        """Told of one that answered, or is not fetched from any more."""
         self.failed_requests = 0
         self.cuts = 0
         """Logs that were cut because their history and the leader's part."""
@@ -388,13 +388,12 @@ class ReplicaFetchers:
         if isinstance(outcome, SendFailure):
             self.failed_requests += 1
             if outcome in _CLOSED_BY_THE_PEER and self._address(source.leader_id) is not None:
-                self.gone_leaders.setdefault(source.leader_id, now_ms)
+                self.on_lost(source.leader_id)
             self._step(source, fetcher, FetchFailed(now_ms=now_ms))
             self._retire(source, fetcher)
             return
         assert isinstance(outcome, FetchResponse), "the api's own response"
-        if self.gone_leaders.pop(source.leader_id, None) is not None:
-            self.on_answer(source.leader_id)
+        self.on_answer(source.leader_id)
         event = Fetched(
             session_id=outcome.session_id,
             error=ErrorCode.known(outcome.error_code),
@@ -411,7 +410,7 @@ class ReplicaFetchers:
             self._former_bytes_in += fetcher.bytes_in
             del self._fetchers[source], self._rates[source]
             if all(each.leader_id != source.leader_id for each in self._fetchers):
-                self.gone_leaders.pop(source.leader_id, None)
+                self.on_answer(source.leader_id)
 
     def _ask_ends(self, source: FetcherId, fetcher: ReplicaFetcher, partition: FollowedPartition) -> None:
         """ListOffsets of the two ends, each in a request of its own: one may not name a partition twice."""

@@ -237,6 +237,10 @@ def _describe(client: BlockingClient, entity: Entity, *, is_all: bool, as_json: 
                     continue
                 _tell_missing(entity.kind, name, as_json=as_json)
                 return 0
+            if (
+                entity.name is None and result.code is ErrorCode.BROKER_NOT_AVAILABLE
+            ):  # it left since the brokers were listed
+                continue
             raise OperatorError(f"Error while executing config command: {result}")
         wanted = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG if name == "" else dynamic
         shown = [entry for entry in result if is_all or wanted is None or entry.source is wanted]

@@ -225,7 +225,7 @@ def update_features(
 def describe_log_dirs(
     session: Session, broker_ids: Sequence[int], topics: Iterable[str] | None = None
 ) -> Conversation[dict[int, list[LogDirInfo] | PeerError]]:
-    """The log directories of each broker, with the replicas of `topics` (None: of all)."""
+    """The log directories of each broker, with the replicas of `topics` (None: of all); or why it does not tell, as it has left the cluster."""
     wanted = None
     if topics is not None:
         found = yield from refresh(session, list(topics))
@@ -237,9 +237,12 @@ def describe_log_dirs(
     infos: dict[int, list[LogDirInfo] | PeerError] = {}
     for broker_id in broker_ids:
         try:
-            response = yield from ask_node(session, broker_id, DescribeLogDirsRequest(topics=wanted))
+            response = yield from ask_node(session, broker_id, DescribeLogDirsRequest(topics=wanted), is_awaited=False)
         except PeerError as error:
             infos[broker_id] = error
+            continue
+        except OperatorError as error:
+            infos[broker_id] = PeerError(ErrorCode.REQUEST_TIMED_OUT, str(error))
             continue
         infos[broker_id] = error_of(response.error_code) or [_log_dir(each) for each in response.results]
     return infos

@@ -104,7 +104,7 @@ def _is_brokers_own(resource: Resource) -> bool:
 def describe_configs(
     session: Session, resources: Sequence[Resource], *, is_with_synonyms: bool = False
 ) -> Conversation[dict[Resource, tuple[ConfigEntry, ...] | PeerError]]:
-    """The settings of each resource; those of a broker are asked of itself."""
+    """The settings of each resource; those of a broker are asked of itself, and are BROKER_NOT_AVAILABLE when it has left the cluster."""
     found: dict[Resource, tuple[ConfigEntry, ...] | PeerError] = {}
     shared = [resource for resource in resources if not _is_brokers_own(resource)]
     for group in [[each] for each in resources if _is_brokers_own(each)] + ([shared] if shared else []):
@@ -118,7 +118,11 @@ def describe_configs(
         if group is shared or session.settings.is_controller:
             response = (yield from ask_any(session, request)).response
         else:
-            response = yield from ask_node(session, int(group[0].name), request)
+            try:
+                response = yield from ask_node(session, int(group[0].name), request, is_awaited=False)
+            except PeerError as gone:
+                found[group[0]] = gone
+                continue
         for result in response.results:
             where = Resource(ResourceType(result.resource_type), result.resource_name)
             error = error_of(result.error_code, result.error_message)

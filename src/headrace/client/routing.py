@@ -128,13 +128,13 @@ def ask_until(
     pick: Callable[[Attempts], Conversation[Address | None]],
     verdict: Callable[[Any], PeerError | None],
     moved: Callable[[PeerError | Lost], None] = lambda why: None,
-    timeout_ms: int | None = None,
+    attempts: Attempts | None = None,
 ) -> Conversation[Any]:
     """Ask the node that `pick` names until `verdict` finds no retriable error in the answer; the answer's response.
 
     `moved` is told of each failure, so that it can forget who it believed in. Raises the verdict's error when it is final.
     """
-    attempts = Attempts(session, timeout_ms=timeout_ms)
+    attempts = attempts or Attempts(session)
     while True:
         why: PeerError | Lost = Lost(reason="no node is known that could answer")
         address = yield from pick(attempts)
@@ -180,6 +180,7 @@ def ask_node(
     *,
     verdict: Callable[[Any], PeerError | None] = lambda response: None,
     is_awaited: bool = True,
+    attempts: Attempts | None = None,
 ) -> Conversation[Any]:
     """Ask the node with this id, wherever it is by then. Raises PeerError(BROKER_NOT_AVAILABLE): the cluster never had such a node, or has it no longer and it is not awaited."""
     known: Address | None = None
@@ -194,7 +195,7 @@ def ask_node(
             raise PeerError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no node {node_id}")
         return known
 
-    return (yield from ask_until(session, request, pick=pick, verdict=verdict))
+    return (yield from ask_until(session, request, pick=pick, verdict=verdict, attempts=attempts))
 
 
 def ask_each_node(
@@ -210,7 +211,15 @@ def ask_each_node(
         responses: list[Any] = []
         for node_id in sorted(session.cluster.nodes):
             try:
-                responses.append((yield from ask_node(session, node_id, request, verdict=verdict, is_awaited=False)))
+                response = yield from ask_node(
+                    session,
+                    node_id,
+                    request,
+                    verdict=verdict,
+                    is_awaited=False,
+                    attempts=Attempts(session, timeout_ms=attempts.left_ms),
+                )
+                responses.append(response)
             except PeerError as error:
                 if error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
                     raise
@@ -271,7 +280,7 @@ def ask_coordinator(
             pick=lambda attempts: coordinator_of(session, group_id, attempts),
             verdict=verdict,
             moved=moved,
-            timeout_ms=timeout_ms,
+            attempts=Attempts(session, timeout_ms=timeout_ms),
         )
     )
 

@@ -57,7 +57,7 @@ class Probe:
 
 @dataclass(slots=True)
 class _Watched:
-    """One broker epoch. `waiting` counts probes of the round that is under way; `round` 0 is none. `again_at_ms` ends a pause. `is_heard`, `is_succeeded`: in this activity."""
+    """One broker epoch. `asked` are the probes of the round that is under way, `round` 0 is none. `again_at_ms` ends a pause. `is_heard`, `is_succeeded`: in this activity."""
 
     broker_id: int
     epoch: int
@@ -65,7 +65,7 @@ class _Watched:
     eligible: set[Address] = field(default_factory=set)
     learn_at_ms: int = 0
     round: int = 0
-    waiting: int = 0
+    asked: set[int] = field(default_factory=set)
     pauses: int = 0
     again_at_ms: int | None = None
     is_heard: bool = False
@@ -93,7 +93,7 @@ class BrokerWatch:
         self._gone = gone
         self._numbers = count(1)
         self._watched: dict[int, _Watched] = {}
-        self._asked: dict[int, tuple[_Watched, int, Address]] = {}
+        self._asked: dict[int, tuple[_Watched, bool, Address]] = {}
         self._was_active = False
         self._to_probe: deque[int] = deque()
 
@@ -159,7 +159,7 @@ class BrokerWatch:
             return
         watched.learn_at_ms = now_ms + _LEARN_AGAIN_MS
         for end_point in registered.end_points:
-            self._ask(watched, 0, (end_point.host, end_point.port))
+            self._ask(next(self._numbers), watched, (end_point.host, end_point.port), is_learning=True)
 
     def closed(self, connection: ConnectionName) -> None:
         """A connection to this node is gone."""
@@ -198,13 +198,14 @@ class BrokerWatch:
         asked = self._asked.pop(correlation, None)
         if asked is None:
             return
-        watched, round_, address = asked
+        watched, is_learning, address = asked
         if self._watched.get(watched.broker_id) is not watched:
             return
-        if round_ == 0:
+        if is_learning:
             if failure is None:
                 watched.eligible.add(address)
-        elif round_ == watched.round and self._is_active():
+        elif watched.round and correlation in watched.asked and self._is_active():
+            watched.asked.discard(correlation)
             self._heard_of_round(watched, failure, now_ms)
 
     def _heard_of_round(self, watched: _Watched, failure: SendFailure | None, now_ms: int) -> None:
@@ -212,10 +213,9 @@ class BrokerWatch:
             watched.round = 0
             if failure is None and watched.pauses < len(PAUSES_MS):
                 watched.again_at_ms = now_ms + PAUSES_MS[watched.pauses]
-                watched.pauses += 1
+            watched.pauses += 1
             return
-        watched.waiting -= 1
-        if watched.waiting:
+        if watched.asked:
             return
         registered = self._registered(watched.broker_id, watched.epoch)
         if registered is None:
@@ -231,13 +231,13 @@ class BrokerWatch:
         if watched.is_succeeded:
             addresses = {(each.host, each.port) for each in registered.end_points}
         watched.round = number
-        watched.waiting = len(addresses)
-        for address in sorted(addresses):
-            self._ask(watched, number, address)
+        numbered = [(next(self._numbers), address) for address in sorted(addresses)]
+        watched.asked = {correlation for correlation, _ in numbered}
+        for correlation, address in numbered:
+            self._ask(correlation, watched, address)
 
-    def _ask(self, watched: _Watched, round_: int, address: Address) -> None:
-        correlation = next(self._numbers)
-        self._asked[correlation] = (watched, round_, address)
+    def _ask(self, correlation: int, watched: _Watched, address: Address, *, is_learning: bool = False) -> None:
+        self._asked[correlation] = (watched, is_learning, address)
         self._probe(Probe(correlation=correlation, host=address[0], port=address[1]))
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration | None:

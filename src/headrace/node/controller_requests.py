@@ -14,7 +14,7 @@ def handle(request: object, context: RequestContext, server: ControllerServer) -
     if isinstance(request, BrokerHeartbeatRequest):
         connection = (context.listener, context.connection_id)
         server.watch.heard(request.broker_id, request.broker_epoch, connection, context.now_ms)
-    elif isinstance(request, BrokerRegistrationRequest):
+    elif isinstance(request, BrokerRegistrationRequest) and request.cluster_id == server.cluster_id:
         server.watch.succeeded(request.broker_id, request.incarnation_id, request.log_dirs)
     asked = getattr(request, "timeout_ms", None)
     wait_ms = asked if isinstance(asked, int) and asked > 0 else server.config.request_timeout_ms

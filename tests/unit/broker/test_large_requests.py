@@ -24,7 +24,7 @@ from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.support.broker_bench import BrokerBench, Client
+from tests.support.broker_bench import BrokerBench, Client, Turns
 
 MANY = 20_000
 TOPIC = 2
@@ -96,3 +96,27 @@ def test_metadata_of_many_topics_that_cannot_be_made_is_answered_once_for_all() 
         (name, code if place < 100 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Uuid())
         for place, name in enumerate(names)
     ]
+
+
+def test_metadata_that_waited_for_new_topics_is_answered_in_steps() -> None:
+    """input:B25, M6: nothing is made of it in the turn in which the controller answers, or time is up; nor for one who has gone."""
+    for ending in ("answered", "in vain", "gone"):
+        bench, turns = BrokerBench(), Turns()
+        client = Client(bench, turns=turns)
+        names = tuple(MetadataRequestTopic(name=f"t{number}") for number in range(MANY))
+        client.send(MetadataRequest(topics=names), 9)
+        turns.run()
+        if ending == "gone":
+            client.connection.closed()
+        if ending == "in vain":
+            bench.advance(1_000)
+        else:
+            bench.controller.answer(CreateTopicsResponse())
+        assert client.answers() == []
+        assert bool(turns.due) is (ending != "gone")
+        count = 0
+        while turns.due:
+            turns.turn()
+            count += 1
+        assert count > 10 or ending == "gone"
+        assert len(client.answers()) == (ending != "gone")

@@ -361,10 +361,60 @@ def test_news_that_come_while_an_answer_is_made_are_in_it() -> None:
     assert answer.topics[0].partitions[0].leader_id == 3
 
 
+@pytest.mark.parametrize("wait_s", [1, 3_600])
+def test_a_leader_that_stays_registered_is_told_again(wait_s: int) -> None:
+    """It lives, and is out of reach of this broker alone, for want of its name or a certificate: clients are sent there after two seconds."""
+    follower = Follower(replica_fetch_backoff_ms=1_000)
+    follower.follow("t", leader=2)
+    for _ in range(wait_s):
+        follower.links.fetches.pop().then(SendFailure.DISCONNECTED)
+        follower.links.fetches.clear()
+        follower.bench.advance(1_000)
+    assert leaders_told(follower, "t") == [(-1, 5, -1) if wait_s == 1 else (2, 0, 2)]
+
+
+def test_another_life_of_a_leader_is_not_the_one_that_went() -> None:
+    """It is registered and unfenced with another broker epoch: clients are sent there at once."""
+    follower = Follower(replica_fetch_backoff_ms=1_000)
+    gone(follower, t=2)
+    follower.bench.register(2, fenced=True)
+    follower.bench.register(2, fenced=False, broker_epoch=99)
+    assert leaders_told(follower, "t") == [(2, 0, 2)]
+
+
+def test_a_leader_that_is_unregistered_is_news() -> None:
+    """Who waits for news of it is told at once who leads instead."""
+    follower = Follower(replica_fetch_backoff_ms=1_000)
+    gone(follower, t=2)
+    client = asking(follower, "t")
+    follower.bench.topic("t", leader=3, replicas=(1, 3), leader_epoch=6, is_published=False)
+    follower.bench.unregister(2)
+    [answer] = client.answers()
+    assert answer.topics[0].partitions[0].leader_id == 3
+
+
+def test_a_broker_is_listed_where_it_was() -> None:
+    """Its next process may have registered elsewhere, and serves nobody yet."""
+    follower = Follower(replica_fetch_backoff_ms=1_000)
+    follower.follow("t", leader=2)
+    follower.bench.topic("t", leader=3, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+    elsewhere = EndPoint("PLAINTEXT", "new-host", 7777, 0)
+    follower.bench.register(2, fenced=True, broker_epoch=99, end_points=(elsewhere,))
+    [answer] = asking(follower, "t").answers()
+    assert [(each.host, each.port) for each in answer.brokers if each.node_id == 2] == [("host-2", 9002)]
+
+
 def test_few_wait_for_news_and_with_little_in_memory() -> None:
     """inv:M1: who names very much, and who comes after five hundred, is told of no leader at once."""
     follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
     gone(follower, t=2)
+    ids = (
+        topic_named("t"),
+        *(MetadataRequestTopic(topic_id=Uuid.from_numbers(9, each), name=None) for each in range(1_000)),
+    )
+    by_id = Client(follower.bench)
+    by_id.send(MetadataRequest(topics=ids, allow_auto_topic_creation=False), 12)
+    assert by_id.answers() != []
     many = asking(follower, "t", *(f"unknown-{number:0200}" for number in range(400)))
     assert errors_told(many) == [ErrorCode.LEADER_NOT_AVAILABLE]
     waiting = [asking(follower, "t") for _ in range(500)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from headrace.client import offsets, routing
+from headrace.client import admin_cluster, admin_configs, offsets, routing
+from headrace.client.admin_configs import Resource, ResourceType
 from headrace.client.offsets import LATEST, CommittedOffset, ListedOffset
 from headrace.client.retry import error_of
 from headrace.client.routing import ask_any, ask_coordinator, refresh
+from headrace.client.session import Session
 from headrace.client.talk import Answered, Ask, Lost, Unsupported
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
+from headrace.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -262,22 +266,55 @@ def test_a_node_that_does_not_answer_is_looked_for_again() -> None:
     assert to_node == ["two:9092", "two:9092", "two:9092", "elsewhere:9092"]
 
 
+class Leaving:
+    """A cluster whose node 2 leaves after the first Metadata request; the hosts that were asked anything else."""
+
+    def __init__(self, known: Session, response: Callable[[int], Any]) -> None:
+        self.asked: list[str] = []
+        self._lists = [((1, "one"), (2, "two")), ((1, "one"),)]
+        self._response = response
+        self.cluster = Cluster(known, self._answer)
+
+    def _answer(self, ask: Ask) -> Any:
+        if isinstance(message_of(ask), MetadataRequest):
+            nodes = self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
+            brokers = tuple(MetadataResponseBroker(node_id=node, host=host, port=9092) for node, host in nodes)
+            return Answered(response=MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1), version=12)
+        self.asked.append(ask.address.host)
+        if ask.address.host == "two":
+            return Lost(reason="connection refused")
+        return Answered(response=self._response(len(self.asked)), version=4)
+
+
 def test_a_node_that_leaves_while_all_are_asked_is_left_out() -> None:
     """Those that remain are asked anew: what the node had may be theirs now."""
     known = knowing()
-    asked: list[str] = []
-    lists = [((1, "one"), (2, "two")), ((1, "one"),)]
-
-    def answer(ask: Ask) -> Any:
-        if isinstance(message_of(ask), MetadataRequest):
-            nodes = lists.pop(0) if len(lists) > 1 else lists[0]
-            brokers = tuple(MetadataResponseBroker(node_id=node, host=host, port=9092) for node, host in nodes)
-            return Answered(response=MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1), version=12)
-        asked.append(ask.address.host)
-        if ask.address.host == "two":
-            return Lost(reason="connection refused")
-        return Answered(response=ListGroupsResponse(throttle_time_ms=len(asked)), version=4)
-
-    found = Cluster(known, answer).hold(routing.ask_each_node(known, ListGroupsRequest()))
-    assert asked == ["one", "two", "one"]
+    leaving = Leaving(known, lambda number: ListGroupsResponse(throttle_time_ms=number))
+    found = leaving.cluster.hold(routing.ask_each_node(known, ListGroupsRequest()))
+    assert leaving.asked == ["one", "two", "one"]
     assert [each.throttle_time_ms for each in found] == [3]
+
+
+def test_log_directories_are_told_without_the_broker_that_left() -> None:
+    """It is not waited for, and what the others tell is not lost."""
+    known = knowing()
+    leaving = Leaving(known, lambda _: DescribeLogDirsResponse())
+    found = leaving.cluster.hold(admin_cluster.describe_log_dirs(known, [1, 2], ["t"]))
+    assert found[1] == []
+    assert isinstance(found[2], PeerError)
+    assert found[2].code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert leaving.cluster.paused_ms < 5_000
+
+
+def test_settings_of_a_broker_that_left_are_not_waited_for() -> None:
+    """BROKER_NOT_AVAILABLE in its place."""
+    known = knowing()
+    leaving = Leaving(known, lambda _: DescribeLogDirsResponse())
+    yielded = leaving.cluster.hold(admin_cluster.nodes(known))
+    assert [node.node_id for node in yielded] == [1, 2]
+    resource = Resource(ResourceType.BROKER, "2")
+    found = leaving.cluster.hold(admin_configs.describe_configs(known, [resource]))
+    error = found[resource]
+    assert isinstance(error, PeerError)
+    assert error.code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert leaving.cluster.paused_ms < 5_000

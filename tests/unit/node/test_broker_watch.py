@@ -331,3 +331,29 @@ def test_a_heartbeat_of_the_former_process_ends_the_look() -> None:
     bench.watch.closed(ONE)
     bench.watch.succeeded(3, LATTER, [HOME])
     assert (bench.gone, bench.probes) == ([], [])
+
+
+def test_a_late_answer_counts_in_its_own_round_only() -> None:
+    """A refusal that took long says nothing of the listener that a later round asks: a broker that takes connects there is alive."""
+    bench = Bench(broker(ports=(1, 2)))
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None, None)
+    bench.watch.closed(ONE)
+    now = 100
+    slow = []
+    for pause in PAUSES_MS[:3]:
+        first, second = bench.probes[-2:]
+        bench.watch.probed(second.correlation, None, now)
+        slow.append(first)
+        now += pause
+        bench.watch.tick(now)
+    first, second = bench.probes[-2:]
+    for late in (*slow, first):
+        bench.watch.probed(late.correlation, REFUSED, now)
+    assert bench.probes[-1] is second, "no second round before the first one is over"
+    assert bench.gone == []
+    bench.watch.probed(second.correlation, REFUSED, now)
+    assert len(bench.probes) > 2
+    for probe in bench.probes[-2:]:
+        bench.watch.probed(probe.correlation, REFUSED, now)
+    assert bench.gone == [(3, 5)]

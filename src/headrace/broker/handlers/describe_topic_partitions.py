@@ -33,7 +33,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext, bro
         if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
             return _refused(request)
         names = names[bisect_left(names, cursor.topic_name) :]
-    alive = Reachable(image, context.listener, broker.replica_fetchers.gone_leaders)
+    alive = Reachable(image, context.listener, broker.departures.gone)
     left = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:

@@ -48,6 +48,8 @@ def handle(request: FindCoordinatorRequest, context: RequestContext, broker: Bro
 def _answer(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> FindCoordinatorResponse:
     """What is known now; a coordinator that is not there yet is asked for again by any client."""
     alive = alive_end_points(broker.image, context.listener)
+    for broker_id in broker.departures.gone:
+        alive.pop(broker_id, None)
     if context.api_version >= _FIRST_WITH_KEYS:
         keys = request.coordinator_keys
         return FindCoordinatorResponse(coordinators=tuple(_find(key, request.key_type, alive, broker) for key in keys))

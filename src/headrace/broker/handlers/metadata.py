@@ -17,7 +17,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from headrace.rpc.context import RequestContext
-from headrace.rpc.long_work import Steps, emptied
+from headrace.rpc.long_work import Steps, emptied, released
 from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, InSteps, Reply
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
@@ -33,8 +33,10 @@ _FIRST_BY_ID = 12
 _CREATION_WAIT_MS = 1_000
 _MOST_WAITING = 500
 """Clients that wait for news of a leader, and are told in one turn; others are told of no leader at once."""
-_MOST_NAMED_BYTES = 64 << 10
+_MOST_NAMED, _MOST_NAMED_CHARACTERS = 1_000, 64 << 10
 """Who names more is not kept waiting: the request lies in memory meanwhile."""
+_LOOKED_AT_AT_ONCE = 1_000
+"""A tenth of a millisecond."""
 _REST_AFTER = 16
 """A partition takes 3 microseconds: who comes at the same moment as a crowd waits for one step of each."""
 _SEEN_TOGETHER = 4_000
@@ -58,25 +60,50 @@ def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     missing = yield from _to_create(request, context, broker)
     if missing:
         return _after_creation(request, context, broker, missing)
+    awaited = yield from _awaited(request, broker)
+    if awaited:
+        return _after_news(request, context, broker, awaited)
     reachable = _reachable(context, broker)
     answer = yield from _answer(request, context, broker, {}, reachable)
-    if reachable.missed:
-        awaited = broker.awaited_leaders(reachable.missed)
-        if awaited and _may_wait(request, broker, awaited):
-            return _after_news(request, context, broker, awaited)
-        if not awaited and broker.image is not reachable.image:  # the news came while the answer was made
-            answer = yield from _answer_now(request, context, broker, {})
+    if reachable.missed and broker.image is not reachable.image:  # the news came while the answer was made
+        yield from released(answer)
+        answer = yield from _answer_now(request, context, broker, {})
     return Reply(answer)
 
 
 def _reachable(context: RequestContext, broker: Broker) -> Reachable:
-    return Reachable(broker.image, context.listener, broker.replica_fetchers.gone_leaders)
+    return Reachable(broker.image, context.listener, broker.departures.gone)
+
+
+def _awaited(request: MetadataRequest, broker: Broker) -> Steps[Mapping[int, int]]:
+    """Leaders of which this request should wait for news, and until when (ms)."""
+    awaited = broker.departures.awaited()
+    if not awaited or not _may_wait(request, broker, awaited):
+        return {}
+    topics, looked_at = broker.image.topics, 0
+    for asked in topics.by_id.values() if request.topics is None else request.topics:
+        topic: TopicImage | None = None
+        if isinstance(asked, TopicImage):
+            topic = asked
+        elif asked.topic_id != ZERO_UUID:
+            topic = topics.by_id.get(asked.topic_id)
+        elif asked.name is not None:
+            topic = topics.by_name.get(asked.name)
+        for partition in () if topic is None else topic.partitions.values():
+            if partition.leader in awaited:
+                return awaited
+            looked_at += 1
+            if not looked_at % _LOOKED_AT_AT_ONCE:
+                yield None
+    return {}
 
 
 def _may_wait(request: MetadataRequest, broker: Broker, leaders: Iterable[int]) -> bool:
-    named = sum(len(topic.name or "") for topic in request.topics or ())
-    keys = [NewsOfLeader(leader_id) for leader_id in leaders]
-    return named <= _MOST_NAMED_BYTES and sum(map(broker.purgatory.waiters_of, keys)) < _MOST_WAITING
+    """Whether little is kept in memory by this request, and by those that wait already."""
+    topics = request.topics or ()
+    if len(topics) > _MOST_NAMED or sum(len(topic.name or "") for topic in topics) > _MOST_NAMED_CHARACTERS:
+        return False
+    return sum(broker.purgatory.waiters_of(NewsOfLeader(each)) for each in leaders) < _MOST_WAITING
 
 
 def _after_news(
@@ -87,20 +114,26 @@ def _after_news(
     librdkafka that is told of no leader, or of the old one, asks again at its timer's next second. `awaited`: which leaders, and until when.
     """
 
-    def steps() -> Steps[HandlerResult]:
-        return Reply((yield from _answer_now(request, context, broker, {})))
-
-    def again() -> InSteps:
-        later = InSteps(steps(), size=1, mostly_short=True)
-        later.asks_for_all = request.topics is None
-        return later
-
     def attempt() -> bool:
-        return not broker.awaited_leaders(awaited) and deferred.complete(again())
+        return not broker.departures.awaited(awaited) and deferred.complete(again())
 
+    again = partial(_later, request, context, broker, {})
     deferred = Deferred(deadline_ms=max(awaited.values()), on_timeout=again)
     broker.purgatory.watch(deferred, [NewsOfLeader(leader_id) for leader_id in awaited], attempt)
     return deferred
+
+
+def _later(
+    request: MetadataRequest, context: RequestContext, broker: Broker, errors: Mapping[str, ErrorCode]
+) -> InSteps:
+    """The answer of a request that has waited."""
+
+    def steps() -> Steps[HandlerResult]:
+        return Reply((yield from _answer_now(request, context, broker, errors)))
+
+    later = InSteps(steps(), size=1, mostly_short=True)
+    later.asks_for_all = request.topics is None
+    return later
 
 
 def _check(request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse | None]:
@@ -152,12 +185,14 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
     codes: dict[str | None, ErrorCode] = {}
     deferred = Deferred(
         deadline_ms=context.now_ms + _CREATION_WAIT_MS,
-        on_timeout=lambda: Reply(_at_once(_answer_now(request, context, broker, errors))),
+        on_timeout=partial(_later, request, context, broker, errors),
     )
     broker.purgatory.hold(deferred)
 
     def created(name: str, reply: AnyReply) -> None:
         nonlocal seen, codes
+        if deferred.is_done:
+            return
         if reply is not seen:  # one reply tells of many names, and comes for each of them
             assert isinstance(reply, Reply), "the controller answers with a message"
             assert isinstance(reply.message, CreateTopicsResponse), "the api's own response"
@@ -167,7 +202,7 @@ def _after_creation(request: MetadataRequest, context: RequestContext, broker: B
             errors[name] = _shown_error(code)
         waiting.discard(name)
         if not waiting:
-            deferred.complete(Reply(_at_once(_answer_now(request, context, broker, errors))))
+            deferred.complete(_later(request, context, broker, errors))
 
     for name, asked in broker.auto_create_topics(missing, context).items():
         asked.when_done(partial(created, name))
@@ -181,7 +216,7 @@ def _shown_error(code: ErrorCode) -> ErrorCode:
 
 
 def _answer_now(
-    request: MetadataRequest, context: RequestContext, broker: Broker, errors: dict[str, ErrorCode]
+    request: MetadataRequest, context: RequestContext, broker: Broker, errors: Mapping[str, ErrorCode]
 ) -> Steps[MetadataResponse]:
     """From what is known now, whoever is gone."""
     return _answer(request, context, broker, errors, _reachable(context, broker))
@@ -191,12 +226,12 @@ def _answer(
     request: MetadataRequest,
     context: RequestContext,
     broker: Broker,
-    errors: dict[str, ErrorCode],
+    errors: Mapping[str, ErrorCode],
     reachable: Reachable,
 ) -> Steps[MetadataResponse]:
     image = reachable.image
     alive = reachable.end_points
-    listed = alive | broker.departures.end_points(image, context.listener, broker.now_ms())
+    listed = alive | broker.departures.end_points(image, context.listener)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     listing = _Listing(image, reachable, context.api_version, operations)
     topics: list[MetadataResponseTopic] = []
@@ -250,16 +285,6 @@ def _served(topics: tuple[MetadataRequestTopic, ...]) -> Steps[list[MetadataRequ
     return ids_only or named
 
 
-def _at_once(steps: Steps[MetadataResponse]) -> MetadataResponse:
-    """The answer without rests."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: MetadataResponse = end.value
-            return found
-
-
 class _Listing:
     """Shows topics of one image to clients of one listener, in one version. Made for one answer."""
 
@@ -275,7 +300,7 @@ class _Listing:
         self._shown += 1
         return not self._shown % _REST_AFTER
 
-    def asked(self, asked: MetadataRequestTopic, errors: dict[str, ErrorCode]) -> Steps[MetadataResponseTopic]:
+    def asked(self, asked: MetadataRequestTopic, errors: Mapping[str, ErrorCode]) -> Steps[MetadataResponseTopic]:
         """One topic by name or id, or the error that it has."""
         if self._is_rest_due():
             yield None
