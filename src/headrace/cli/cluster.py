@@ -10,7 +10,7 @@ import click
 
 from headrace.cli import cluster_dev
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, json_option, read_properties
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, json_option, read_properties
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError, PeerError
@@ -38,9 +38,15 @@ def target_options(function: F) -> F:
         help="Settings of the client.",
     )(function)
     function = click.option(
-        "--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="The controllers to connect to."
+        "--bootstrap-controller",
+        "-C",
+        type=address_list,
+        metavar="HOST:PORT,...",
+        help="The controllers to connect to.",
     )(function)
-    function = click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)(function)
+    function = click.option(
+        "--bootstrap-server", "-b", type=address_list, metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP
+    )(function)
     return json_option(function)
 
 

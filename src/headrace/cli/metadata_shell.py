@@ -11,7 +11,7 @@ import click
 
 from headrace.cli.metadata_shell_commands import Shell, completions, execute
 from headrace.cli.output import is_terminal
-from headrace.cli.shell import read_properties
+from headrace.cli.shell import address_list, read_properties
 from headrace.core.errors import OperatorError
 from headrace.metadata.image import MetadataImage
 from headrace.metadata.tree import Directory, directory, files, image_tree
@@ -27,7 +27,10 @@ Refresh = Callable[[], MetadataImage]
 )  # fmt: skip
 @click.option("--snapshot", "-s", type=click.Path(), metavar="FILE", help="A .checkpoint or .log file to read.")
 @click.option(
-    "--controllers", metavar="[ID@]HOST:PORT,...", help="Controllers of a quorum to follow, as an observer without id."
+    "--controllers",
+    type=address_list,
+    metavar="[ID@]HOST:PORT,...",
+    help="Controllers of a quorum to follow, as an observer without id.",
 )
 @click.option(
     "--config", "config_file", type=click.Path(), metavar="FILE",

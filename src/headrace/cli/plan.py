@@ -16,7 +16,7 @@ from headrace.cli.plan_file import depends_on, differences, parse_plan, plan_doc
 from headrace.cli.plan_report import plain, print_report, report
 from headrace.cli.reassignment_file import check_executable, name_of, parse_reassignment, read_text
 from headrace.cli.reassignment_states import wait_for_moves
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, connect, exactly_one, json_option, read_properties
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, exactly_one, json_option, read_properties
 from headrace.cli.waiting import wait_option
 from headrace.client import admin_cluster, admin_placement, admin_quorum
 from headrace.client.blocking import BlockingClient
@@ -40,12 +40,13 @@ class Source(NamedTuple):
     invoke_without_command=True,
     help="Foretell what the controller would do if a broker died or stopped, or replicas moved. Nothing is changed.",
 )
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)
+@click.option("--bootstrap-server", type=address_list, metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)
 @click.option(
     "--command-config", type=click.Path(), metavar="FILE", help="A properties file with settings of the client."
 )
 @click.option(
     "--bootstrap-controller",
+    type=address_list,
     metavar="HOST:PORT,...",
     help="Controllers to read the metadata log from; those that the brokers name if it is not given.",
 )

@@ -15,7 +15,7 @@ from headrace.cli.console_producer import number, parse_acks
 from headrace.cli.delete_records import read_text
 from headrace.cli.output import show_json
 from headrace.cli.perf_stats import Latencies
-from headrace.cli.shell import connect, pairs, read_properties
+from headrace.cli.shell import address_list, connect, pairs, read_properties
 from headrace.client.accumulator import BatchOptions, ReadyBatch, codec_of
 from headrace.client.blocking_records import RecordProducer
 from headrace.client.producer import Delivery
@@ -45,7 +45,10 @@ class _ManyValues(click.Command):
 
 @click.command(cls=_ManyValues, help="Measure producing.")
 @click.option(
-    "--bootstrap-server", metavar="HOST:PORT,...", help="The brokers; wins over bootstrap.servers of the properties."
+    "--bootstrap-server",
+    type=address_list,
+    metavar="HOST:PORT,...",
+    help="The brokers; wins over bootstrap.servers of the properties.",
 )
 @click.option("--topic", required=True, metavar="TOPIC", shell_complete=topic_names, help="The topic to send to.")
 @click.option("--num-records", type=click.IntRange(min=1), required=True, metavar="N", help="How many records to send.")

@@ -11,7 +11,7 @@ import click
 
 from headrace.cli.clock import wall_ms
 from headrace.cli.reassignment_file import name_of
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, compiled, connect
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, compiled, connect
 from headrace.client import admin_cluster, replica_fetch
 from headrace.client.blocking import BlockingClient
 from headrace.client.offsets import list_offsets
@@ -113,8 +113,8 @@ def _differences(where: TopicPartition, row: Mapping[int, BatchSum]) -> Iterable
 @click.command(
     help="Compare all replicas of topics, batch by batch, until it is stopped or with --once to the end. Compacted topics differ rightly."
 )
-@click.option("--broker-list", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The same as --broker-list.")
+@click.option("--broker-list", type=address_list, metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)
+@click.option("--bootstrap-server", type=address_list, metavar="HOST:PORT,...", help="The same as --broker-list.")
 @click.option(
     "--command-config", type=click.Path(), metavar="FILE", help="A properties file with settings of the client."
 )

@@ -21,6 +21,16 @@ DEFAULT_SERVER = "127.0.0.1:9092"
 BOOTSTRAP_SERVER_HELP = f"The brokers to connect to.  [default: {DEFAULT_SERVER}]"
 
 
+def address_list(value: str) -> str:
+    """The type of options that say where a cluster is: `host:port`, or several with commas, which the client takes apart.
+
+    Raises click.BadParameter for an empty value (a variable of the shell that is not set).
+    """
+    if not value.strip():
+        raise click.BadParameter("it is empty: give host:port")
+    return value
+
+
 def run_command(command: click.Command, name: str, arguments: list[str]) -> int:
     """Run a click command; a mistake on the command line is one line and exit code 1, as with Kafka's tools."""
     try:
@@ -75,9 +85,14 @@ def connection_options(*, controller: bool = False, config_name: str = "--comman
         )(function)
         if controller:
             function = click.option(
-                "--bootstrap-controller", metavar="HOST:PORT,...", help="The controllers to connect to."
+                "--bootstrap-controller",
+                type=address_list,
+                metavar="HOST:PORT,...",
+                help="The controllers to connect to.",
             )(function)
-        return click.option("--bootstrap-server", metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP)(function)
+        return click.option(
+            "--bootstrap-server", type=address_list, metavar="HOST:PORT,...", help=BOOTSTRAP_SERVER_HELP
+        )(function)
 
     return decorate
 

@@ -8,6 +8,8 @@ from enum import IntEnum
 from typing import Any
 
 from headrace.client.cluster_view import NodeView
+from headrace.client.connection import serves_controllers
+from headrace.client.error_text import wrong_listener
 from headrace.client.retry import Attempts, error_of
 from headrace.client.routing import ask_any, ask_controller, ask_node, refresh
 from headrace.client.session import Session
@@ -157,6 +159,9 @@ def _features(session: Session, attempts: Attempts, node_id: int | None) -> Conv
         for address in session.cluster.candidates() if only is None else [only]:
             outcome = yield Versions(address=address, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Answered):
+                is_controller = serves_controllers({each.api_key for each in outcome.response.api_keys})
+                if is_controller is (not session.settings.is_controller):
+                    raise OperatorError(wrong_listener(address, is_controller_wanted=session.settings.is_controller))
                 return outcome.response
             if isinstance(outcome, Unsupported):
                 continue

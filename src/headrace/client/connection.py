@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -19,6 +19,7 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from headrace.wire.source import carries_records
+from headrace.wire.versions import ApiKey
 
 API_VERSIONS_KEY = 18
 SESSION_USED = 0.9
@@ -37,6 +38,12 @@ class _Pending:
     response: type[Any]
     version: int
     is_flexible: bool
+
+
+def serves_controllers(api_keys: Container[int]) -> bool | None:
+    """Whether a listener with these APIs is a controller's (it votes), not a broker's (it tells Metadata); None: neither is certain."""
+    votes, tells = ApiKey.VOTE in api_keys, ApiKey.METADATA in api_keys
+    return None if votes == tells else votes
 
 
 def response_class(request: type[Any]) -> type[Any]:
@@ -91,7 +98,11 @@ class Connection:
         name = call.api.__name__.removesuffix("Request")
         theirs = self.ranges.get(schema.api_key)
         if theirs is None:
-            return Unsupported(api_key=schema.api_key, reason=f"The node does not support {name}")
+            return Unsupported(
+                api_key=schema.api_key,
+                reason=f"The node does not support {name}",
+                is_controller=serves_controllers(self.ranges) is True,
+            )
         first, last = max(schema.versions.first, call.at_least), min(schema.versions.last, call.at_most)
         version = min(last, theirs[1])
         if version < max(first, theirs[0]):

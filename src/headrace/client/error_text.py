@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.core.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.client.talk import Address
 
 TEXTS: dict[ErrorCode, str] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "The requested offset is not within the range of offsets maintained by the server.",
@@ -45,6 +50,16 @@ TEXTS: dict[ErrorCode, str] = {
     ErrorCode.BROKER_ID_NOT_REGISTERED: "The broker id is not registered.",
     ErrorCode.INELIGIBLE_REPLICA: "The new in-sync set has an ineligible replica.",
 }
+
+
+def wrong_listener(address: Address, *, is_controller_wanted: bool) -> str:
+    """The line for an address where the other kind of listener is: a broker's for a controller's, or the other way round."""
+    if is_controller_wanted:
+        return (
+            f"{address} is the listener of a broker: give a controller's, which has the name in controller.listener.names "
+            "(controller.quorum.bootstrap.servers says where)"
+        )
+    return f"{address} is the listener of a controller: give a broker's, whose name is not in controller.listener.names"
 
 
 def text_of(code: ErrorCode) -> str:

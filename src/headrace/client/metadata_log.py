@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.client.cluster_view import NodeView
+from headrace.client.error_text import wrong_listener
 from headrace.client.retry import Attempts, error_of
 from headrace.client.routing import unsupported
 from headrace.client.session import Session
 from headrace.client.talk import Address, Answered, Ask, Call, Conversation, Lost, Unsupported
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import PeerError
+from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import METADATA_TOPIC_ID, ZERO_UUID
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.records.batch import iter_batches
 from headrace.wire.messages import fetch, fetch_snapshot
 
 METADATA_TOPIC = "__cluster_metadata"
+_NO_METADATA_LOG = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""What a broker's listener answers to a fetch of it; a controller's always knows it."""
 _CHUNK_BYTES = 8 << 20
 _MAX_SNAPSHOT_BYTES = 4 << 30
 
@@ -118,13 +121,15 @@ class MetadataLogReader:
             address = _leader_address(session) or session.cluster.candidates()[0]
             outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Unsupported):
-                raise unsupported(outcome)
+                raise unsupported(outcome, address)
             why: PeerError | Lost
             if isinstance(outcome, Answered):
                 session.cluster.answered(address)
                 part, error, is_news = self._take_answer(session, outcome.response)
                 if error is None:
                     return part
+                if error.code in _NO_METADATA_LOG and address in session.cluster.bootstrap:
+                    raise OperatorError(wrong_listener(address, is_controller_wanted=True))
                 if is_news:
                     continue
                 if not error.code.is_retriable:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headrace.client.cluster_view import NodeView, PartitionView, TopicView
+from headrace.client.error_text import wrong_listener
 from headrace.client.retry import Attempts, error_of
 from headrace.client.session import Session
 from headrace.client.talk import Address, Answered, Ask, AskAll, Call, Conversation, Lost, Outcome, Unsupported, bounded
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import PeerError
+from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -23,9 +24,17 @@ MISSING_TRIES = 5
 """How often a topic that the cluster does not know is asked for again: news of a new one may still be on its way."""
 
 
-def unsupported(outcome: Unsupported) -> PeerError:
-    """The error of a call whose API the node does not speak."""
+def unsupported(outcome: Unsupported, address: Address | None = None) -> PeerError:
+    """The error of a call whose API the node (at `address`) does not speak."""
+    if outcome.is_controller and address is not None:
+        return PeerError(ErrorCode.UNSUPPORTED_VERSION, wrong_listener(address, is_controller_wanted=False))
     return PeerError(ErrorCode.UNSUPPORTED_VERSION, outcome.reason)
+
+
+def _check_kind(session: Session, address: Address, response: Any) -> None:
+    """Raises OperatorError: the node says that its listener is of the other kind (KIP-919)."""
+    if getattr(response, "error_code", 0) == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+        raise OperatorError(wrong_listener(address, is_controller_wanted=session.settings.is_controller))
 
 
 def ask_any(session: Session, request: Any, *, attempts: Attempts | None = None) -> Conversation[Answered]:
@@ -37,9 +46,10 @@ def ask_any(session: Session, request: Any, *, attempts: Attempts | None = None)
             outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Answered):
                 session.cluster.answered(address)
+                _check_kind(session, address, outcome.response)
                 return outcome
             if isinstance(outcome, Unsupported):
-                raise unsupported(outcome)
+                raise unsupported(outcome, address)
             why = outcome
             attempts.lost(address, why)
             if not attempts.left_ms:
@@ -141,7 +151,7 @@ def ask_until(
         if address is not None:
             outcome: Outcome = yield Ask(address=address, request=request, timeout_ms=attempts.request_ms)
             if isinstance(outcome, Unsupported):
-                raise unsupported(outcome)
+                raise unsupported(outcome, address)
             if isinstance(outcome, Answered):
                 session.cluster.answered(address)
                 error = verdict(outcome.response)

@@ -92,10 +92,14 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
-    """The node speaks no version of this API within the bounds asked for; nothing was sent."""
+    """The node speaks no version of this API within the bounds asked for; nothing was sent.
+
+    `is_controller`: it is the listener of a controller, and those of brokers serve the API.
+    """
 
     api_key: int
     reason: str
+    is_controller: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.cli import shell
 from headrace.cli.main import main
+from headrace.testing import Node
 
 SERVER_TOOLS = (
     "topics --list",
@@ -118,6 +119,46 @@ def test_every_tool_names_an_address_that_does_not_answer(
         f"no node of the cluster can be reached ({silent}: no answer came in time): check that {listener} listens there, "
         "and that it speaks PLAINTEXT (security.protocol)"
     )
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """A broker and a controller, each with its listener."""
+    with Node(in_process=True) as running:
+        yield running
+
+
+def test_every_tool_says_that_a_broker_listens_where_a_controller_was_wanted(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-77, KIP-919: at once, and who listens at a controller's address; `history` waited for a minute, and named no address."""
+    place = node.bootstrap_servers
+    wanted = (
+        f"{place} is the listener of a broker: give a controller's, which has the name in controller.listener.names "
+        "(controller.quorum.bootstrap.servers says where)"
+    )
+    tools = [tool for tool, listener in TOOLS if listener == "a controller"]
+    assert {tool: said(tool, place, capfd) for tool in tools} == dict.fromkeys(tools, wanted)
+
+
+def test_every_tool_says_that_a_controller_listens_where_a_broker_was_wanted(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-77: most said that the node does not support Metadata; `features` went on, where Kafka's refuses."""
+    place = f"127.0.0.1:{node.controller_port}"
+    wanted = f"{place} is the listener of a controller: give a broker's, whose name is not in controller.listener.names"
+    tools = [tool for tool, listener in TOOLS if listener == "a broker"]
+    found = {tool: said(tool, place, capfd) for tool in tools}
+    assert {tool: told for tool, told in found.items() if not told.endswith(wanted)} == {}
+
+
+@EVERY_TOOL
+def test_an_empty_address_is_refused(tool: str, listener: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """S1-77: a variable of the shell that is not set is no wish for the default address."""
+    option = tool.rpartition(" ")[2]
+    told = said(tool, "", capfd)
+    assert option in told
+    assert told.endswith(": it is empty: give host:port")
 
 
 @pytest.mark.usefixtures("quick")

@@ -76,6 +76,20 @@ def test_a_call_within_bounds_the_node_has_not_is_unsupported() -> None:
     assert isinstance(connection.choose(ListGroupsRequest()), Unsupported)
 
 
+@pytest.mark.parametrize(
+    ("keys", "is_controller"), [((18, 52), True), ((3, 18), False), ((3, 18, 52), False), ((18,), False)]
+)
+def test_a_listener_that_votes_and_tells_no_metadata_is_a_controllers(
+    keys: tuple[int, ...], is_controller: bool
+) -> None:
+    """KIP-919: who asked it for what brokers serve is told so."""
+    connection = opened()
+    connection.ranges = dict.fromkeys(keys, (0, 4))
+    missing = connection.choose(ListGroupsRequest())
+    assert isinstance(missing, Unsupported)
+    assert missing.is_controller is is_controller
+
+
 def test_answers_are_matched_by_correlation_id_in_order() -> None:
     """Kafka answers one connection in the order of its requests."""
     connection = opened()

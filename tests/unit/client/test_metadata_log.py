@@ -9,7 +9,7 @@ import pytest
 from headrace.client.metadata_log import CommittedPart, MetadataLogReader, SnapshotNeeded
 from headrace.client.talk import Address, Answered, Ask
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import PeerError
+from headrace.core.errors import OperatorError, PeerError
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.wire.messages import fetch, fetch_snapshot
@@ -94,6 +94,16 @@ def test_a_log_that_begins_later_needs_a_snapshot() -> None:
     answers[:] = [piece(0, b"")]
     with pytest.raises(PeerError, match="nothing more"):
         cluster.hold(reader.read_snapshot(found, needed.snapshot_id))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_listener_that_does_not_know_the_log_is_no_controllers(code: ErrorCode) -> None:
+    """KIP-919: that of a broker was named; it was asked for a minute."""
+    found = session(is_controller=True)
+    cluster = Cluster(found, lambda _: Answered(response=fetched(code, is_hinted=False), version=17))
+    with pytest.raises(OperatorError, match="one:9092 is the listener of a broker"):
+        cluster.hold(MetadataLogReader().fetch_committed(found, 0, 0))
+    assert len(cluster.asked) == 1
 
 
 @pytest.mark.parametrize(
