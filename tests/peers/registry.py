@@ -40,7 +40,8 @@ def install() -> Path:
             subprocess.run(get, check=True, stdout=sys.stderr, timeout=900, cwd=CACHE)
             archive = next(HOME.glob("*.tar.gz"))
             with tarfile.open(archive) as packed:
-                packed.extractall(HOME, filter="data")
+                has_filters = hasattr(tarfile, "data_filter")  # not yet in the Python of Debian 12
+                packed.extractall(HOME, filter="data") if has_filters else packed.extractall(HOME)
             archive.unlink()
             (HOME / ".done").touch()
     return HOME

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from headrace.core.ids import TopicPartition
@@ -54,6 +55,7 @@ def offset_file(path: str, offset: int, suffix: str, state: str = "") -> str:
     return f"{path}/{offset:020d}{suffix}{state}"
 
 
+@lru_cache(maxsize=1_024)  # most partitions have files of the same few names
 def parse_offset_file(name: str) -> OffsetFile | None:
     """What a name says, None if it is another file's."""
     found = _OFFSET_FILE.fullmatch(name)

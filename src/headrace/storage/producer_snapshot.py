@@ -44,6 +44,8 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry] | None:
     """The producers, or None if the bytes are damaged or of another version."""
+    if data == _NOBODY:
+        return []
     if len(data) < _HEAD.size:
         return None
     version, crc, count = _HEAD.unpack_from(data)
@@ -64,6 +66,10 @@ def _entry(*fields: int) -> ProducerEntry:
             first_sequence += MAX_SEQUENCE + 1
         entry.batches.append(SequencedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
     return entry
+
+
+_NOBODY = encode_snapshot(())
+"""Most are of partitions without producers that count their batches."""
 
 
 def write_snapshot(files: Files, path: str, offset: int, entries: Iterable[ProducerEntry]) -> str:
