@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, closing
-from typing import Any, TypeVar
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,7 +14,10 @@ from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, json_option, read_properties
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
-from headrace.core.errors import OperatorError, PeerError
+from headrace.core.errors import OperatorError
+
+if TYPE_CHECKING:
+    from headrace.cli.cluster_decommission import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -159,9 +163,18 @@ def unregister(
     broker_id: int,
 ) -> int:
     """The assignments keep the broker (S1-76)."""
-    with _target(bootstrap_server, bootstrap_controller, command_config) as client:
-        _unregister(client, broker_id)
-    _done(f"Broker {broker_id} is no longer registered.", broker_id, as_json=as_json)
+    from headrace.cli import cluster_decommission as work
+
+    with _cluster(bootstrap_server, bootstrap_controller, command_config) as cluster:
+        found = work.found_before(cluster, broker_id)
+        work.unregister(cluster, broker_id)
+    line = f"Broker {broker_id} is no longer registered."
+    if as_json:
+        show_json({"broker": broker_id, "message": line})
+    else:
+        print(line)
+    if found is not None and (hint := work.hint_after_unregistering(broker_id, *found)):
+        print(hint, file=sys.stderr)
     return 0
 
 
@@ -190,14 +203,7 @@ def decommission(
     """Drained first, or by force with a report of what was lost (S1-66, S1-70, S1-71)."""
     from headrace.cli import cluster_decommission as work
 
-    with _target(bootstrap_server, bootstrap_controller, command_config) as client, ExitStack() as stack:
-        image = None
-        if bootstrap_controller:
-            from headrace.cli.metadata_follower import QuorumFollower
-
-            properties = read_properties(command_config) if command_config else {}
-            image = stack.enter_context(closing(QuorumFollower(bootstrap_controller, properties))).refresh
-        cluster = work.Cluster(client, image)
+    with _cluster(bootstrap_server, bootstrap_controller, command_config) as cluster:
         is_live = broker_id in cluster.racks()
         if is_forced:
             lost, moved = work.decommission_by_force(cluster, broker_id), 0
@@ -213,23 +219,23 @@ def decommission(
         show_json({"broker": broker_id, "movedPartitions": moved, "lostPartitions": gone, "message": f"{line}."})
     else:
         print(f"{line}: {', '.join(gone)}" if gone else f"{line}.")
-        if is_live:
-            print("It still runs: stop it, or it registers again as a new broker without partitions.")
+    if is_live:
+        print(work.hint_for_a_live_one(broker_id), file=sys.stderr)
     return 0
 
 
-def _unregister(client: BlockingClient, broker_id: int) -> None:
-    """Raises OperatorError whose message names the broker (S1-68, S1-69)."""
-    from headrace.cli.cluster_decommission import refusal
+@contextmanager
+def _cluster(
+    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: str | None
+) -> Iterator[Cluster]:
+    """The cluster's partitions and brokers, of brokers or of the metadata log of the controllers."""
+    from headrace.cli.cluster_decommission import Cluster
 
-    try:
-        client.run(admin_cluster.unregister_broker, broker_id)
-    except PeerError as error:
-        raise refusal(broker_id, error) from None
+    with _target(bootstrap_server, bootstrap_controller, command_config) as client, ExitStack() as stack:
+        image = None
+        if bootstrap_controller:
+            from headrace.cli.metadata_follower import QuorumFollower
 
-
-def _done(line: str, broker_id: int, *, as_json: bool) -> None:
-    if as_json:
-        show_json({"broker": broker_id, "message": line})
-    else:
-        print(line)
+            properties = read_properties(command_config) if command_config else {}
+            image = stack.enter_context(closing(QuorumFollower(bootstrap_controller, properties))).refresh
+        yield Cluster(client, image)

@@ -7,7 +7,7 @@ and so that it is safe with a Kafka cluster too, which knows nothing of our fiel
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from time import sleep
@@ -59,6 +59,16 @@ class Cluster:
         found = self.client.run(admin_cluster.describe_cluster)
         return {each.node_id: each.rack for each in found.end_points}
 
+    def registered(self) -> list[int]:
+        """The ids of all brokers in the register, fenced ones too; of Kafka's before 4.0 only the live ones."""
+        if self._image is not None:
+            return sorted(self._image().cluster.brokers)
+        try:
+            found = self.client.run(admin_cluster.describe_cluster, is_with_fenced=True)
+        except PeerError:
+            return sorted(self.racks())
+        return sorted(each.node_id for each in found.end_points)
+
     def present(self) -> dict[TopicPartition, Placed]:
         """All partitions with every replica that they have now."""
         if self._image is None:
@@ -95,7 +105,9 @@ def decommission(cluster: Cluster, broker_id: int) -> int:
         except PeerError as error:
             if error.code is ErrorCode.BROKER_REQUIRED_FOR_PARTITIONS:
                 continue  # a topic was created meanwhile
-            raise refusal(broker_id, error) from None
+            if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED and moved:
+                return moved  # it was unregistered before, and its replicas were still listed
+            raise _refused(cluster, broker_id, error, "decommissioned") from None
         _check_gone(cluster, broker_id)
         return moved
     raise OperatorError(
@@ -108,16 +120,63 @@ def decommission_by_force(cluster: Cluster, broker_id: int) -> Lost:
     try:
         lost = cluster.client.run(admin_cluster.unregister_broker, broker_id, is_decommission=True, is_forced=True)
     except PeerError as error:
-        raise refusal(broker_id, error) from None
+        raise _refused(cluster, broker_id, error, "decommissioned") from None
     _check_gone(cluster, broker_id)
     return lost
 
 
-def refusal(broker_id: int, error: PeerError) -> OperatorError:
-    """One line that names the broker (S1-76)."""
+def unregister(cluster: Cluster, broker_id: int) -> None:
+    """Take it out of the register only. Raises OperatorError whose message names the broker (S1-68, S1-69)."""
+    try:
+        cluster.client.run(admin_cluster.unregister_broker, broker_id)
+    except PeerError as error:
+        raise _refused(cluster, broker_id, error, "unregistered") from None
+
+
+def found_before(cluster: Cluster, broker_id: int) -> tuple[bool, int] | None:
+    """Whether a broker is live, and how many partitions list it; None where that cannot be told, which keeps nobody from unregistering it."""
+    try:
+        return broker_id in cluster.racks(), len(cluster.holders(broker_id))
+    except (OperatorError, PeerError):
+        return None
+
+
+def hint_for_a_live_one(broker_id: int, again: str = "decommission") -> str:
+    """What is left to do when a broker that was taken out still runs."""
+    return (
+        f"Broker {broker_id} still runs and registers again in a moment, as a new broker that may get new replicas: "
+        f"stop it, then run `headrace cluster {again} --id {broker_id}` again."
+    )
+
+
+def hint_after_unregistering(broker_id: int, is_live: bool, partitions: int) -> str:
+    """What is left to do when it was unregistered only; empty for nothing."""
+    listed = f"{partitions} partition(s) still list broker {broker_id}, and wait for it"
+    if not partitions:
+        return hint_for_a_live_one(broker_id, "unregister") if is_live else ""
+    if not is_live:
+        return f"{listed}: `headrace cluster decommission --id {broker_id}` moves them to others."
+    return (
+        f"{listed}: it still runs and registers again in a moment. `headrace cluster decommission --id {broker_id}` moves them to "
+        "others; then stop it, and run that again."
+    )
+
+
+def refusal(
+    broker_id: int, error: PeerError, what: str = "unregistered", *, known: Sequence[int] = ()
+) -> OperatorError:
+    """One line that names the broker (S1-76), and those that there are when it is not registered."""
     if error.code is ErrorCode.UNSUPPORTED_VERSION:
         return OperatorError("The target cluster does not support the broker unregistration API.")
-    return OperatorError(f"Broker {broker_id} was not unregistered: {error}")
+    if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED:
+        there_are = f"; registered are {', '.join(map(str, known))}" if known else ""
+        return OperatorError(f"Broker {broker_id} was not {what}: it is not registered{there_are}")
+    return OperatorError(f"Broker {broker_id} was not {what}: {error}")
+
+
+def _refused(cluster: Cluster, broker_id: int, error: PeerError, what: str) -> OperatorError:
+    known = cluster.registered() if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED else []
+    return refusal(broker_id, error, what, known=known)
 
 
 def _check_gone(cluster: Cluster, broker_id: int) -> None:
@@ -136,16 +195,21 @@ def _check_gone(cluster: Cluster, broker_id: int) -> None:
 
 def _drain(cluster: Cluster, broker_id: int) -> int:
     """Move everything away; how many partitions."""
-    plan = draining.plan_drain(cluster.partitions(), cluster.racks(), broker_id)
+    partitions, racks = cluster.partitions(), cluster.racks()
+    plan = draining.plan_drain(partitions, racks, broker_id)
+    left = f"Broker {broker_id} was left as it is"
+    can_force = draining.can_be_forced(partitions, racks, broker_id)
     if plan.without_leader:
+        forced = ", or use --force and lose their data" if can_force else ""
         raise OperatorError(
-            f"Broker {broker_id} was left as it is: {names(plan.without_leader)} cannot be copied, as nobody leads them. Start the brokers "
-            "that have their replicas, or use --force and lose their data."
+            f"{left}: {names(plan.without_leader)} cannot be copied, as nobody leads them. Start the brokers that have their replicas{forced}."
         )
     if plan.without_place:
+        where = f"{left}: there is no other live broker for the replicas of {names(plan.without_place)}."
+        if not can_force:
+            raise OperatorError(f"{where} Start another broker; --force would be refused too.")
         raise OperatorError(
-            f"Broker {broker_id} was left as it is: there is no other live broker for the replicas of {names(plan.without_place)}. Start "
-            "more brokers or lower the replication factor; --force retires it all the same."
+            f"{where} Start more brokers or lower the replication factor; --force retires it all the same."
         )
     remaining = iter(plan.targets.items())
     done = 0

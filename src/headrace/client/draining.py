@@ -58,6 +58,11 @@ def plan_drain(partitions: Mapping[TopicPartition, Placed], racks: Mapping[int, 
     return plan
 
 
+def can_be_forced(partitions: Mapping[TopicPartition, Placed], racks: Mapping[int, str | None], leaver: int) -> bool:
+    """Whether the controller may take the broker out whatever is lost: what only it has needs another live broker to go on at, empty (S1-71)."""
+    return any(each != leaver for each in racks) or all(each.replicas != (leaver,) for each in partitions.values())
+
+
 def placements(session: Session) -> Conversation[dict[TopicPartition, Placed]]:
     """Every partition as brokers tell it, whatever of it moves at the moment. Raises PeerError."""
     found = yield from refresh(session, None)

@@ -98,6 +98,10 @@ def a_broker_is_drained_and_retired(cluster: Cluster) -> None:
     assert done.code == 0, done
     told = json.loads(done.out)
     assert (told["broker"], told["movedPartitions"], told["lostPartitions"]) == (104, 3, [])
+    assert done.err == (
+        "Broker 104 still runs and registers again in a moment, as a new broker that may get new replicas: stop it, then run "
+        "`headrace cluster decommission --id 104` again.\n"
+    )
     found = replicas(cluster, "t")
     assert all(len(each) == 2 and 104 not in each for each in found)
     assert all(len({RACKS[broker] for broker in each}) == 2 for each in found)
@@ -123,9 +127,23 @@ def one_that_is_to_end_when_unregistered_ends(cluster: Cluster) -> None:
     controller = f"127.0.0.1:{cluster.controllers[0].controller_port}"
     done = headrace("cluster", "unregister", "-C", controller, "-i", "104")
     assert (done.code, done.out) == (0, "Broker 104 is no longer registered.\n")
+    assert done.err.startswith(
+        "1 partition(s) still list broker 104, and wait for it: it still runs and registers again"
+    )
     assert cluster[104].wait_until_ended() != 0
     assert 104 not in registered(cluster)
     assert replicas(cluster, "again") == [(104, 101)]
+
+
+def what_it_left_behind_is_moved_though_it_is_not_registered(cluster: Cluster) -> None:
+    """S1-66, S1-76: the partitions that still list it; a second time there is nothing to do, and the line names who there is."""
+    done = headrace("cluster", "decommission", "-b", cluster.bootstrap_servers, "-i", "104")
+    assert (done.code, done.err) == (0, "")
+    assert "partition(s) were moved away" in done.out
+    assert 104 not in replicas(cluster, "again")[0]
+    done = headrace("cluster", "decommission", "-b", cluster.bootstrap_servers, "-i", "104")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "Broker 104 was not decommissioned: it is not registered; registered are 101, 102, 103, 105\n"
 
 
 def without_enough_brokers_it_is_left_as_it_is(cluster: Cluster) -> None:
@@ -185,7 +203,7 @@ def by_force_it_goes_at_once_and_tells_what_was_lost(cluster: Cluster) -> None:
     again = headrace("cluster", "decommission", "-b", cluster.bootstrap_servers, "-i", "103", "-f")
     assert (again.code, again.err.strip()) == (
         1,
-        "Broker 103 was not unregistered: Broker ID 103 is not currently registered",
+        f"Broker 103 was not decommissioned: it is not registered; registered are {', '.join(map(str, sorted(registered(cluster))))}",
     )
 
 
@@ -196,6 +214,7 @@ def test_brokers_leave_a_cluster_for_good(cluster: Cluster) -> None:
     a_broker_is_drained_and_retired(cluster)
     a_live_broker_that_was_unregistered_comes_back_as_a_new_one(cluster)
     one_that_is_to_end_when_unregistered_ends(cluster)
+    what_it_left_behind_is_moved_though_it_is_not_registered(cluster)
     without_enough_brokers_it_is_left_as_it_is(cluster)
     through_the_controllers_it_is_drained_too(cluster)
     by_force_it_goes_at_once_and_tells_what_was_lost(cluster)

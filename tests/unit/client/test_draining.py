@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.cluster_decommission import refusal
+from headrace.cli.cluster_decommission import hint_after_unregistering, refusal
 from headrace.client import admin_cluster
-from headrace.client.draining import DrainPlan, Placed, names, plan_drain
+from headrace.client.draining import DrainPlan, Placed, can_be_forced, names, plan_drain
 from headrace.client.talk import Unsupported
 from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
@@ -47,6 +47,28 @@ def test_what_has_no_place_or_nobody_to_copy_from_is_told() -> None:
     assert plan_drain(partitions((4, 1)), {1: None, 4: None}, 4).without_place == [TopicPartition("t", 0)]
     assert plan_drain(partitions((4,), leader=-1), RACKS, 4).without_leader == [TopicPartition("t", 0)]
     assert plan_drain(partitions((1, 2)), RACKS, 4) == DrainPlan()
+
+
+def test_force_is_promised_only_where_it_is_not_refused() -> None:
+    """S1-71, S1-76: what only this broker has goes on, empty, at another live one; what has other replicas goes on with those."""
+    alone: dict[int, str | None] = {4: None}
+    assert not can_be_forced(partitions((4,), (4, 1)), alone, 4)
+    assert can_be_forced(partitions((4, 1)), alone, 4)
+    assert can_be_forced(partitions((4,)), {1: None, 4: None}, 4)
+
+
+def test_what_is_left_to_do_after_a_broker_was_unregistered_is_told() -> None:
+    """S1-73, S1-76: one that runs comes back by itself, so it is stopped first, and taken out again then."""
+    assert hint_after_unregistering(3, is_live=False, partitions=0) == ""
+    assert hint_after_unregistering(3, is_live=True, partitions=0) == (
+        "Broker 3 still runs and registers again in a moment, as a new broker that may get new replicas: stop it, then run "
+        "`headrace cluster unregister --id 3` again."
+    )
+    dead = hint_after_unregistering(3, is_live=False, partitions=2)
+    assert dead.startswith(
+        "2 partition(s) still list broker 3, and wait for it: `headrace cluster decommission --id 3`"
+    )
+    assert hint_after_unregistering(3, is_live=True, partitions=2).endswith("then stop it, and run that again.")
 
 
 def test_many_names_are_told_short() -> None:
