@@ -20,6 +20,9 @@ from headrace.core.errors import OperatorError
 from headrace.metadata.history import QUORUM_LEADER, Happened, Historian, HistoryFault
 from headrace.metadata.image import MetadataImage
 
+_CLOCKS_DIFFER_MS = 60_000
+"""A node's clock may be so far before this one's; its records then have times that have not come here."""
+
 
 @click.command(help="Tell what changed in a cluster, in which order, and why.")
 @connection_options(controller=True)
@@ -50,6 +53,7 @@ def command(topic: str | None, partition: int | None, broker: int | None, **give
     since = None if given["since"] is None else parse_moment(given["since"], now_ms, "--since")
     at = None if given["at"] is None else parse_moment(given["at"], now_ms, "--at")
     wanted = Wanted(topic, partition, broker, only_leaders=given["leaders"])
+    _refuse_what_is_to_come(since or at, now_ms)
     with source_of(given) as source:
         try:
             if at is None:
@@ -119,6 +123,19 @@ def source_of(given: dict[str, Any]) -> Iterator[Source]:
         yield source
 
 
+def _refuse_what_is_to_come(moment: Moment | None, now_ms: int) -> None:
+    """Raises OperatorError for a time that has not come."""
+    if moment is not None and moment.time_ms is not None and moment.time_ms > now_ms + _CLOCKS_DIFFER_MS:
+        raise OperatorError(f"{moment} has not come yet: it is {iso(now_ms)} (times are in UTC where no zone is given)")
+
+
+def _check_end(moment: Moment | None, image: MetadataImage) -> None:
+    """Raises OperatorError for an offset that the log does not have yet, now that it was read to its end."""
+    end = image.provenance.last_contained_offset
+    if moment is not None and moment.offset is not None and moment.offset > end:
+        raise OperatorError(f"{moment} is not there yet: the log ends at offset {end}")
+
+
 def _tell(source: Source, wanted: Wanted, since: Moment | None, *, as_json: bool) -> None:
     """One line an event. What is older than a snapshot is said to be not kept. Raises OperatorError: nobody ever knew what is asked for."""
     historian = Historian()
@@ -135,6 +152,7 @@ def _tell(source: Source, wanted: Wanted, since: Moment | None, *, as_json: bool
             show_json(event_facts(each))
         else:
             print(told_line(each))
+    _check_end(since, historian.image)
     if not is_known and not wanted.is_in(historian.image):
         raise OperatorError(f"there is no {wanted.name}, and what is kept of the log knows of none")
 
@@ -165,6 +183,8 @@ def _show(source: Source, wanted: Wanted, at: Moment, *, as_json: bool) -> None:
         image, is_empty = each.after, False
         if wanted.has(each):
             last = each
+    else:
+        _check_end(at, historian.image)
     if is_empty:
         raise OperatorError(f"at {at} there was nothing yet")
     facts = object_at(image, wanted.topic, wanted.partition, wanted.broker, last=last)

@@ -114,15 +114,24 @@ def show_object(facts: dict[str, Any], last: Happened | None, *, as_json: bool) 
         elif isinstance(value, dict):
             print(f"{name.replace('_', ' ')}: {_in_words(value) or 'none'}")
         else:
-            print(f"{name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
+            print(f"{name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else _word(value)}")
     print(f"last change: {'not known' if last is None else told_line(last)}")
 
 
 def _in_words(facts: dict[str, Any]) -> str:
     return ", ".join(
-        f"{name} {','.join(map(str, value)) or '-' if isinstance(value, list) else value}"
+        f"{'' if value else 'not '}{name.removeprefix('is_')}"
+        if isinstance(value, bool)
+        else f"{name.replace('_', ' ')} {_word(value)}"
         for name, value in facts.items()
     )
+
+
+def _word(value: Any) -> str:
+    """A value for a person: `none` for what is not there, `-` for an empty list."""
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "-"
+    return "none" if value is None else str(value)
 
 
 def _topic_facts(image: MetadataImage, topic: TopicImage, partition: int | None) -> dict[str, Any]:

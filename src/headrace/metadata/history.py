@@ -20,6 +20,7 @@ from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from headrace.core.ids import Uuid
     from headrace.metadata.cause import Cause
     from headrace.metadata.image import PartitionRegistration
     from headrace.metadata.loader import CommittedBatch
@@ -34,7 +35,8 @@ QUORUM_LEADER: Final = "quorum-leader"
 class Happened:
     """One record of the log and what it changed. `before` and `after` are the images around it, `record` is None for the quorum's own.
 
-    `topic`, `partition` and `broker` are what it is about: empty or -1 for none.
+    `topic`, `partition` and `broker` are what it is about: empty or -1 for none. `is_new_process` is of registrations: whether another process
+    registered than the last time, by its incarnation id; None where that is not known.
     """
 
     offset: int
@@ -48,6 +50,7 @@ class Happened:
     before: MetadataImage = EMPTY_IMAGE
     after: MetadataImage = EMPTY_IMAGE
     cause: Cause | None = None
+    is_new_process: bool | None = None
 
     def partitions(self) -> tuple[PartitionRegistration | None, PartitionRegistration | None]:
         """The partition before and after."""
@@ -77,11 +80,16 @@ class Historian:
         self.image = EMPTY_IMAGE
         self._at_begin: MetadataImage | None = None
         """The image where an open metadata transaction began."""
+        self._left: dict[int, Uuid] = {}
+        """The incarnation ids of brokers that were unregistered: one that still runs registers again."""
+        self._knows_all = True
 
     def load_snapshot(self, image: MetadataImage) -> None:
         """Go on from a snapshot's content."""
         self.image = image
         self._at_begin = None
+        self._left = {}
+        self._knows_all = False
 
     def tell(self, batch: CommittedBatch) -> Iterator[Happened]:
         """What the records of a batch changed, in their order. Raises HistoryFault."""
@@ -136,6 +144,9 @@ class Historian:
         if kind != _ABORT:
             self.image = replay(before, record)
         what, about = _about(record, before, self.image)
+        if what == "broker-directories" and _same_directories(before, self.image, about["broker"]):
+            return None
+        is_new_process = self._registers_anew(what, record, before)
         return Happened(
             offset=offset,
             time_ms=batch.timestamp,
@@ -145,8 +156,28 @@ class Historian:
             before=before,
             after=self.image,
             cause=cause,
+            is_new_process=is_new_process,
             **about,
         )
+
+    def _registers_anew(self, what: str, record: Any, before: MetadataImage) -> bool | None:
+        """Whether the process that registers is another one than the last that did under its id; None: it is not known, or nobody registers."""
+        if what == "broker-unregistered":
+            self._left[record.broker_id] = before.cluster.brokers[record.broker_id].incarnation_id
+        if what == "broker-registered":
+            former = before.cluster.brokers.get(record.broker_id)
+            last = self._left.get(record.broker_id) if former is None else former.incarnation_id
+            return (True if self._knows_all else None) if last is None else last != record.incarnation_id
+        if what == "controller-registered":
+            known = before.cluster.controllers.get(record.controller_id)
+            return None if known is None else known.incarnation_id != record.incarnation_id
+        return None
+
+
+def _same_directories(before: MetadataImage, after: MetadataImage, broker_id: int) -> bool:
+    """Whether a broker has the directories that it had, and the same take no new replicas: it was told, and is what was taken for granted."""
+    was, now = before.cluster.brokers[broker_id], after.cluster.brokers[broker_id]
+    return (set(was.log_dirs), was.cordoned_log_dirs or ()) == (set(now.log_dirs), now.cordoned_log_dirs or ())
 
 
 def _about(record: Any, before: MetadataImage, after: MetadataImage) -> tuple[str, dict[str, Any]]:

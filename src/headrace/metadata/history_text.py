@@ -26,7 +26,14 @@ def sentence(event: Happened) -> str:
     what = _what(event)
     if event.what == QUORUM_LEADER:
         return what
-    return f"{what} {because(event.cause)}"
+    cause = event.cause
+    if cause is not None and cause.broker_id == event.broker:
+        kind = cause.kind
+        if kind in (CauseKind.REGISTERED, CauseKind.CONTROLLER_REGISTERED) and event.what.endswith("-registered"):
+            return f"{what} because {_PROCESSES[event.is_new_process]}"
+        if (event.what, kind) in _OWN_REASONS:
+            return f"{what} because {_OWN_REASONS[event.what, kind]}"
+    return f"{what} {because(cause)}"
 
 
 def because(cause: Cause | None) -> str:
@@ -49,7 +56,7 @@ _REASONS: Final[dict[CauseKind, str]] = {
     CauseKind.CONTROLLED_SHUTDOWN: "broker {broker} is shutting down and moves its leaderships away",
     CauseKind.SHUT_DOWN: "broker {broker} has shut down",
     CauseKind.UNFENCED: "broker {broker} was unfenced: it has caught up",
-    CauseKind.REGISTERED: "broker {broker} was started and registered",
+    CauseKind.REGISTERED: "broker {broker} registered",
     CauseKind.ISR_CHANGE: "broker {broker} leads the partition and asked for it",
     CauseKind.DIRECTORY_FAILED: "a log directory of broker {broker} failed",
     CauseKind.DIRECTORIES_ASSIGNED: "broker {broker} said in which directories its replicas are",
@@ -57,8 +64,27 @@ _REASONS: Final[dict[CauseKind, str]] = {
     CauseKind.BALANCING: "it was time to bring leaders back to their preferred replicas",
     CauseKind.UNCLEAN_TIMER: "it was time to find leaders for partitions without one",
     CauseKind.ACTIVATION: "a controller became active",
-    CauseKind.CONTROLLER_REGISTERED: "controller {broker} was started and registered",
+    CauseKind.CONTROLLER_REGISTERED: "controller {broker} registered",
     CauseKind.PRODUCER_IDS: "broker {broker} asked for producer ids",
+}
+
+
+_OWN_REASONS: Final[dict[tuple[str, int], str]] = {
+    ("broker-fenced", CauseKind.SESSION_EXPIRED): "it sent no heartbeat for its session timeout",
+    ("broker-fenced", CauseKind.CONNECTION_REFUSED): "its connections were refused",
+    ("broker-fenced", CauseKind.OWN_WISH): "it asked for that",
+    ("broker-fenced", CauseKind.SHUT_DOWN): "it has shut down",
+    ("broker-unfenced", CauseKind.UNFENCED): "it has caught up",
+    ("broker-stopping", CauseKind.CONTROLLED_SHUTDOWN): "it said so; its leaderships move away first",
+    ("broker-directories", CauseKind.DIRECTORY_FAILED): "it said that they failed",
+    ("broker-directories", CauseKind.DIRECTORIES_CORDONED): "it said so",
+    ("producer-ids", CauseKind.PRODUCER_IDS): "it asked for them",
+}
+"""Where a cause is about the very broker that the event is about, and its whole sentence would say the event again."""
+_PROCESSES: Final = {
+    True: "it was started",
+    False: "its process registered again",
+    None: "its process asked for it",
 }
 
 
@@ -101,11 +127,14 @@ def _of_partition(event: Happened, before: PartitionRegistration | None, after: 
         parts.append(f"leader of {name}: {_leader(before)} -> {_leader(after)} ({epochs})")
     parts += _reassignment(name, before, after)
     if set(before.isr) != set(after.isr):
-        parts.append(f"ISR of {name}: {_ids(before.isr)} -> {_ids(after.isr)}")
+        parts.append(f"ISR of {name}: {_ids(before.isr) or 'none'} -> {_ids(after.isr) or 'none'}")
     if before.leader_recovery_state == LEADER_RECOVERING != after.leader_recovery_state:
         parts.append(f"{name} has recovered from its unclean election")
     if before.directories != after.directories and before.replicas == after.replicas:
         parts.append(f"directories of {name} were noted")
+    if not parts and before.eligible_leader_replicas != after.eligible_leader_replicas:
+        was, now = (_ids(each.eligible_leader_replicas) or "none" for each in (before, after))
+        parts.append(f"eligible leader replicas of {name}: {was} -> {now}")
     return "; ".join(parts) or f"{name} changed"
 
 
@@ -154,7 +183,9 @@ def hidden(resource_type: int, name: str, value: str) -> str:
 def _registered(event: Happened) -> str:
     record: Any = event.record
     before = event.before.cluster.brokers.get(event.broker)
-    again = "" if before is None else ", in place of its former process" + ("" if before.fenced else ", not fenced yet")
+    again = ""
+    if before is not None and event.is_new_process:
+        again = ", in place of its former process" + ("" if before.fenced else ", not fenced yet")
     return f"broker {event.broker} registered (broker epoch {record.broker_epoch}{again})"
 
 
@@ -163,6 +194,9 @@ def _directories(event: Happened) -> str:
     gone = set() if was is None or now is None else set(was.log_dirs) - set(now.log_dirs)
     if gone:
         return f"broker {event.broker} lost {len(gone)} of its log directories"
+    before, after = (() if each is None else each.cordoned_log_dirs or () for each in (was, now))
+    if before != after:
+        return f"log directories of broker {event.broker} that take no new replicas: {len(before)} -> {len(after)}"
     return f"log directories of broker {event.broker} changed"
 
 

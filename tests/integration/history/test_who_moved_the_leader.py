@@ -273,9 +273,13 @@ def test_the_files_of_a_node_tell_the_same_and_an_object_is_shown_as_it_was(clus
     assert _at(servers, moved[0]["offset"], "--broker", str(B))["state"] == "unfenced"
     created = history(cluster, "--topic", "short")[0]["offset"]
     assert _at(servers, created + 2, "--topic", "short")["last_change"]["event"] == "partition-created"
-    gone = refusal("history", *servers, "--at", str(created + 10_000), "--topic", "short")
+    gone = refusal("history", *servers, "--at", "0s", "--topic", "short")
     assert gone.startswith("there was no topic short: ")
     assert "topic short deleted because a client asked for DeleteTopics" in gone
+    for option in ("--at", "--since"):
+        assert "is not there yet: the log ends at offset" in refusal(
+            "history", *servers, option, str(created + 10_000_000)
+        )
     told = headrace("history", *servers, "--topic", "stopped", "--since", str(moved[0]["offset"])).out.splitlines()
     assert told[0].split(" ", 2)[2].startswith(f"offset {moved[0]['offset']}: leader of stopped-0: 102 -> 101")
 

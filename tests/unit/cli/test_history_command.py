@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.history_view import show_object
 from headrace.cli.main import run
 from headrace.cli.moments import Moment, iso, parse_moment
 from headrace.core.errors import OperatorError
@@ -34,6 +35,20 @@ def test_a_moment_lies_before_or_behind_a_record() -> None:
     assert Moment(None, 50).is_after(9, 49)
     assert Moment(None, 50).is_before(0, 51)
     assert (str(Moment(5, None)), str(Moment(None, 0))) == ("offset 5", "1970-01-01 00:00:00.000")
+
+
+def test_a_time_to_come_is_refused(tmp_path: Path) -> None:
+    """S3-08: the present was shown as if it were the state then, and nothing where events were asked for."""
+    for option in ("--at", "--since"):
+        with pytest.raises(OperatorError, match=r"^2399-01-01 00:00:00\.000 has not come yet"):
+            run(["history", "--directory", str(tmp_path), option, "2399-01-01"])
+
+
+def test_an_object_is_shown_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """S3-08: no None, no False."""
+    facts = {"rack": None, "partitions": [{"leader_epoch": 3, "elr": [], "is_recovering": False}]}
+    show_object(facts, None, as_json=False)
+    assert capsys.readouterr().out == ("rack: none\n  leader epoch 3, elr -, not recovering\nlast change: not known\n")
 
 
 def test_what_contradicts_itself_is_refused_in_one_line(tmp_path: Path) -> None:

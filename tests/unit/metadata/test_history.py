@@ -10,19 +10,23 @@ from headrace.core.ids import Uuid
 from headrace.metadata.cause import Cause, CauseKind, encode_cause, encode_with_cause
 from headrace.metadata.history import Happened, Historian, HistoryFault
 from headrace.metadata.history_text import because, sentence
-from headrace.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.metadata.image import EMPTY_IMAGE, RESOURCE_BROKER, RESOURCE_TOPIC
 from headrace.records.control import ControlType
 from headrace.wire.codec import encode
 from headrace.wire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from headrace.wire.metadata_records.begin_transaction_record import BeginTransactionRecord
+from headrace.wire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.frame import encode_record
 from headrace.wire.metadata_records.no_op_record import NoOpRecord
 from headrace.wire.metadata_records.partition_change_record import PartitionChangeRecord
 from headrace.wire.metadata_records.partition_record import PartitionRecord
+from headrace.wire.metadata_records.register_broker_record import RegisterBrokerRecord
+from headrace.wire.metadata_records.register_controller_record import RegisterControllerRecord
 from headrace.wire.metadata_records.remove_topic_record import RemoveTopicRecord
 from headrace.wire.metadata_records.topic_record import TopicRecord
+from headrace.wire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 from headrace.wire.raft_records.leader_change_message import LeaderChangeMessage
 from headrace.wire.schema import Message
 from headrace.wire.versions import ApiKey
@@ -145,6 +149,77 @@ def test_the_leaders_of_the_quorum_stand_in_the_same_order() -> None:
     value = encode(LeaderChangeMessage(version=0, leader_id=4), 0)
     [event] = Historian().tell_control(CommittedAppend(20, (), 11, 5), [(key, value)])
     assert (event.offset, event.epoch, sentence(event)) == (20, 11, "node 4 leads the metadata quorum in epoch 11")
+
+
+def registered(incarnation: int, epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(broker_id=3, incarnation_id=Uuid(bytes([incarnation]) * 16), broker_epoch=epoch)
+
+
+def test_a_process_that_registers_again_is_told_from_one_that_was_started() -> None:
+    """S3-08, S1-73: by its incarnation id, also when it was unregistered meanwhile; without all of the log a first one may be either."""
+    cause = Cause(kind=CauseKind.REGISTERED, broker_id=3)
+    asked = Cause(kind=CauseKind.REQUEST, api_key=ApiKey.UNREGISTER_BROKER, broker_id=3)
+    log = [
+        batch(0, [registered(1, 0)], cause),
+        batch(1, [UnregisterBrokerRecord(broker_id=3, broker_epoch=0)], asked),
+        batch(2, [registered(1, 2)], cause),
+        batch(3, [registered(1, 3)], cause),
+        batch(4, [registered(2, 4)], cause),
+    ]
+    assert lines(*log) == [
+        "0: broker 3 registered (broker epoch 0) because it was started",
+        "1: broker 3 is not registered any more because a client asked for broker 3 to be unregistered",
+        "2: broker 3 registered (broker epoch 2) because its process registered again",
+        "3: broker 3 registered (broker epoch 3) because its process registered again",
+        "4: broker 3 registered (broker epoch 4, in place of its former process) because it was started",
+    ]
+    historian = Historian()
+    historian.load_snapshot(EMPTY_IMAGE)
+    [first] = historian.tell(log[0])
+    assert sentence(first) == "broker 3 registered (broker epoch 0) because its process asked for it"
+
+
+def test_a_controller_that_registers_again_is_told_from_one_that_was_started() -> None:
+    """S3-08, KIP-919: the first registration may come long after the start, with a metadata.version that has it."""
+    cause = Cause(kind=CauseKind.CONTROLLER_REGISTERED, broker_id=5)
+    records = [RegisterControllerRecord(controller_id=5, incarnation_id=Uuid(bytes([each]) * 16)) for each in (1, 1, 2)]
+    assert [each.partition(" because ")[2] for each in lines(batch(0, records, cause))] == [
+        "its process asked for it", "its process registered again", "it was started",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "fenced", "text"),
+    [
+        (CauseKind.CONNECTION_REFUSED, 1, "broker 3 is fenced because its connections were refused"),
+        (CauseKind.SESSION_EXPIRED, 1, "broker 3 is fenced because it sent no heartbeat for its session timeout"),
+        (CauseKind.OWN_WISH, 1, "broker 3 is fenced because it asked for that"),
+        (CauseKind.SHUT_DOWN, 1, "broker 3 is fenced because it has shut down"),
+        (CauseKind.UNFENCED, -1, "broker 3 is unfenced because it has caught up"),
+    ],
+)
+def test_a_reason_does_not_say_the_event_again(kind: CauseKind, fenced: int, text: str) -> None:
+    """S3-08."""
+    change = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=0, fenced=fenced)
+    assert lines(batch(0, [registered(1, 0)]), batch(1, [change], Cause(kind=kind, broker_id=3)))[1:] == [f"1: {text}"]
+
+
+def test_directories_of_a_broker_are_told_when_something_changed() -> None:
+    """KIP-1066: that none is cordoned is taken for granted, and said with each registration."""
+    first, second = Uuid(bytes([8]) * 16), Uuid(bytes([9]) * 16)
+    cause = Cause(kind=CauseKind.DIRECTORIES_CORDONED, broker_id=3)
+
+    def cordoned(at: int, *directories: Uuid) -> CommittedAppend:
+        record = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=0, cordoned_log_dirs=directories)
+        data = encode_with_cause(record, 3, encode_cause(cause))
+        return CommittedAppend(at, (data,), 9, 1_000 + at)
+
+    made = RegisterBrokerRecord(broker_id=3, broker_epoch=0, log_dirs=(first, second))
+    log = CommittedAppend(0, (encode_record(made, 4),), 9, 1_000)
+    assert lines(log, cordoned(1), cordoned(2, first), cordoned(3, first), cordoned(4))[1:] == [
+        "2: log directories of broker 3 that take no new replicas: 0 -> 1 because it said so",
+        "4: log directories of broker 3 that take no new replicas: 1 -> 0 because it said so",
+    ]
 
 
 def test_who_is_concerned() -> None:
