@@ -29,7 +29,7 @@ from headrace.core.errors import OperatorError
 from headrace.core.ports import BytesLike
 from headrace.core.values import value_class
 
-_KNOWN_SUFFIXES = frozenset({".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"})
+_KNOWN_NAMES = "it has no name of a segment, an index or a snapshot, such as 00000000000000000000.log"
 _NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(?:\..*)?")
 DECODERS: dict[str, Decoder] = {
     "cluster_metadata": dump_decoders.cluster_metadata,
@@ -126,9 +126,8 @@ def dump_file(path: str, job: DumpJob, trouble: Trouble) -> Iterator[str]:
     match = _NAME.fullmatch(name)
     kind = match[3] if match else "checkpoint" if name == "bootstrap.checkpoint" else ""
     if kind not in ("log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"):
-        if Path(path).suffix in _KNOWN_SUFFIXES and not Path(path).exists():
-            raise OperatorError(f"{path}: No such file or directory")
-        trouble.lines.append(f"Ignoring unknown file {path}")
+        _check_there(path)
+        trouble.lines.append(f"Ignoring unknown file {path}: {_KNOWN_NAMES}")
         return
     base_offset = int(match[1]) if match else 0
     if kind in ("log", "checkpoint"):
@@ -140,6 +139,14 @@ def dump_file(path: str, job: DumpJob, trouble: Trouble) -> Iterator[str]:
     else:
         lines = transaction_lines(data) if kind == "txnindex" else producer_lines(data, path)
         yield from [json_text({"file": path, "entries": list(lines)})] if job.as_json else lines
+
+
+def _check_there(path: str) -> None:
+    """Raises OperatorError: it is not there, or is a directory. Kafka's tool ignores those too, where the name is not that of a segment."""
+    if Path(path).is_dir():
+        raise OperatorError(f"{path} is a directory: name files in it, with commas between them")
+    if not Path(path).exists():
+        raise OperatorError(f"{path}: No such file or directory")
 
 
 def _read(path: str) -> bytes:

@@ -103,7 +103,8 @@ def _check_quorum(config: NodeConfig) -> None:
     _require(
         bool(voters) or bool(config.controller_quorum_bootstrap_servers),
         "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers "
-        "or controller.quorum.voters must contain a parseable set of controllers.",
+        "or controller.quorum.voters must contain a parseable set of controllers. "
+        "For example: controller.quorum.bootstrap.servers=localhost:9093",
     )
     if config.is_controller:
         _require(

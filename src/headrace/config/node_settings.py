@@ -117,24 +117,33 @@ def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:
         except InvalidConfigValue as refusal:
             valid = key.valid or RANGES_OF_TYPES.get(key.type, "")
             raise OperatorError(f"{refusal} (valid: {valid})" if valid else str(refusal)) from refusal
-    for name in ("process.roles", "node.id"):
-        if name not in originals:
-            raise OperatorError(f'Missing required configuration "{name}" which has no default value.')
-    if "listeners" not in originals:
-        raise OperatorError(
-            'Missing required configuration "listeners", e.g. listeners=PLAINTEXT://:9092,CONTROLLER://:9093'
-        )
+    _require(originals, "process.roles", "broker,controller")
+    _require(originals, "node.id", "1")
     roles = [role.strip() for role in originals["process.roles"].split(",")]
+    fitting = [listener for role, listener in _LISTENERS if role in roles]
+    _require(originals, "listeners", ",".join(fitting))
     if len(set(roles)) != len(roles):
         raise OperatorError(
             f"Invalid value {originals['process.roles']} for configuration process.roles: a role is there twice"
         )
-    if "controller.listener.names" not in originals:
-        raise OperatorError('Missing required configuration "controller.listener.names" which has no default value.')
+    last_listener = originals["listeners"].rpartition(",")[2].partition(":")[0].strip()
+    _require(originals, "controller.listener.names", last_listener if "controller" in roles else "CONTROLLER")
     if "broker.heartbeat.timeout.ms" not in originals:
         values["broker.heartbeat.timeout.ms"] = _int(values["broker.session.timeout.ms"]) * 3 // 2
     values["broker.id"] = values["node.id"]
     return values
+
+
+_LISTENERS = (("broker", "PLAINTEXT://:9092"), ("controller", "CONTROLLER://:9093"))
+"""A listener for each role, to suggest."""
+
+
+def _require(originals: Mapping[str, str], name: str, example: str) -> None:
+    """Raises OperatorError for a key that is not there, with a value that fits the node's roles."""
+    if name not in originals:
+        raise OperatorError(
+            f'Missing required configuration "{name}" which has no default value. For example: {name}={example}'
+        )
 
 
 _GENERIC = frozenset({

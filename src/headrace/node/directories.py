@@ -86,9 +86,9 @@ def check_directories(config: NodeConfig, files: Files) -> NodeDirectories:
 
 def _properties_of(config: NodeConfig, files: Files, directory: str) -> MetaProperties:
     """What `meta.properties` of one directory says, complete and of this node. Raises OperatorError."""
-    advice = (
-        f"run `headrace storage format --ignore-formatted -c <server.properties> -t {_other_cluster_id(config, files)}`"
-    )
+    cluster_id = _other_cluster_id(config, files)
+    flag = "--ignore-formatted " if cluster_id else ""
+    advice = f"run `headrace storage format {flag}-c <server.properties> -t {cluster_id or '<cluster id>'}`, or correct log.dirs"
     if not files.exists(directory):
         raise OperatorError(f"{directory} does not exist: {advice}")
     _entries(files, directory)
@@ -124,7 +124,7 @@ def _properties_of(config: NodeConfig, files: Files, directory: str) -> MetaProp
 
 
 def _other_cluster_id(config: NodeConfig, files: Files) -> str:
-    """The cluster id that another directory of the node has, for the advice; else a placeholder."""
+    """The cluster id that another directory of the node has, for the advice; else nothing."""
     for directory in all_directories(config):
         try:
             properties = read_meta_properties(files, directory)
@@ -132,7 +132,7 @@ def _other_cluster_id(config: NodeConfig, files: Files) -> str:
             continue
         if properties is not None and properties.cluster_id:
             return properties.cluster_id
-    return "<cluster id>"
+    return ""
 
 
 def _check_directory_ids(found: dict[str, MetaProperties]) -> None:

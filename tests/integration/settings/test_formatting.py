@@ -227,7 +227,7 @@ def damage(data: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("missing", "is not formatted .*headrace storage format --ignore-formatted"),
+        ("missing", "is not formatted .*headrace storage format -c .*, or correct log.dirs"),
         ("empty", "meta.properties"),
         ("newer version", "version '2' is not known; expected 0 or 1"),
         ("zookeeper", "is of a ZooKeeper cluster"),
@@ -251,7 +251,10 @@ def test_a_wrong_directory_is_refused_in_one_line(tmp_path: Path, kind: str, sai
 
 
 def test_directories_that_disagree_are_refused(tmp_path: Path) -> None:
-    """B-K06, input:B76: another cluster's directory, a copied directory, a file, one that is not there."""
+    """B-K06, input:B76: a directory beside a formatted one, another cluster's, a copied one, a file, one that is not there."""
+    do_format(node(tmp_path, "first"))
+    with pytest.raises(OperatorError, match=f"format --ignore-formatted -c .* -t {CLUSTER}`, or"):
+        check_directories(node(tmp_path, "first", "second"), FILES)
     do_format(node(tmp_path, "a"))
     do_format(node(tmp_path, "b"), FormatOrder(cluster_id=OTHER))
     with pytest.raises(OperatorError, match="belong to different clusters"):

@@ -52,12 +52,22 @@ def test_other_classes_are_refused(segment: str) -> None:
         run(["dump-log", "--files", segment, "--key-decoder-class", "my.Own"])
 
 
-@pytest.mark.parametrize("name", ["00000000000000000000.log", "nope.log", "my.index"])
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "nope.log", "my.index", "notes.txt", "none"])
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """B78: an OperatorError is one line and exit code 1. Kafka's tool stumbles over such a name; files of other kinds it leaves alone."""
+    """B78: an OperatorError is one line and exit code 1. Kafka's tool stumbles over some such names, and ignores others; files of other kinds it leaves alone."""
     path = tmp_path / name
     with pytest.raises(OperatorError, match=f"^{re.escape(str(path))}: No such file or directory$"):
         run(["dump-log", "--files", str(path)])
     capsys.readouterr()
-    assert run(["dump-log", "--files", str(tmp_path / "notes.txt")]) == 0
-    assert capsys.readouterr().err == f"Ignoring unknown file {tmp_path / 'notes.txt'}\n"
+    other = tmp_path / "other.txt"
+    other.write_text("no segment")
+    assert run(["dump-log", "--files", str(other)]) == 0
+    assert capsys.readouterr().err == (
+        f"Ignoring unknown file {other}: it has no name of a segment, an index or a snapshot, such as 00000000000000000000.log\n"
+    )
+
+
+def test_a_directory_is_no_file_to_dump(tmp_path: Path) -> None:
+    """B78: it was ignored as a file of an unknown name."""
+    with pytest.raises(OperatorError, match=f"^{re.escape(str(tmp_path))} is a directory: name files in it"):
+        run(["dump-log", "--files", str(tmp_path)])

@@ -104,6 +104,32 @@ def test_listeners_must_be_given() -> None:
         parse_node_config(config(listeners=None))
 
 
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        ({"process.roles": "broker"}, {"listeners": "PLAINTEXT://:9092"}),
+        ({"process.roles": "controller"}, {"listeners": "CONTROLLER://:9093"}),
+        ({}, {"process.roles": "broker,controller", "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}),
+        ({"process.roles": "controller,broker", "listeners": "A://h:1,B://h:2"}, {"controller.listener.names": "B"}),
+    ],
+)
+def test_who_follows_the_examples_of_refusals_comes_to_a_node(given: dict[str, str], end: dict[str, str]) -> None:
+    """S1-05, S1-08, B78: each missing key is told with a value that fits the role; a broker was told to have a controller's listener."""
+    settings = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    settings |= {"inter.broker.listener.name": "A"} if "listeners" in given else {}
+    settings |= given
+    for _ in range(6):
+        try:
+            parse_node_config(settings)
+            break
+        except OperatorError as refusal:
+            name, _, value = str(refusal).rpartition("For example: ")[2].partition("=")
+            assert name not in settings
+            settings[name] = value
+    assert parse_node_config(settings).node_id == 1
+    assert settings | end == settings
+
+
 def test_voters_are_parsed_with_ipv6() -> None:
     """S1-09."""
     parsed = parse_node_config(config(controller__quorum__voters="3@[::1]:9093, 1@host-a.example:9093"))
