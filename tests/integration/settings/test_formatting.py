@@ -266,7 +266,7 @@ def test_directories_that_disagree_are_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     with pytest.raises(OperatorError, match="cannot be read as a log directory"):
         check_directories(node(tmp_path, "a", "f"), FILES)
-    with pytest.raises(OperatorError, match=rf"none does not exist: .*-t {CLUSTER}`$"):
+    with pytest.raises(OperatorError, match=rf"none does not exist: .*-t {CLUSTER}`, or correct log.dirs$"):
         check_directories(node(tmp_path, "a", "none"), FILES)
 
 

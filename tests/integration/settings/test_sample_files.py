@@ -5,6 +5,8 @@ The lines are the settings of those files (Apache Kafka 4.x, config/), without t
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,9 @@ from headrace.client.blocking import BlockingClient
 from headrace.config.node_settings import parse_node_config
 from headrace.config.properties import parse_properties
 from headrace.testing.node import free_ports
+from tests.support.commands import headrace
+
+ROOT = Path(__file__).parents[3]
 
 MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 COMMON = f"""
@@ -110,3 +115,74 @@ def test_a_node_starts_with_kafkas_server_properties(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def blocks() -> list[list[str]]:
+    """The lines of each block of docs/quorum.md about three nodes: a file, its commands, commands of a user, the file of a broker."""
+    text = (ROOT / "docs" / "quorum.md").read_text()
+    section = text.partition("\n## A cluster of three nodes\n")[2].partition("\n## ")[0]
+    return [block.strip().splitlines() for block in re.findall(r"(?s)```\n(.*?)```", section)]
+
+
+class Place:
+    """Stands in for the hosts of the page: ports of 127.0.0.1, and a directory for each node."""
+
+    def __init__(self, directory: Path) -> None:
+        ports = free_ports(8)
+        self._addresses = {
+            f"10.0.0.{node}:{port}": f"127.0.0.1:{ports[2 * node - 2 + (port == 9093)]}"
+            for node in (1, 2, 3, 4)
+            for port in (9092, 9093)
+        }
+        self._directory = directory
+
+    def here(self, line: str) -> str:
+        """A line of the page with addresses of this machine."""
+        return re.sub(r"10\.0\.0\.\d:909\d", lambda found: self._addresses[found[0]], line)
+
+    def file_of(self, node_id: int, lines: list[str]) -> str:
+        """The file of a node, made of that of node 1 as the page says."""
+        own = [
+            line.replace("10.0.0.1", f"10.0.0.{node_id}") if line.startswith("listeners=") else line for line in lines
+        ]
+        text = "\n".join(map(self.here, own)).replace("node.id=1", f"node.id={node_id}")
+        file = self._directory / f"{node_id}.properties"
+        file.write_text(text.replace("/var/lib/headrace", str(self._directory / str(node_id))))
+        return str(file)
+
+
+def test_the_cluster_of_the_page_about_the_quorum_works(tmp_path: Path) -> None:
+    """B-T01, B-T03, B-T11: its files and commands as they stand there, but for addresses and directories; then a broker joins."""
+    node, [form, start], [create, produce, consume], broker = blocks()
+    place = Place(tmp_path)
+    files = [place.file_of(node_id, node) for node_id in (1, 2, 3)]
+    files.append(place.file_of(4, broker))
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for file in files:
+            words = form.replace("CLUSTER-ID", "5L6g3nShT-eMCtK--X86sw").replace("node.properties", file).split()
+            assert headrace(*words[1:]).code == 0
+            command = [sys.executable, "-m", *start.replace("node.properties", file).split()]
+            with Path(f"{file}.log").open("w") as log:
+                running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
+        for process in running:
+            assert process.stdout is not None
+            assert " ready in " in process.stdout.readline()
+        assert headrace(*place.here(create).split()[1:]).out == "Created topic orders.\n"
+        said, _, send = place.here(produce).partition(" | ")
+        assert headrace(*send.split()[1:], stdin=f"{said.split()[1]}\n").code == 0
+        assert headrace(*place.here(consume).split()[1:]).out == "hello\n"
+        server = place.here(create).split()[-2:]
+        shown = headrace("topics", "--describe", "--topic", "orders", *server, "--json")
+        [topic] = json.loads(shown.out)
+        assert [len(each["isr"]) for each in topic["partitions"]] == [3] * 6
+        assert topic["configs"]["min.insync.replicas"] == "2"
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                assert process.wait(30) == 0
+            finally:
+                process.kill()
+                process.communicate()
