@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
-from headrace.controller.partition_change import Wish, change_partition, place_replicas
+from headrace.controller.partition_change import Wish, change_partition, note_directories
 from headrace.controller.partitions import leader_and_isr_updates, min_isr_for
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -87,7 +87,7 @@ def _leave(
     for place in there:
         partition = situation.image.topics.partition_by_id(place.topic_id, place.partition)
         if partition is not None:
-            record = place_replicas(place, partition, dict([where]), metadata_version=situation.metadata_version)
+            record = note_directories(place, partition, dict([where]), metadata_version=situation.metadata_version)
             if record is not None:
                 yield record
     yield from leader_and_isr_updates(situation, there, remove=where[0])

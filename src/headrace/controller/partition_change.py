@@ -221,7 +221,7 @@ def _outcome(
     )
 
 
-def place_replicas(
+def note_directories(
     place: TopicIdPartition, before: PartitionRegistration, directories: Mapping[int, Uuid], *, metadata_version: int
 ) -> VersionedRecord | None:
     """The record that says in which directories replicas are, and nothing of who leads; None when they are known to be there."""
