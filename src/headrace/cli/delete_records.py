@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
 from headrace.cli.shell import connect, connection_options, json_option
+from headrace.cli.text_files import read_json_text
 from headrace.client import offsets
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import TopicPartition
@@ -27,7 +27,7 @@ from headrace.core.ids import TopicPartition
 @json_option
 def command(bootstrap_server: str | None, command_config: str | None, offset_json_file: str, as_json: bool) -> int:
     """Print the low watermark of each partition that follows, or why nothing was deleted."""
-    before = parse_offsets(read_text(offset_json_file))
+    before = parse_offsets(read_json_text(offset_json_file))
     with connect(bootstrap_server, command_config) as client:
         if not as_json:
             print("Executing records delete operation")
@@ -56,16 +56,6 @@ def _show(results: dict[TopicPartition, int | PeerError]) -> None:
     for where, result in results.items():
         told = f"error: {result}" if isinstance(result, PeerError) else f"low_watermark: {result}"
         print(f"partition: {where.topic}-{where.partition}\t{told}")
-
-
-def read_text(path: str) -> str:
-    """A UTF-8 file's text. Raises OperatorError."""
-    try:
-        return Path(path).read_bytes().decode()
-    except OSError as error:
-        raise OperatorError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise OperatorError(f"{path} is not UTF-8 text") from None
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.cli.delete_records import read_text
 from headrace.cli.output import is_terminal, show_json, show_table
+from headrace.cli.text_files import read_text
 from headrace.client import groups, offsets
 from headrace.client.blocking import BlockingClient
 from headrace.client.offsets import CommittedOffset

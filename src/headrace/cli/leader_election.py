@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from headrace.cli.cluster_names import topic_names
-from headrace.cli.reassignment_file import name_of, parse_election, read_text
+from headrace.cli.reassignment_file import name_of, parse_election
 from headrace.cli.shell import connect, connection_options, offered
+from headrace.cli.text_files import read_json_text
 from headrace.client import admin_placement
 from headrace.client.admin_placement import ElectionType
 from headrace.core.error_code import ErrorCode
@@ -42,7 +43,7 @@ def command(bootstrap_server: str | None, command_config: str | None, **options:
         command_config = command_config or options["admin_config"]
     wanted: list[TopicPartition] | None = None
     if options["path_to_json_file"]:
-        wanted = parse_election(read_text(options["path_to_json_file"]))
+        wanted = parse_election(read_json_text(options["path_to_json_file"]))
     elif options["topic"] is not None:
         wanted = [TopicPartition(options["topic"], options["partition"])]
     with connect(bootstrap_server, command_config) as client:

@@ -14,9 +14,10 @@ from headrace.cli.metadata_follower import QuorumFollower
 from headrace.cli.output import show_json
 from headrace.cli.plan_file import depends_on, differences, parse_plan, plan_document
 from headrace.cli.plan_report import plain, print_report, report
-from headrace.cli.reassignment_file import check_executable, name_of, parse_reassignment, read_text
+from headrace.cli.reassignment_file import check_executable, name_of, parse_reassignment
 from headrace.cli.reassignment_states import wait_for_moves
 from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, exactly_one, json_option, read_properties
+from headrace.cli.text_files import read_json_text
 from headrace.cli.waiting import wait_option
 from headrace.client import admin_cluster, admin_placement, admin_quorum
 from headrace.client.blocking import BlockingClient
@@ -85,7 +86,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         raise OperatorError("--save goes with --reassignment: only that can be applied")
     targets = None
     if scenario == "reassignment":
-        targets = check_executable(parse_reassignment(read_text(options["reassignment"])))
+        targets = check_executable(parse_reassignment(read_json_text(options["reassignment"])))
     with source(options) as cluster:
         return _foretell(cluster, options, targets)
 
@@ -155,7 +156,7 @@ def foresee(
 @click.pass_context
 def apply(context: click.Context, plan: str, wait_ms: int | None) -> int:
     """Compare, then ask for the reassignment."""
-    targets, planned, cluster_id = parse_plan(read_text(plan))
+    targets, planned, cluster_id = parse_plan(read_json_text(plan))
     with source(context.obj) as cluster:
         present = cluster.client.run(admin_cluster.describe_cluster).cluster_id
         if present != cluster_id:

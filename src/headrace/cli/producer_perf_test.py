@@ -12,10 +12,10 @@ import click
 
 from headrace.cli.cluster_names import topic_names
 from headrace.cli.console_producer import number, parse_acks
-from headrace.cli.delete_records import read_text
 from headrace.cli.output import show_json
 from headrace.cli.perf_stats import Latencies
 from headrace.cli.shell import address_list, connect, pairs, read_properties
+from headrace.cli.text_files import read_text
 from headrace.client.accumulator import BatchOptions, ReadyBatch, codec_of
 from headrace.client.blocking_records import RecordProducer
 from headrace.client.producer import Delivery

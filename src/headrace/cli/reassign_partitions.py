@@ -18,7 +18,6 @@ from headrace.cli.reassignment_file import (
     name_of,
     parse_reassignment,
     parse_topics,
-    read_text,
 )
 from headrace.cli.reassignment_states import print_directory_states, print_states, wait_for_moves
 from headrace.cli.reassignment_throttles import (
@@ -28,6 +27,7 @@ from headrace.cli.reassignment_throttles import (
     set_replication_throttle,
 )
 from headrace.cli.shell import connect_by, connection_options, exactly_one
+from headrace.cli.text_files import read_json_text
 from headrace.cli.waiting import wait_option
 from headrace.client import admin_cluster, admin_placement, admin_topics
 from headrace.client.admin_placement import Replica
@@ -82,7 +82,7 @@ class Job(NamedTuple):
     @property
     def plan(self) -> PlannedReplicas:
         """What the reassignment file says. Raises OperatorError."""
-        return parse_reassignment(read_text(self.options["reassignment_json_file"]))
+        return parse_reassignment(read_json_text(self.options["reassignment_json_file"]))
 
     @property
     def timeout_ms(self) -> int:
@@ -158,7 +158,7 @@ def _generate(job: Job) -> int:
     repeated = duplicates(brokers)
     if repeated:
         raise OperatorError(f"Broker list contains duplicate entries: [{', '.join(map(str, repeated))}]")
-    topics = parse_topics(read_text(job.options["topics_to_move_json_file"]))
+    topics = parse_topics(read_json_text(job.options["topics_to_move_json_file"]))
     current = current_replicas(job.client, topics)
     proposed = propose(current, _usable(job, brokers))
     print(f"Current partition replica assignment\n{_with_directories(job.client, current)}\n")

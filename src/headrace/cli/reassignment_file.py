@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.client.admin_placement import Replica
@@ -21,16 +20,6 @@ class PlannedReplicas(NamedTuple):
 
     targets: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     directories: dict[Replica, str]
-
-
-def read_text(path: str) -> str:
-    """The text of a file. Raises OperatorError."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise OperatorError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise OperatorError(f"{path}: no UTF-8 text: {error.reason}") from None
 
 
 def parse_reassignment(text: str) -> PlannedReplicas:

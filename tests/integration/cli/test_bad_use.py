@@ -158,6 +158,30 @@ def test_b78_files_of_a_mebibyte_lists_and_repeats_are_refused(server: str, tmp_
         assert len(line) < 500
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("delete-records", "--offset-json-file"),
+        ("reassign-partitions", "--execute", "--reassignment-json-file"),
+        ("reassign-partitions", "--generate", "--broker-list", "1", "--topics-to-move-json-file"),
+        ("leader-election", "--election-type", "preferred", "--path-to-json-file"),
+        ("plan", "--reassignment"),
+        ("plan", "apply"),
+    ],
+    ids=" ".join,
+)
+def test_b78_a_file_that_is_no_json_is_named_with_the_place(
+    server: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """B78: file, line and column; it was said of an input string."""
+    file = tmp_path / "moves.json"
+    file.write_text('{"version": 1,\n "partitions": [}')
+    name, *rest = command
+    assert refusal(name, "--bootstrap-server", server, *rest, str(file)) == (
+        f"{file} is not a valid JSON: line 2, column 17: Expecting value"
+    )
+
+
 def test_b78_output_closed_early_is_no_error_shown(server: str) -> None:
     """B78: `headrace console-consumer ... | head -1`: no stack trace, and the command ends."""
     lines = "".join(f"{number}\n" for number in range(50_000))
