@@ -48,6 +48,8 @@ def command() -> None:
 )
 def flights(output: Path, bootstrap_server: str | None, count: int | None, rate: int) -> int:
     """Run the demo; exit code 1 if a count does not agree with the source data."""
+    if bootstrap_server is not None and not bootstrap_server.strip():
+        raise OperatorError("--bootstrap-server is empty: give host:port, or leave it out for a node of the demo's own")
     started = time.monotonic()
     try:
         from headrace.spark.demo.plot import draw

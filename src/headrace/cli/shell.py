@@ -152,7 +152,7 @@ def connect(
     if bootstrap_server and bootstrap_controller:
         raise OperatorError("You cannot specify both --bootstrap-server and --bootstrap-controller.")
     if not bootstrap_server and not bootstrap_controller:
-        bootstrap_server = properties.get("bootstrap.servers") or DEFAULT_SERVER
+        bootstrap_server = properties.get("bootstrap.servers", DEFAULT_SERVER)
     name = properties.get("client.id", client_id)
     return BlockingClient(
         bootstrap_controller or bootstrap_server or "",

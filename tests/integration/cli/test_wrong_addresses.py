@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -159,6 +160,14 @@ def test_an_empty_address_is_refused(tool: str, listener: str, capfd: pytest.Cap
     told = said(tool, "", capfd)
     assert option in told
     assert told.endswith(": it is empty: give host:port")
+
+
+@pytest.mark.parametrize("tool", ["topics --list --command-config", "history --command-config"])
+def test_an_empty_address_in_a_file_is_refused(tool: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """S1-77: the default address is for who names none."""
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=\n")
+    assert said(tool, str(file), capfd).startswith("No resolvable bootstrap urls given in bootstrap.servers")
 
 
 @pytest.mark.usefixtures("quick")
