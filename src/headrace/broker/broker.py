@@ -12,6 +12,7 @@ from headrace.broker.due_roles import DueRoles
 from headrace.broker.internal_topics import OFFSETS_TOPIC, creatable_topic
 from headrace.broker.isr_changes import IsrChanges
 from headrace.broker.log_syncs import LogSyncs
+from headrace.broker.new_leaderships import NewLeaderships
 from headrace.broker.partitions import HostedPartition, LogStartOf, PartitionTable
 from headrace.broker.ports import Clock, ControllerChannel, InternalAppend
 from headrace.broker.producer_ids import ProducerIdPool
@@ -65,6 +66,7 @@ class Broker:
 
     state_changes: StateChanges | None = None
     """Observes, where somebody wants to follow the changes of replicas; set before the node starts."""
+    broker_epoch = -1
     is_shut: Callable[[], bool] | None = None
     """Whether no client is served at present; None where that cannot be (`headrace.self.fencing`)."""
 
@@ -103,7 +105,7 @@ class Broker:
         self.leader_quota = replication_quota(config)
         """What is sent to followers that are behind (KIP-73)."""
         self.fetch_sessions = FetchSessionCache(slots=config.max_incremental_fetch_session_cache_slots, rng=rng)
-        self.broker_epoch = -1
+        self.new_leaderships = NewLeaderships(self.fetch_sessions)
         self.on_storage_fault: Callable[[StorageFault], None] = _unhandled
         self.on_settings: Callable[[NodeConfig], None] = _not_needed
         self.on_warning: Callable[[str], None] = _unheard
@@ -361,6 +363,7 @@ class Broker:
         """A follower holds more or begins later: move the high watermark, wake who waits for that, and let it into the ISR when it may."""
         leader = hosted.leader
         assert leader is not None, "only a leader is fetched from"
+        self.new_leaderships.fetched(hosted, replica_id)
         if replica_id not in leader.isr and leader.wait_for(replica_id, self.now_ms(), is_eligible=self._may_be_in_isr):
             self.isr_changes.awaiting[hosted] = None
         if leader.advance():

@@ -86,12 +86,12 @@ class FetchCall:
             self._rest()
             return reply
         deferred = self._deferred = Deferred(
-            deadline_ms=self._broker.now_ms() + max_wait_ms,
+            deadline_ms=self._deadline_ms(max_wait_ms),
             on_timeout=self._timed_out,
             on_abandoned=self._abandoned,
             operation=Operation.FETCH,
         )
-        session.on_change = self._changed
+        session.on_change, session.answer_now = self._changed, self._answer_now
         for partition in [*session.changed]:
             self._changed(partition)
         if not deferred.is_done:
@@ -116,12 +116,12 @@ class FetchCall:
         if self._is_enough or max_wait_ms <= 0 or not session.partitions or not self._may_wait():
             return (yield from self._finish_in_steps())
         deferred = self._deferred = Deferred(
-            deadline_ms=self._broker.now_ms() + max_wait_ms,
+            deadline_ms=self._deadline_ms(max_wait_ms),
             on_timeout=self._timed_out,
             on_abandoned=self._abandoned,
             operation=Operation.FETCH,
         )
-        session.on_change = self._changed
+        session.on_change, session.answer_now = self._changed, self._answer_now
         for partitions in _some([*session.changed]):
             yield None
             for partition in partitions:
@@ -129,6 +129,13 @@ class FetchCall:
         if not deferred.is_done:
             self._broker.purgatory.hold(deferred)
         return deferred
+
+    def _deadline_ms(self, max_wait_ms: int) -> int:
+        broker, terms = self._broker, self._terms
+        now_ms = broker.now_ms()
+        if terms.is_follower:
+            max_wait_ms = broker.new_leaderships.wait_ms(terms.replica_id, max_wait_ms, now_ms)
+        return now_ms + max_wait_ms
 
     def _may_wait(self) -> bool:
         """Whether there is memory for a fetch that waits without a session; those with one are counted already."""
@@ -273,6 +280,15 @@ class FetchCall:
             expired.follower_fetches += 1
         else:
             expired.consumer_fetches += 1
+        return self._finished()
+
+    def _answer_now(self) -> None:
+        """With what there is, which may be nothing."""
+        deferred = self._deferred
+        if deferred is not None and not deferred.is_done:
+            deferred.complete(self._finished())
+
+    def _finished(self) -> AnyReply:
         return InSteps(self._finish_in_steps()) if len(self._reads) > _MOST_AT_ONCE else self._finish()
 
     def _abandoned(self) -> None:
@@ -286,7 +302,7 @@ class FetchCall:
         """The fetch is over: its session hears of moves for the next one, and a session of its own ends."""
         session = self._session
         if self._deferred is not None and session.on_change == self._changed:
-            session.on_change = None
+            session.on_change = session.answer_now = None
         if session.id == NO_SESSION:
             self._broker.fetch_sessions.forget(session)
 

@@ -151,6 +151,11 @@ class ReplicaFetchers:
         return iter(self._fetchers.items())
 
     @property
+    def leaders(self) -> frozenset[int]:
+        """The brokers that are fetched from."""
+        return frozenset(source.leader_id for source in self._fetchers)
+
+    @property
     def max_lag(self) -> int:
         """MaxLag of `ReplicaFetcherManager`: records."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)

@@ -113,11 +113,12 @@ class FetchSession:
     `counted` of its partitions are in the sum of its cache. `changed` holds what the next fetch must look at: what the fetcher asked for anew, what moved, and what had something to give or an error
     when it was last read. All others have nothing for the fetcher, and it knows their offsets. `known` holds until something else is asked for;
     `alone` was the only partition of the last request that named any. `on_change` is told of each move while
-    a fetch waits. A fetch without a session has one that nobody can ask for again (`NO_SESSION`).
+    a fetch waits, and `answer_now` ends that. A fetch without a session has one that nobody can ask for again (`NO_SESSION`).
     """
 
     __slots__ = (
         "alone",
+        "answer_now",
         "asker",
         "by_id",
         "changed",
@@ -156,6 +157,7 @@ class FetchSession:
         self.known: KnownRequest | None = None
         self.alone: SessionPartition | None = None
         self.on_change: Callable[[SessionPartition], None] | None = None
+        self.answer_now: Callable[[], None] | None = None
         self.terms: Hashable = None
         self.turns = 0
         self.counted = 0

@@ -242,10 +242,15 @@ def topic_named(name: str) -> MetadataRequestTopic:
     return MetadataRequestTopic(name=name)
 
 
-def asking(follower: Follower, *names: str) -> Client:
-    """A client that asked who leads."""
+MOMENT_MS = 5
+"""After so long it is looked who leads: a connection of the broker's own may break as well."""
+
+
+def asking(follower: Follower, *names: str, moment_ms: int = MOMENT_MS) -> Client:
+    """A client that asked who leads, a moment ago."""
     client = Client(follower.bench)
     client.send(MetadataRequest(topics=tuple(map(topic_named, names)), allow_auto_topic_creation=False), 12)
+    follower.bench.advance(moment_ms)
     return client
 
 
@@ -417,12 +422,32 @@ def test_few_wait_for_news_and_with_little_in_memory() -> None:
     assert by_id.answers() != []
     many = asking(follower, "t", *(f"unknown-{number:0200}" for number in range(400)))
     assert errors_told(many) == [ErrorCode.LEADER_NOT_AVAILABLE]
-    waiting = [asking(follower, "t") for _ in range(500)]
+    waiting = [asking(follower, "t", moment_ms=0) for _ in range(500)]
+    follower.bench.advance(MOMENT_MS)
     assert errors_told(asking(follower, "t")) == [ErrorCode.LEADER_NOT_AVAILABLE]
     waiting[0].connection.closed()
     assert errors_told(asking(follower, "t")) == []
     follower.bench.advance(500)
     assert all(errors_told(each) == [ErrorCode.LEADER_NOT_AVAILABLE] for each in waiting[1:])
+
+
+def test_who_asks_in_the_moment_of_a_leaders_death_is_not_told_of_it() -> None:
+    """fault:S1: a process that is killed closes its clients' connections before its followers'; few topics are asked for then, and others wait for nothing."""
+    follower = Follower(replica_fetch_backoff_ms=BACKOFF_MS)
+    follower.follow("t", leader=2)
+    first = asking(follower, "t", moment_ms=MOMENT_MS - 1)
+    assert first.answers() == []
+    follower.links.fetches[-1].then(SendFailure.DISCONNECTED)
+    follower.bench.advance(1)
+    assert first.answers() == []
+    follower.bench.topic("t", leader=3, replicas=(1, 2, 3), leader_epoch=6, is_published=False)
+    follower.bench.register(2, fenced=True)
+    [answer] = first.answers()
+    assert answer.topics[0].partitions[0].leader_id == 3
+    follower.bench.topic("own", leader=1, replicas=(1, 2))
+    for names in (("own",), ("unknown",), (*(f"u{number}" for number in range(11)), "t")):
+        [answer] = asking(follower, *names, moment_ms=0).answers()
+        assert len(answer.topics) == len(names)
 
 
 def test_silence_is_no_sign_that_a_leader_is_gone() -> None:

@@ -35,6 +35,9 @@ _MOST_WAITING = 500
 """Clients that wait for news of a leader, and are told in one turn; others are told of no leader at once."""
 _MOST_NAMED, _MOST_NAMED_CHARACTERS = 1_000, 64 << 10
 """Who names more is not kept waiting: the request lies in memory meanwhile."""
+_MOST_IN_A_QUERY = 10
+_MOMENT_MS = 5
+"""Some milliseconds pass between the first and the last connection that a killed process closes, where cores are busy."""
 _LOOKED_AT_AT_ONCE = 1_000
 """A tenth of a millisecond."""
 _REST_AFTER = 16
@@ -52,7 +55,9 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     return InSteps(_steps(request, context, broker), size=1, mostly_short=True)
 
 
-def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) -> Steps[HandlerResult]:
+def _steps(
+    request: MetadataRequest, context: RequestContext, broker: Broker, *, is_new: bool = True
+) -> Steps[HandlerResult]:
     """A rest after every few hundred names, and after every few hundred partitions."""
     refused = yield from _check(request, context)
     if refused is not None:
@@ -60,6 +65,8 @@ def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     missing = yield from _to_create(request, context, broker)
     if missing:
         return _after_creation(request, context, broker, missing)
+    if is_new and _is_leader_query(request, broker):
+        return _in_a_moment(request, context, broker)
     awaited = yield from _awaited(request, broker)
     if awaited:
         return _after_news(request, context, broker, awaited)
@@ -73,6 +80,28 @@ def _steps(request: MetadataRequest, context: RequestContext, broker: Broker) ->
 
 def _reachable(context: RequestContext, broker: Broker) -> Reachable:
     return Reachable(broker.image, context.listener, broker.departures.gone)
+
+
+def _is_leader_query(request: MetadataRequest, broker: Broker) -> bool:
+    """Whether somebody may be asking because the connection to a leader broke from which this broker fetches."""
+    if not request.topics or len(request.topics) > _MOST_IN_A_QUERY:
+        return False
+    found = (broker.image.topics.by_name.get(asked.name) for asked in request.topics if asked.name is not None)
+    followed = broker.replica_fetchers.leaders
+    return any(
+        partition.leader in followed for topic in found if topic is not None for partition in topic.partitions.values()
+    )
+
+
+def _in_a_moment(request: MetadataRequest, context: RequestContext, broker: Broker) -> Deferred:
+    """Answer when this broker's own connection has broken too: a process that dies closes one after the other, and others run in between."""
+
+    def again() -> InSteps:
+        return InSteps(_steps(request, context, broker, is_new=False), size=1, mostly_short=True)
+
+    deferred = Deferred(deadline_ms=context.now_ms + _MOMENT_MS, on_timeout=again)
+    broker.purgatory.hold(deferred)
+    return deferred
 
 
 def _awaited(request: MetadataRequest, broker: Broker) -> Steps[Mapping[int, int]]:

@@ -100,6 +100,7 @@ class PartitionPublisher:
             if hosted is not None:
                 self._broker.partition_changed(hosted)
         self._broker.replica_fetchers.begin()
+        self._broker.new_leaderships.answer_waiting()
 
     def _ended(self, change: _Change, hosted: HostedPartition | None) -> None:
         """Whoever follows the life of state changes is told."""
@@ -192,6 +193,7 @@ class PartitionPublisher:
         except StorageFault as fault:
             broker.on_storage_fault(fault)
             return hosted
+        broker.new_leaderships.begun(hosted, hosted.leader.followers, broker.now_ms())
         if change.topic == OFFSETS_TOPIC:
             broker.groups.elected(change.partition, after.leader_epoch)
         return hosted
