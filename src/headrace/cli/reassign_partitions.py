@@ -174,7 +174,8 @@ def _with_directories(client: BlockingClient, current: Mapping[TopicPartition, S
 
 def _usable(job: Job, brokers: Sequence[int]) -> list[UsableBroker]:
     """The brokers of the list that run, with their racks. Raises OperatorError: only some have one."""
-    nodes = [node for node in job.client.run(admin_cluster.nodes) if node.node_id in brokers]
+    living = job.client.run(admin_cluster.describe_cluster).end_points  # Metadata lists a dead one for a while
+    nodes = [node for node in living if node.node_id in brokers]
     is_aware = not job.options["disable_rack_aware"]
     without = sum(node.rack is None for node in nodes)
     if is_aware and without not in (0, len(nodes)):

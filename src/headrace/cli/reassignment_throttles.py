@@ -73,7 +73,7 @@ def set_directory_throttle(client: BlockingClient, replicas: Iterable[Replica], 
 def clear_throttles(client: BlockingClient, targets: Iterable[tuple[TopicPartition, Sequence[int]]]) -> None:
     """Take away every throttle of a reassignment, from all brokers: nobody knows which ones took part. Raises PeerError."""
     named = list(targets)
-    alive = {node.node_id for node in client.run(admin_cluster.nodes)}
+    alive = {node.node_id for node in client.run(admin_cluster.describe_cluster).end_points}
     brokers = alive | {each for _, replicas in named for each in replicas}
     listed = ",".join(map(str, sorted(brokers)))
     print(f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'} {listed}")
