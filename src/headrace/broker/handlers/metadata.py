@@ -5,7 +5,7 @@ From version 9 on the answer says at which offset of the metadata log it was mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 
 from headrace.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -65,7 +65,7 @@ def _steps(
     missing = yield from _to_create(request, context, broker)
     if missing:
         return _after_creation(request, context, broker, missing)
-    if is_new and _is_leader_query(request, broker):
+    if is_new and (yield from _is_leader_query(request, broker)):
         return _in_a_moment(request, context, broker)
     awaited = yield from _awaited(request, broker)
     if awaited:
@@ -82,15 +82,12 @@ def _reachable(context: RequestContext, broker: Broker) -> Reachable:
     return Reachable(broker.image, context.listener, broker.departures.gone)
 
 
-def _is_leader_query(request: MetadataRequest, broker: Broker) -> bool:
+def _is_leader_query(request: MetadataRequest, broker: Broker) -> Steps[bool]:
     """Whether somebody may be asking because the connection to a leader broke from which this broker fetches."""
-    if not request.topics or len(request.topics) > _MOST_IN_A_QUERY:
-        return False
-    found = (broker.image.topics.by_name.get(asked.name) for asked in request.topics if asked.name is not None)
     followed = broker.replica_fetchers.leaders
-    return any(
-        partition.leader in followed for topic in found if topic is not None for partition in topic.partitions.values()
-    )
+    if not followed or not request.topics or len(request.topics) > _MOST_IN_A_QUERY:
+        return False
+    return (yield from _is_any_led_by(followed, request, broker))
 
 
 def _in_a_moment(request: MetadataRequest, context: RequestContext, broker: Broker) -> Deferred:
@@ -109,6 +106,11 @@ def _awaited(request: MetadataRequest, broker: Broker) -> Steps[Mapping[int, int
     awaited = broker.departures.awaited()
     if not awaited or not _may_wait(request, broker, awaited):
         return {}
+    return awaited if (yield from _is_any_led_by(awaited, request, broker)) else {}
+
+
+def _is_any_led_by(leaders: Container[int], request: MetadataRequest, broker: Broker) -> Steps[bool]:
+    """Whether one of these brokers leads a partition that is asked for; a rest after every thousand."""
     topics, looked_at = broker.image.topics, 0
     for asked in topics.by_id.values() if request.topics is None else request.topics:
         topic: TopicImage | None = None
@@ -119,12 +121,12 @@ def _awaited(request: MetadataRequest, broker: Broker) -> Steps[Mapping[int, int
         elif asked.name is not None:
             topic = topics.by_name.get(asked.name)
         for partition in () if topic is None else topic.partitions.values():
-            if partition.leader in awaited:
-                return awaited
+            if partition.leader in leaders:
+                return True
             looked_at += 1
             if not looked_at % _LOOKED_AT_AT_ONCE:
                 yield None
-    return {}
+    return False
 
 
 def _may_wait(request: MetadataRequest, broker: Broker, leaders: Iterable[int]) -> bool:
