@@ -85,13 +85,7 @@ class FetchCall:
             reply = self._reply()
             self._rest()
             return reply
-        deferred = self._deferred = Deferred(
-            deadline_ms=self._deadline_ms(max_wait_ms),
-            on_timeout=self._timed_out,
-            on_abandoned=self._abandoned,
-            operation=Operation.FETCH,
-        )
-        session.on_change, session.answer_now = self._changed, self._answer_now
+        deferred = self._begin_to_wait(max_wait_ms)
         for partition in [*session.changed]:
             self._changed(partition)
         if not deferred.is_done:
@@ -115,13 +109,7 @@ class FetchCall:
                 self._note_progress(reads)
         if self._is_enough or max_wait_ms <= 0 or not session.partitions or not self._may_wait():
             return (yield from self._finish_in_steps())
-        deferred = self._deferred = Deferred(
-            deadline_ms=self._deadline_ms(max_wait_ms),
-            on_timeout=self._timed_out,
-            on_abandoned=self._abandoned,
-            operation=Operation.FETCH,
-        )
-        session.on_change, session.answer_now = self._changed, self._answer_now
+        deferred = self._begin_to_wait(max_wait_ms)
         for partitions in _some([*session.changed]):
             yield None
             for partition in partitions:
@@ -130,12 +118,20 @@ class FetchCall:
             self._broker.purgatory.hold(deferred)
         return deferred
 
-    def _deadline_ms(self, max_wait_ms: int) -> int:
-        broker, terms = self._broker, self._terms
+    def _begin_to_wait(self, max_wait_ms: int) -> Deferred:
+        """The reply to come; the session tells of each move from now on."""
+        broker, terms, session = self._broker, self._terms, self._session
         now_ms = broker.now_ms()
         if terms.is_follower:
             max_wait_ms = broker.new_leaderships.wait_ms(terms.replica_id, max_wait_ms, now_ms)
-        return now_ms + max_wait_ms
+        deferred = self._deferred = Deferred(
+            deadline_ms=now_ms + max_wait_ms,
+            on_timeout=self._timed_out,
+            on_abandoned=self._abandoned,
+            operation=Operation.FETCH,
+        )
+        session.on_change, session.answer_now = self._changed, self._answer_now
+        return deferred
 
     def _may_wait(self) -> bool:
         """Whether there is memory for a fetch that waits without a session; those with one are counted already."""
