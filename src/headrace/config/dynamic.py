@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.config.key import InvalidConfigValue
+from headrace.config.listener_settings import limit_key
 from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import KEYS, parse_node_config
 from headrace.config.rules import ResourceType, is_dynamic, keys_of, refuse_static_keys
@@ -41,7 +42,7 @@ def _usable(dynamic: Mapping[str, str]) -> dict[str, str]:
     """The dynamic keys among them, each with a value that it takes."""
     found: dict[str, str] = {}
     for name, text in dynamic.items():
-        key = KEYS.get(name)
+        key = KEYS.get(name) or limit_key(name)
         if key is None or not is_dynamic(key) or name in _FIXED_HERE:
             continue
         try:
@@ -72,9 +73,10 @@ def check_broker_settings(
             raise PeerError(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs: set it in its file"
             )
-        if name in keys:
+        key = keys.get(name) or limit_key(name)
+        if key is not None:
             try:
-                keys[name].parse(text)
+                key.parse(text)
             except InvalidConfigValue as refusal:
                 raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
     try:

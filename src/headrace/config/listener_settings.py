@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from headrace.config.checks import at_least
+from headrace.config.key import ConfigKey, InvalidConfigValue, Type, Update
 from headrace.core.errors import OperatorError
 from headrace.core.listener import HostPort, Listener, QuorumVoter, SecurityProtocol
 
 _LISTENER = re.compile(r"([^:]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:%._a-zA-Z\-]+)\]|([0-9a-zA-Z\-%._]+)):([0-9]+)")
+_LIMITS_OF_LISTENERS = (".max.connections", ".max.connection.creation.rate")
+_ONE_LISTENERS = "listener.name."
 MAX_PORT = 65_535
 MAX_NODE_ID = 2**31 - 1
 
@@ -48,6 +52,29 @@ def parse_shared_listeners(text: str, listeners: Sequence[Listener]) -> tuple[Li
     found = parse_listeners(key, texts, protocols, distinct_ports=True)
     if any(each.port == 0 for each in found):
         raise OperatorError(f"{key}={text}: several processes must know the port, so it cannot be 0")
+    return found
+
+
+def limit_key(name: str) -> ConfigKey | None:
+    """The key of a listener's own limit of connections, such as `listener.name.internal.max.connections` (KIP-402, KIP-612); None: `name` is another."""
+    if not name.startswith(_ONE_LISTENERS) or not name.endswith(_LIMITS_OF_LISTENERS):
+        return None
+    return ConfigKey(name, Type.INT, None, at_least(1), Update.CLUSTER_WIDE)
+
+
+def limits_of_listeners(key: str, texts: Mapping[str, str]) -> dict[str, int]:
+    """What `texts` say of each listener's own `key`, by the listener's name in capitals; at least 1, as in Kafka. Raises OperatorError."""
+    found: dict[str, int] = {}
+    for name, text in texts.items():
+        own = limit_key(name)
+        if own is None or not name.endswith(f".{key}"):
+            continue
+        try:
+            value = own.parse(text)
+        except InvalidConfigValue as refusal:
+            raise OperatorError(str(refusal)) from refusal
+        assert isinstance(value, int)
+        found[name[len(_ONE_LISTENERS) : -len(key) - 1].upper()] = value
     return found
 
 

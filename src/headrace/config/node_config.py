@@ -117,6 +117,8 @@ class NodeConfig:
     connections_max_idle_ms: int = 600_000
     max_connection_creation_rate: int = INT_MAX
     max_connections: int = INT_MAX
+    max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
+    creation_rates_of_listeners: Mapping[str, int] = field(default_factory=dict)
     max_connections_per_ip: int = INT_MAX
     max_connections_per_ip_overrides: str = ""
     queued_max_request_bytes: int = -1

@@ -334,4 +334,9 @@ def warnings_of(config: NodeConfig) -> tuple[str, ...]:
         found.append(
             f"group.min.session.timeout.ms ({lowest}) is above group.max.session.timeout.ms ({highest}): no consumer can join"
         )
+    names = [one.name for one in config.listeners]
+    found += [
+        f"listener.name.{name.lower()}: a limit of connections has no effect, no listener of this node has the name (they are {', '.join(names)})"
+        for name in sorted({*config.max_connections_of_listeners, *config.creation_rates_of_listeners} - {*names})
+    ]
     return tuple(found)

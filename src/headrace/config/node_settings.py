@@ -8,7 +8,14 @@ from typing import Any
 
 from headrace.config.broker_keys import KAFKA_KEYS
 from headrace.config.key import RANGES_OF_TYPES, ConfigKey, ConfigValue, InvalidConfigValue
-from headrace.config.listener_settings import parse_bootstrap_servers, parse_listeners, parse_protocol_map, parse_voters
+from headrace.config.listener_settings import (
+    limit_key,
+    limits_of_listeners,
+    parse_bootstrap_servers,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+)
 from headrace.config.node_config import DEFAULT_PROTOCOLS, LONG_MAX, NodeConfig
 from headrace.config.node_rules import check_node_config, warnings_of
 from headrace.config.project_keys import (
@@ -73,7 +80,7 @@ def _refuse_unknown(originals: Mapping[str, str]) -> tuple[str, ...]:
     for name in originals:
         if name in REFUSED_KEYS and originals[name].strip().lower() not in ("", "false"):
             raise OperatorError(f"{name} {REFUSED_KEYS[name]}")
-        if name in used:
+        if name in used or limit_key(name) is not None:
             continue
         if name not in KEYS and not _is_open(name) and not _may_be_a_plugins(name, plugins):
             nearest = nearest_names(name, (*KEYS, *ALIASES))
@@ -150,7 +157,8 @@ _GENERIC = frozenset({
     "node_id", "listeners", "advertised_listeners", "advertised_controller_listeners", "inter_broker_listener_name",
     "listener_security_protocol_map", "controller_quorum_voters", "controller_quorum_bootstrap_servers", "log_dirs",
     "metadata_log_dir", "log_retention_ms", "log_roll_ms", "log_roll_jitter_ms", "log_flush_interval_ms",
-    "early_start_listeners", "controller_listener_names", "cordoned_log_dirs", "values", "originals", "without_effect", "warnings",
+    "early_start_listeners", "controller_listener_names", "cordoned_log_dirs", "max_connections_of_listeners", "creation_rates_of_listeners",
+    "values", "originals", "without_effect", "warnings",
 })  # fmt: skip
 """Fields that are more than the value of the key of their name."""
 
@@ -187,6 +195,8 @@ def _build(
         early_start_listeners=tuple(name.upper() for name in _list(values["early.start.listeners"])),
         log_dirs=log_dirs,
         cordoned_log_dirs=_list(values["cordoned.log.dirs"]),
+        max_connections_of_listeners=limits_of_listeners("max.connections", originals),
+        creation_rates_of_listeners=limits_of_listeners("max.connection.creation.rate", originals),
         metadata_log_dir=str(values["metadata.log.dir"] or (log_dirs[0] if log_dirs else "")),
         values=values,
         originals=originals,

@@ -8,7 +8,7 @@ from dataclasses import field
 from headrace.core.values import value_class
 from headrace.wire.headers import SMALLEST_REQUEST
 
-_UNLIMITED = 2_147_483_647
+UNLIMITED = 2_147_483_647
 
 
 @value_class
@@ -17,15 +17,20 @@ class ConnectionLimits:
 
     A frame that has begun must be complete after `frame_timeout_ms` plus its size at `min_frame_bytes_per_s`; output that the peer
     does not read is cut after `slow_reader_timeout_ms`. With an empty `loopback_congestion_control` the machine's own choice is left.
+    `max_of_listener` and `creation_rate_of_listener` are this listener's alone; where it `is_protected`, as brokers' own is, the whole
+    node's (`max_connections`, `max_creation_rate`) keep nobody out of it (KIP-402, KIP-612).
     """
 
     min_frame_bytes: int = SMALLEST_REQUEST
     max_frame_bytes: int = 104_857_600
-    max_connections: int = 2_147_483_647
-    max_connections_per_ip: int = 2_147_483_647
+    max_connections: int = UNLIMITED
+    max_of_listener: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
     per_ip_overrides: dict[str, int] = field(default_factory=dict)
     idle_timeout_ms: int = 600_000
-    max_creation_rate: int = 2_147_483_647
+    max_creation_rate: int = UNLIMITED
+    creation_rate_of_listener: int = UNLIMITED
+    is_protected: bool = False
     frame_timeout_ms: int = 30_000
     min_frame_bytes_per_s: int = 16_384
     slow_reader_timeout_ms: int = 60_000
@@ -36,17 +41,36 @@ class ConnectionLimits:
     loopback_congestion_control: str = ""
 
 
+class CreationRate:
+    """When new connections are read, so that no more than so many begin in a second (`max.connection.creation.rate`, KIP-612)."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def wait_s(self, now_s: float, most: int) -> float:
+        """How long a new connection must wait before it is read, where `most` may begin in a second.
+
+        A second's worth may come at once; a rate of 0 counts as 1. Call it once a connection.
+        """
+        if most >= UNLIMITED:
+            return 0.0
+        self._next_s = max(self._next_s, now_s) + 1 / max(most, 1)
+        return max(0.0, self._next_s - now_s - 1.0)
+
+
 class ConnectionCounter:
     """Counts connections of the whole node (`max.connections`, `max.connections.per.ip`)."""
 
     def __init__(self) -> None:
         self.total = 0
+        self.rate = CreationRate()
         self._by_host: Counter[str] = Counter()
-        self._next_s = 0.0
 
-    def opened(self, host: str, limits: ConnectionLimits) -> str | None:
-        """Count one more from `host`; or say which limit refuses it, counting nothing."""
-        if self.total >= limits.max_connections:
+    def opened(self, host: str, limits: ConnectionLimits, *, of_listener: int) -> str | None:
+        """Count one more from `host`, where its listener has so many; or say which limit refuses it, counting nothing."""
+        if of_listener >= limits.max_of_listener:
+            return f"the listener's own max.connections={limits.max_of_listener} is reached"
+        if self.total >= limits.max_connections and not limits.is_protected:
             return f"max.connections={limits.max_connections} is reached"
         per_host = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
         if self._by_host[host] >= per_host:
@@ -56,16 +80,6 @@ class ConnectionCounter:
         self.total += 1
         self._by_host[host] += 1
         return None
-
-    def wait_s(self, now_s: float, max_creation_rate: int) -> float:
-        """How long a new connection must wait before it is read, so that no more than `max_creation_rate` begin in a second (KIP-612).
-
-        A second's worth may come at once; a rate of 0 counts as 1. Call it once a connection.
-        """
-        if max_creation_rate >= _UNLIMITED:
-            return 0.0
-        self._next_s = max(self._next_s, now_s) + 1 / max(max_creation_rate, 1)
-        return max(0.0, self._next_s - now_s - 1.0)
 
     def closed(self, host: str) -> None:
         """One from `host` is gone."""

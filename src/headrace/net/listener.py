@@ -13,7 +13,7 @@ from headrace.core.values import value_class
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.limits import ConnectionCounter, ConnectionLimits, CreationRate
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.net.turn_shares import TurnShares
@@ -70,6 +70,9 @@ class Listener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._next_id = 0
+        self._rate = CreationRate()
+        self.on_sweep: Callable[[], None] = lambda: None
+        """Called several times a second."""
         self.expired = 0
         """How many connections were closed because nothing came on them."""
 
@@ -172,14 +175,16 @@ class Listener:
         self._loop.call_later(wait_s, callback)
 
     def creation_wait_s(self) -> float:
-        """How long a new connection must wait (`max.connection.creation.rate`)."""
-        return self.counter.wait_s(self.turn_time, self.limits.max_creation_rate)
+        """How long a new connection must wait: for its listener's `max.connection.creation.rate`, and for the node's."""
+        limits, now = self.limits, self.turn_time
+        own = self._rate.wait_s(now, limits.creation_rate_of_listener)
+        return own if limits.is_protected else max(own, self.counter.rate.wait_s(now, limits.max_creation_rate))
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
         if connection.descriptor >= self._descriptors:
             return f"the process may have no more files and connections open: from {self._descriptors} on they are kept for its own (ulimit -n)"
-        refusal = self.counter.opened(connection.host, self.limits)
+        refusal = self.counter.opened(connection.host, self.limits, of_listener=len(self.connections))
         if refusal is None:
             self.connections[connection] = None
         return refusal
@@ -210,6 +215,7 @@ class Listener:
         now = self.now()
         for connection in list(self.connections):
             self._check_patience(connection, now)
+        self.on_sweep()
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def _check_patience(self, connection: ServerConnection, now: float) -> None:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from errno import EADDRINUSE
+from heapq import nsmallest
 from ipaddress import ip_address
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from headrace.config.listener_settings import parse_shared_listeners
@@ -21,7 +23,7 @@ from headrace.core.listener import SecurityProtocol
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.limits import UNLIMITED, ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
@@ -90,10 +92,11 @@ class NodeListeners:
         listener = Listener(
             configured.name,
             lambda connection, number: self._connection(configured.name, connection, number),
-            limits=limits_of_quorum(self._limits) if is_quorums else self._limits,
+            limits=self._limits_of(configured.name),
             shared=self._shared[is_quorums],
             counter=self._counters[is_quorums],
         )
+        listener.on_sweep = self._close_excess
         at = configured
         try:
             await listener.bind(configured.host or None, configured.port)
@@ -158,7 +161,11 @@ class NodeListeners:
                 await listener.close()
 
     def follow(self, config: NodeConfig) -> None:
-        """Settings were changed while the node runs: new limits hold from the next connection and frame on, those of hosts once they are found."""
+        """Settings were changed while the node runs: new limits hold from the next connection and frame on, those of hosts once they are found.
+
+        Where `max.connections` is less than there are, some are closed (KIP-402).
+        """
+        self._config = config
         text = config.max_connections_per_ip_overrides
         known = self._limits.per_ip_overrides if text == self._overrides_text else {}
         self._use(replace(connection_limits(config), per_ip_overrides=known))
@@ -171,8 +178,38 @@ class NodeListeners:
     def _use(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         for name, listener in self._listeners.items():
-            is_quorums = name in self._config.controller_listener_names
-            listener.limits = limits_of_quorum(limits) if is_quorums else limits
+            listener.limits = self._limits_of(name)
+
+    def _limits_of(self, name: str) -> ConnectionLimits:
+        """A listener's limits: the node's, and its own. Brokers' own listener is protected where clients have another (KIP-402)."""
+        config = self._config
+        limits = replace(
+            self._limits,
+            max_of_listener=config.max_connections_of_listeners.get(name, UNLIMITED),
+            creation_rate_of_listener=config.creation_rates_of_listeners.get(name, UNLIMITED),
+            is_protected=name == config.inter_broker_listener_name and len(config.broker_listeners) > 1,
+        )
+        return limits_of_quorum(limits) if name in config.controller_listener_names else limits
+
+    def _close_excess(self) -> None:
+        """Close clients' connections that were silent longest, where there are more than `max.connections` (KIP-402).
+
+        There are when it is lowered, and when brokers take connections for themselves beyond it.
+        """
+        most = self._limits.max_connections
+        if self._counters[False].total <= most:
+            return
+        names = self._config.controller_listener_names
+        of_brokers = [each for name, each in self._listeners.items() if name not in names]
+        excess = sum(not each.is_closed for listener in of_brokers for each in listener.connections) - most
+        may_go = [
+            each
+            for listener in of_brokers
+            for each in listener.connections
+            if not listener.limits.is_protected and not each.is_closed
+        ]
+        for each in nsmallest(excess, may_go, key=attrgetter("active_at")):
+            each.close(f"max.connections={most} is reached, and it was silent for longer than others")
 
     async def _look_up_at_start(self) -> None:
         """The hosts of `max.connections.per.ip.overrides`. Raises OperatorError: nobody knows one, as in Kafka."""
@@ -241,6 +278,8 @@ def limits_of_quorum(limits: ConnectionLimits) -> ConnectionLimits:
         max_connections_per_ip=max(limits.max_connections_per_ip, LEAST_OF_QUORUM),
         per_ip_overrides={host: max(count, LEAST_OF_QUORUM) for host, count in limits.per_ip_overrides.items()},
         max_creation_rate=max(limits.max_creation_rate, LEAST_OF_QUORUM),
+        max_of_listener=max(limits.max_of_listener, LEAST_OF_QUORUM),
+        creation_rate_of_listener=max(limits.creation_rate_of_listener, LEAST_OF_QUORUM),
     )
 
 

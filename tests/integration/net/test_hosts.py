@@ -11,12 +11,8 @@ import psutil
 from headrace.testing.node import Node
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition
-from headrace.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.integration.net.test_limits import _is_open, served
+from tests.support.broker_settings import SET, alter
 from tests.support.peer import Peer, batch, fetch_request, produce_request
 from tests.support.raw import RawConnection, request_frame
 
@@ -27,10 +23,7 @@ def test_a_host_that_nobody_knows_has_no_limit_of_its_own_and_the_node_goes_on()
     with Node(in_process=True) as node:
         with RawConnection(node.port) as client:
             for value in ("no-such-host.invalid:5", "no-such-host.invalid:5,127.0.0.1:2"):
-                change = AlterableConfig(name=key, config_operation=0, value=value)
-                resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(change,))
-                answer = client.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
-                assert answer.responses[0].error_code == 0
+                assert alter(client, key, SET, value) == 0
             with RawConnection(node.port) as second:
                 assert served(second)
                 while True:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from headrace.testing.node import Node
+from headrace.core.error_code import ErrorCode
+from headrace.testing.node import Node, free_ports
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.broker_settings import SET, alter
 from tests.support.peer import Peer, batch, fetch_request, produce_request
 from tests.support.raw import RawConnection, request_frame
 
 ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+
+NOTICED_S = 0.3
+"""A listener looks this often, and oftener, who was silent."""
 
 
 def served(connection: RawConnection) -> bool:
@@ -41,6 +48,68 @@ def test_too_many_connections_are_closed_and_the_others_stay(key: str) -> None:
                     break
         else:
             pytest.fail("no room was made by the connection that went")
+
+
+@contextlib.contextmanager
+def node_of_two_listeners(**properties: str) -> Iterator[tuple[Node, int]]:
+    """A node, and the port of the listener that brokers would use; clients have another."""
+    clients, brokers, controllers = free_ports(3)
+    listeners = f"PLAINTEXT://127.0.0.1:{clients},INTERNAL://127.0.0.1:{brokers},CONTROLLER://127.0.0.1:{controllers}"
+    settings = {
+        "listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
+        **{name.replace("__", "."): text for name, text in properties.items()},
+    }
+    node = Node(properties=settings, in_process=True)
+    node.port, node.controller_port = clients, controllers
+    with node:
+        yield node, brokers
+
+
+def test_clients_that_take_all_connections_keep_no_broker_out() -> None:
+    """KIP-402, S95: brokers' own listener takes more than `max.connections`, and the client that was silent longest goes for it."""
+    with node_of_two_listeners(max__connections="3") as (node, brokers), contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(3)]
+        for each in (1, 0, 2):
+            assert served(kept[each])
+            time.sleep(NOTICED_S)
+        with RawConnection(node.port) as extra:
+            assert not served(extra)
+        with RawConnection(brokers) as broker, RawConnection(brokers) as second:
+            assert served(broker)
+            assert kept[1].is_closed_by_node()
+            assert served(second)
+            assert kept[0].is_closed_by_node()
+            assert served(kept[2])
+        with RawConnection(node.port) as later:
+            assert served(later)
+
+
+def test_a_listener_has_its_own_limit_and_lowered_limits_close_connections() -> None:
+    """KIP-402: `listener.name.internal.max.connections` from the file, `max.connections` lowered while the node runs."""
+    name = "listener.name.internal.max.connections"
+    with (
+        node_of_two_listeners(listener__name__internal__max__connections="1") as (node, brokers),
+        RawConnection(node.controller_port) as admin,
+        contextlib.ExitStack() as stack,
+    ):
+        broker = stack.enter_context(RawConnection(brokers))
+        assert served(broker)
+        with RawConnection(brokers) as extra:
+            assert not served(extra)
+        assert alter(broker, name, SET, "0") == ErrorCode.INVALID_REQUEST
+        assert alter(admin, name, SET, "2") == 0
+        assert any(served(stack.enter_context(RawConnection(brokers))) for _ in range(100))
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(5)]
+        for one in kept:
+            assert served(one)
+            time.sleep(NOTICED_S)
+        assert alter(admin, "max.connections", SET, "4") == 0
+        assert [one.is_closed_by_node() for one in kept[:3]] == [True, True, True]
+        assert served(kept[4])
+        assert served(broker)
 
 
 def test_connections_beyond_the_rate_are_served_later() -> None:

@@ -301,6 +301,24 @@ def test_self_fencing_follows_a_longer_session_timeout() -> None:
     )
 
 
+def test_a_listener_has_its_own_limits_of_connections() -> None:
+    """KIP-402, KIP-612: by the listener's name; a name that no listener has is remarked, a limit of nothing refused."""
+    own = {
+        "listener.name.plaintext.max.connections": "7",
+        "listener.name.plaintext.max.connection.creation.rate": "3",
+        "listener.name.plaintxt.max.connections": "9",
+    }
+    settings = parse_node_config({**PLAIN, **own})
+    assert settings.max_connections_of_listeners == {"PLAINTEXT": 7, "PLAINTXT": 9}
+    assert settings.creation_rates_of_listeners == {"PLAINTEXT": 3}
+    assert settings.without_effect == ()
+    (remark,) = settings.warnings
+    assert remark.startswith("listener.name.plaintxt: a limit of connections has no effect")
+    for text in ("0", "x", ""):
+        with pytest.raises(OperatorError, match=r"listener\.name\.plaintext\.max\.connections"):
+            parse_node_config({**PLAIN, "listener.name.plaintext.max.connections": text})
+
+
 def test_a_lease_of_less_than_three_heartbeats_is_remarked() -> None:
     """S1-15: k x interval, k >= 3."""
     assert parse_node_config(PLAIN).warnings == ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import printable
-from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.limits import ConnectionCounter, ConnectionLimits, CreationRate
 from headrace.net.protocol_hints import hint_for
 
 
@@ -107,23 +109,36 @@ def test_connections_are_counted_in_all_and_by_address() -> None:
     """S95: `max.connections` and `max.connections.per.ip`, with an override."""
     limits = ConnectionLimits(max_connections=3, max_connections_per_ip=1, per_ip_overrides={"10.0.0.2": 2})
     counter = ConnectionCounter()
-    assert counter.opened("10.0.0.1", limits) is None
-    assert "max.connections.per.ip=1" in (counter.opened("10.0.0.1", limits) or "")
-    assert counter.opened("10.0.0.2", limits) is None
-    assert counter.opened("10.0.0.2", limits) is None
-    assert "max.connections=3" in (counter.opened("10.0.0.3", limits) or "")
+    opened = partial(counter.opened, of_listener=0)
+    assert opened("10.0.0.1", limits) is None
+    assert "max.connections.per.ip=1" in (opened("10.0.0.1", limits) or "")
+    assert opened("10.0.0.2", limits) is None
+    assert opened("10.0.0.2", limits) is None
+    assert "max.connections=3" in (opened("10.0.0.3", limits) or "")
     counter.closed("10.0.0.1")
-    assert counter.opened("10.0.0.3", limits) is None
+    assert opened("10.0.0.3", limits) is None
     assert counter.total == 3
+
+
+def test_a_listener_has_a_limit_of_its_own_and_brokers_own_listener_is_not_bound_by_the_nodes() -> None:
+    """KIP-402: `listener.name.internal.max.connections` holds on the protected listener, `max.connections` does not."""
+    clients = ConnectionLimits(max_connections=2, max_of_listener=5)
+    brokers = ConnectionLimits(max_connections=2, max_of_listener=2, is_protected=True)
+    counter = ConnectionCounter()
+    assert [counter.opened("10.0.0.1", clients, of_listener=each) for each in range(2)] == [None, None]
+    assert "max.connections=2" in (counter.opened("10.0.0.1", clients, of_listener=2) or "")
+    assert [counter.opened("10.0.0.2", brokers, of_listener=each) for each in range(2)] == [None, None]
+    assert "own max.connections=2" in (counter.opened("10.0.0.2", brokers, of_listener=2) or "")
+    assert counter.total == 4
 
 
 def test_connections_beyond_the_rate_wait_their_turn() -> None:
     """S95, KIP-612: a second's worth at once, then one every 1/rate seconds."""
-    counter = ConnectionCounter()
-    waits = [counter.wait_s(100.0, 4) for _ in range(7)]
+    rate = CreationRate()
+    waits = [rate.wait_s(100.0, 4) for _ in range(7)]
     assert waits == [0.0, 0.0, 0.0, 0.0, 0.25, 0.5, 0.75]
-    assert counter.wait_s(110.0, 4) == 0.0
-    assert ConnectionCounter().wait_s(100.0, 2_147_483_647) == 0.0
+    assert rate.wait_s(110.0, 4) == 0.0
+    assert CreationRate().wait_s(100.0, 2_147_483_647) == 0.0
 
 
 @pytest.mark.parametrize(
