@@ -206,9 +206,10 @@ class BrokerBench:
         partition_epoch: int = 0,
         partitions: int = 1,
         is_published: bool = True,
+        is_another: bool = False,
     ) -> Uuid:
-        """Make or change a topic; its id. What is not published comes with the next delta."""
-        topic_id = Uuid(name.encode().ljust(16, b"-")[:16])
+        """Make or change a topic; its id, which is not that of `another` topic of that name. What is not published comes with the next delta."""
+        topic_id = Uuid(name.encode().ljust(16, b"+" if is_another else b"-")[:16])
         partition = PartitionRegistration(
             replicas=replicas,
             directories=(DIRECTORY_ID,) * len(replicas),

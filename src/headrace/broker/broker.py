@@ -381,6 +381,11 @@ class Broker:
         registered = self.image.cluster.brokers.get(broker_id)
         return registered is not None and registered.broker_epoch == broker_epoch
 
+    def is_former_incarnation(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether another one serves under that id by now (KIP-903)."""
+        registered = self.image.cluster.brokers.get(broker_id)
+        return registered is not None and not registered.fenced and -1 < broker_epoch < registered.broker_epoch
+
     def brokers_changed(self, delta: MetadataDelta) -> None:
         """Brokers came, went or changed: those who wait for that are looked at."""
         self.departures.note(delta)

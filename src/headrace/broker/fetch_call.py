@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from headrace.broker.broker import Broker
 from headrace.broker.fetch_reading import (
+    OF_NO_TOPIC,
     FetchTerms,
     PartitionRead,
     has_news,
@@ -47,6 +48,7 @@ class FetchCall:
         "_is_counted",
         "_is_enough",
         "_is_incremental",
+        "_missing",
         "_reads",
         "_session",
         "_size",
@@ -69,6 +71,7 @@ class FetchCall:
         self._is_incremental = is_incremental
         self._reads: dict[SessionPartition, PartitionRead] = {}
         self._size = 0
+        self._missing = 0
         self._is_enough = False
         self._deferred: Deferred | None = None
         self._is_counted = terms.is_follower and broker.is_incarnation(terms.replica_id, terms.replica_epoch)
@@ -147,18 +150,19 @@ class FetchCall:
 
         The first batch of the first partition that has one comes whole.
         """
-        self._size = 0
+        self._size = self._missing = 0
         self._is_enough = False
         return self._read_more(self._session.to_read())
 
     def _read_in_steps(self, to_read: list[SessionPartition]) -> Steps[None]:
-        self._size = 0
+        self._size = self._missing = 0
         self._is_enough = False
         for partitions in _some(to_read):
             yield None
             self._read_more(partitions)
 
     def _read_more(self, partitions: list[SessionPartition]) -> bool:
+        """Read these as well. What is not there at all is told with the others, and waits with them: else who asks for it would ask again at once, for ever."""
         terms, broker, reads = self._terms, self._broker, self._reads
         size = self._size
         left = terms.max_bytes - size
@@ -169,10 +173,14 @@ class FetchCall:
             reads[partition] = read
             size += read.size
             left -= read.size
+            if read.error and read.error in OF_NO_TOPIC:
+                self._missing += 1
+                continue
             is_enough = is_enough or self._must_answer(read)
             self._watch(read)
         self._size = size
-        self._is_enough = is_enough = is_enough or size >= terms.min_bytes
+        is_enough = is_enough or size >= terms.min_bytes or self._missing == len(self._session.partitions)
+        self._is_enough = is_enough
         return is_enough
 
     def _watch(self, read: PartitionRead) -> None:
@@ -231,6 +239,8 @@ class FetchCall:
             return
         terms, reads = self._terms, self._reads
         before = reads.get(partition)
+        if before is not None and before.error and before.error in OF_NO_TOPIC:
+            return
         pieces = self._read_at_once(partition) if len(reads) == (before is not None) else None
         if pieces is not None:
             deferred.complete(EncodedReply(pieces))  # first of all: whoever waits wants to know

@@ -24,13 +24,15 @@ from headrace.wire.fetch import encode_one_slice
 from headrace.wire.produce import TopicName
 
 READ_COMMITTED = 1
+OF_NO_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""There is nothing under that name or id."""
 
 
 @value_class
 class FetchTerms:
     """What holds for all partitions of one fetch. `replica_id` -1 is a consumer; a follower is any other. Sizes are bytes.
 
-    `may_read_copies`: a consumer that is served by followers too (KIP-392). `rack` is where it is, empty unless leaders here point to others.
+    `is_former`: that follower's id lives in a later epoch (KIP-903). `may_read_copies`: a consumer that is served by followers too (KIP-392). `rack` is where it is, empty unless leaders here point to others.
     """
 
     replica_id: int
@@ -40,6 +42,7 @@ class FetchTerms:
     isolation_level: int
     by_id: bool
     is_follower: bool
+    is_former: bool = False
     may_read_copies: bool = False
     rack: str = ""
     listener: str = ""
@@ -92,7 +95,11 @@ def find(asked: SessionPartition, terms: FetchTerms, broker: Broker) -> HostedPa
         return hosted
     if terms.by_id:
         return partitions.leading_by_id(
-            Uuid(asked.topic_id), number, broker.image, current_leader_epoch=asked.current_leader_epoch
+            Uuid(asked.topic_id),
+            number,
+            broker.image,
+            current_leader_epoch=asked.current_leader_epoch,
+            known_as=asked.topic,
         )
     return partitions.leading(name, number, broker.image, current_leader_epoch=asked.current_leader_epoch)
 
@@ -135,6 +142,8 @@ def read_partition(
             and must_wait(hosted, terms.replica_id, broker.leader_quota, broker.now_ms())
         ):
             read.data, read.size = None, 0
+    if terms.is_former and not read.error and read.diverging_epoch is None:
+        read.error, read.data, read.size = ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 0
     if not read.error:
         read.high_watermark = high_watermark
         read.last_stable_offset = last_stable
@@ -253,6 +262,7 @@ def read_for_follower(
         hosted is None
         or (leader := hosted.leader) is None
         or hosted.is_throttled_leader
+        or terms.is_former
         or terms.replica_id not in leader.followers
         or asked.current_leader_epoch not in (-1, hosted.leader_epoch)
         or asked.last_fetched_epoch not in (-1, hosted.leader_epoch)

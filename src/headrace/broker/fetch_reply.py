@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.broker.broker import Broker
-from headrace.broker.fetch_reading import PartitionRead
+from headrace.broker.fetch_reading import OF_NO_TOPIC, PartitionRead
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
@@ -18,8 +18,6 @@ _FIRST_BY_ID = 13
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_STORAGE_ERROR = 6
 _REST_AFTER = 64
-_OF_NO_LOG = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""Kafka tells an empty list of aborted transactions with these errors, and none with all others."""
 
 
 def top_level_error(version: int, error: ErrorCode, broker: Broker) -> EncodedReply:
@@ -99,7 +97,7 @@ def _result(
         topic,
         asked.partition,
         error,
-        aborted_transactions=() if error in _OF_NO_LOG else None,
+        aborted_transactions=() if error in OF_NO_TOPIC else None,  # as Kafka tells it
         current_leader=_leader(read, context, broker, nodes),
     )
 

@@ -188,13 +188,27 @@ class PartitionTable:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted.is_withheld else hosted
 
     def leading_by_id(
-        self, topic_id: Uuid, partition: int, image: MetadataImage, *, current_leader_epoch: int = -1
+        self,
+        topic_id: Uuid,
+        partition: int,
+        image: MetadataImage,
+        *,
+        current_leader_epoch: int = -1,
+        known_as: str | None = None,
     ) -> HostedPartition | ErrorCode:
-        """As `leading`, by topic id: an unknown id is UNKNOWN_TOPIC_ID."""
+        """As `leading`, by topic id: an unknown id is UNKNOWN_TOPIC_ID.
+
+        One that was the id of topic `known_as` is answered by that name: where another topic has it by now and is here, with INCONSISTENT_TOPIC_ID (KIP-516).
+        """
         topic = image.topics.by_id.get(topic_id)
-        if topic is None:
+        if topic is not None:
+            return self.leading(topic.name, partition, image, current_leader_epoch=current_leader_epoch)
+        if known_as is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        return self.leading(topic.name, partition, image, current_leader_epoch=current_leader_epoch)
+        other = self.by_name.get((known_as, partition))
+        if other is None or other.log is None or other.topic_id == topic_id:
+            return self.leading(known_as, partition, image)
+        return ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 def check_leader_epoch(asked: int, known: int) -> ErrorCode:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.core.ids import TopicPartition
 from headrace.log.ports import Appended
 from headrace.records.record import ProducerStamp
-from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.peer import batch, fetch_request, produce_request
@@ -104,6 +106,75 @@ def test_a_session_may_begin_without_partitions() -> None:
     asked = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
     added = client.ask(fetch_request("t", asked, session_id=begun.session_id, session_epoch=1), 11)
     assert [partition.high_watermark for partition in added.responses[0].partitions] == [0]
+
+
+def big(partition: int = 0, offset: int = 0) -> FetchPartition:
+    """What is asked of a partition."""
+    return FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+
+
+def errors(answer: Any) -> list[tuple[int, int]]:
+    """(partition, error) of each."""
+    return [(one.partition_index, one.error_code) for topic in answer.responses for one in topic.partitions]
+
+
+def test_a_session_in_which_nothing_is_left_is_over() -> None:
+    """B-P07, KIP-227: it was begun without partitions and is asked for none, or all are forgotten; what that request asks for is answered as one without a session."""
+    bench = BrokerBench()
+    bench.topic("t")
+    client = Client(bench)
+    client.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    begun = client.ask(fetch_request("t", [], session_epoch=0), 11)
+    over = client.ask(fetch_request("t", [], session_id=begun.session_id, session_epoch=1, max_wait_ms=60_000), 11)
+    assert (over.error_code, over.session_id, over.responses) == (0, 0, ())
+    assert client.ask(fetch_request("t", [big()], session_id=begun.session_id, session_epoch=2), 11).error_code == 70
+    session_id = client.ask(fetch_request("t", [big(offset=1)], session_epoch=0), 11).session_id
+    gone = (ForgottenTopic(topic="t", partitions=(0,)),)
+    last = client.ask(
+        fetch_request("t", [big()], session_id=session_id, session_epoch=1, forgotten_topics_data=gone), 11
+    )
+    assert (last.session_id, errors(last)) == (0, [(0, 0)])
+    assert last.responses[0].partitions[0].records
+    assert client.ask(fetch_request("t", [], session_id=session_id, session_epoch=2), 11).error_code == 70
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_what_is_not_there_is_told_with_the_others_and_waits_with_them(version: int) -> None:
+    """B-P07: else a consumer of a deleted topic would ask again and again without a pause, for as long as it reads another one. Nothing else answers at once."""
+    bench = BrokerBench()
+    topic_id = bench.topic("t")
+    name = topic_id if version >= 13 else "t"
+    client, writer = Client(bench), Client(bench)
+    client.send(fetch_request(name, [big(), big(9)], session_epoch=0, max_wait_ms=60_000), version)
+    assert client.answers() == []
+    bench.advance(60_000)
+    (begun,) = client.answers()
+    assert (begun.session_id > 0, sorted(errors(begun))) == (True, [(0, 0), (9, 3)])
+    session: dict[str, Any] = {"session_id": begun.session_id, "max_wait_ms": 60_000}
+    client.send(fetch_request(name, [], session_epoch=1, **session), version)
+    bench.advance(59_000)
+    assert client.answers() == []
+    writer.ask(produce_request("t", batch(b"x"), acks=1), 9)
+    (woken,) = client.answers()
+    assert sorted(errors(woken)) == [(0, 0), (9, 3)]
+    assert errors(client.ask(fetch_request(name, [big(9), big(-1)], max_wait_ms=60_000), version)) == [(9, 3), (-1, 3)]
+
+
+def test_a_session_knows_topics_by_the_names_that_they_had() -> None:
+    """S1-35, KIP-516: UNKNOWN_TOPIC_OR_PARTITION once the topic is deleted, INCONSISTENT_TOPIC_ID once another one has its name; who asks anew by the old id hears UNKNOWN_TOPIC_ID."""
+    bench = BrokerBench()
+    old = bench.topic("t")
+    client = Client(bench)
+    session_id = client.ask(fetch_request(old, [big()], session_epoch=0), 13).session_id
+    bench.delete("t")
+    assert errors(client.ask(fetch_request(old, [], session_id=session_id, session_epoch=1), 13)) == [(0, 3)]
+    new = bench.topic("t", is_another=True)
+    assert errors(client.ask(fetch_request(old, [big()], session_id=session_id, session_epoch=2), 13)) == [(0, 103)]
+    added = client.ask(fetch_request(new, [big()], session_id=session_id, session_epoch=3), 13)
+    assert sorted(errors(added)) == [(0, 0), (0, 103)]
+    assert errors(client.ask(fetch_request(old, [big()]), 13)) == [(0, 100)]
+    bench.topic("t", is_another=True, replicas=(2, 3), leader=2, leader_epoch=1, partition_epoch=1)
+    assert errors(client.ask(fetch_request(old, [], session_id=session_id, session_epoch=4), 13)) == [(0, 6)] * 2
 
 
 def test_the_end_for_committed_reads_is_told_while_a_transaction_of_before_is_open() -> None:

@@ -116,13 +116,16 @@ def _opened_in_steps(request: ParsedFetch, context: RequestContext, broker: Brok
 
 
 def _kept(session: FetchSession, request: ParsedFetch, broker: Broker) -> FetchSession | ErrorCode:
-    """The session, unless nothing is left in it, or all sessions have too much in them: then a fetch that began it goes on without one."""
+    """The session, unless all sessions have too much in them: then a fetch that began it goes on without one. Where nothing is left in it, it is over, and what the request asks for is all."""
     sessions = broker.fetch_sessions
     if session.id == NO_SESSION or (session.partitions and sessions.grown(session, now_ms=broker.now_ms())):
         return session
     if not session.partitions:
         sessions.remove(session.id)
-        return FetchSession(NO_SESSION, is_privileged=False, by_id=session.by_id, now_ms=broker.now_ms(), partitions=())
+        asked = _asked(request, broker, by_id=session.by_id).items()
+        return FetchSession(
+            NO_SESSION, is_privileged=False, by_id=session.by_id, now_ms=broker.now_ms(), partitions=asked
+        )
     if request.session_epoch == INITIAL_EPOCH:
         sessions.dismiss(session)
         return session
@@ -141,6 +144,7 @@ def _terms(request: ParsedFetch, context: RequestContext, broker: Broker, *, by_
         isolation_level=request.isolation_level,
         by_id=by_id,
         is_follower=is_follower,
+        is_former=is_follower and broker.is_former_incarnation(request.replica_id, request.replica_epoch),
         may_read_copies=not is_follower and context.api_version >= FIRST_WITH_PREFERRED_REPLICA,
         rack=request.rack_id if broker.points_to_followers and not is_follower else "",
         listener=context.listener,
@@ -272,7 +276,7 @@ def _open(request: ParsedFetch, context: RequestContext, broker: Broker) -> Fetc
         return found
     if found.by_id != by_id:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    if request.asks or request.forgotten:
+    if request.asks or request.forgotten or not found.partitions:
         _update(found, request, broker, by_id=by_id)
         kept = _kept(found, request, broker)
         if kept is not found:
