@@ -173,7 +173,12 @@ class ProduceCall:
         leader = hosted.leader
         assert leader is not None, "leading returns leaders"
         if self._acks == -1 and not leader.has_enough_replicas:
-            return _failed(batch, ErrorCode.NOT_ENOUGH_REPLICAS)
+            start = leader.log.log_start_offset
+            return _Write(
+                ProduceResult(
+                    batch.topic, batch.partition, error_code=ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=start
+                )
+            )
         broker = self._broker
         try:
             appended = leader.append(records, now_ms=broker.wall_ms())
@@ -445,8 +450,9 @@ def _failed(batch: ProduceBatch, error: ErrorCode) -> _Write:
 
 
 def _fail(write: _Write, error: ErrorCode) -> None:
+    """What was appended is told all the same, as Kafka does."""
     write.hosted = None
-    write.result = ProduceResult(write.result.topic, write.result.partition, error_code=error)
+    write.result = write.result._replace(error_code=error)
 
 
 def _refused(batch: ProduceBatch, refused: AppendRefused) -> ProduceResult:

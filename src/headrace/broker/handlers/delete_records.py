@@ -23,7 +23,7 @@ _TO_HIGH_WATERMARK = -1
 class _Deletion:
     """One partition: its new log start, and whether every replica that is up has taken it over."""
 
-    __slots__ = ("_broker", "error", "hosted", "index", "offset")
+    __slots__ = ("_broker", "at_first", "error", "hosted", "index", "offset")
 
     def __init__(
         self, index: int, hosted: HostedPartition | None, *, offset: int = -1, error: ErrorCode, broker: Broker
@@ -33,6 +33,7 @@ class _Deletion:
         self.offset = offset
         self.error = error
         self._broker = broker
+        self.at_first = self.low_watermark()
 
     def low_watermark(self) -> int:
         """The lowest log start of the replicas on brokers that are not fenced, -1 when that is not known."""
@@ -54,8 +55,10 @@ class _Deletion:
         return bool(self.error) or self.low_watermark() >= self.offset
 
     def result(self) -> DeleteRecordsPartitionResult:
+        """Where the time was up the low watermark is that of the beginning, as Kafka has it."""
+        low_watermark = self.at_first if self.error is ErrorCode.REQUEST_TIMED_OUT else self.low_watermark()
         return DeleteRecordsPartitionResult(
-            partition_index=self.index, low_watermark=self.low_watermark(), error_code=self.error
+            partition_index=self.index, low_watermark=low_watermark, error_code=self.error
         )
 
 
