@@ -100,6 +100,7 @@ class ControllerBench:
         self.machine.most_at_once = 10_000
         self.now_ms = 1_000
         self.listener = "CONTROLLER"
+        self.is_direct = False
         self.epoch = 1
         self.loader = MetadataLoader(image)
         self.log: list[Message] = []
@@ -173,7 +174,9 @@ class ControllerBench:
             token=next(self.tokens),
             request=request,
             cause=RequestCause(
-                api_version=request.SCHEMA.versions.last if version is None else version, listener=self.listener
+                api_version=request.SCHEMA.versions.last if version is None else version,
+                listener=self.listener,
+                is_direct=self.is_direct,
             ),
             now_ms=self.now_ms,
             deadline_ms=self.now_ms + 1_000 if deadline_ms is None else deadline_ms,

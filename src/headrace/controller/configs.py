@@ -15,6 +15,7 @@ from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.metadata.image import ConfigResource
 from headrace.metadata.snapshot import VersionedRecord
+from headrace.metadata.versions import has_cordoned_log_dirs
 from headrace.wire.messages import alter_configs, incremental_alter_configs
 from headrace.wire.metadata_records.config_record import ConfigRecord
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_TEXT_BYTES = 32_767
+CORDONED = "cordoned.log.dirs"
 
 
 def decide_incremental_alter_configs(
@@ -163,6 +165,8 @@ def _checked(
             outcome[name] = value
     if is_elr_on(situation.image.features):
         check_min_isr_changes(key, changes.items())
+    if key.resource_type == ResourceType.BROKER and CORDONED in changes:
+        _check_cordons(situation, key, changes[CORDONED])
     check_resource_configs(key.resource_type, key.resource_name, outcome, node=situation.config)
     if not is_new:
         _check_exists(situation, key)
@@ -173,6 +177,21 @@ def _checked(
         )
         for name, value in changes.items()
     )
+
+
+def _check_cordons(situation: Situation, key: ConfigResource, value: str | None) -> None:
+    """KIP-1066. Which directories there are only their broker knows, so a controller that is asked itself takes away and adds nothing. Raises PeerError(INVALID_CONFIG)."""
+    if not has_cordoned_log_dirs(situation.metadata_version):
+        message = f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+        raise PeerError(ErrorCode.INVALID_CONFIG, message)
+    before = situation.image.configs.of(*key).get(CORDONED)
+    if situation.cause.is_direct and not _entries(value) <= _entries(before):
+        message = f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration value."
+        raise PeerError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _entries(value: str | None) -> set[str]:
+    return set() if value is None or not value.strip() else {each.strip() for each in value.split(",")}
 
 
 def _check_lengths(changes: Mapping[str, str | None]) -> None:

@@ -32,6 +32,8 @@ class RequestCause:
     correlation_id: int = -1
     through: int = -1
     """The broker that the client asked; -1 when it asked a controller, or it is not known."""
+    is_direct: bool = False
+    """The client asked a controller: no broker looked at what it wants."""
 
 
 # Events

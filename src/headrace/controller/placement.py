@@ -117,7 +117,10 @@ def _check(usable: Sequence[UsableBroker], replication_factor: int) -> None:
             f"Invalid replication factor {replication_factor}: the replication factor must be positive.",
         )
     if all(broker.is_fenced for broker in usable):
-        raise PeerError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
+        raise PeerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
     if replication_factor > len(usable):
         raise PeerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -62,6 +62,7 @@ class LocalController:
                     listener="" if context.is_internal else context.listener,
                     correlation_id=context.correlation_id,
                     through=context.forwarded_by if context.is_controller_listener else self._node_id,
+                    is_direct=context.is_controller_listener and not context.is_forwarded,
                 ),
                 now_ms=self._now_ms(),
                 deadline_ms=deadline_ms,

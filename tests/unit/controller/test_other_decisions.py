@@ -436,3 +436,51 @@ def test_a_leader_may_change_more_partitions_than_a_batch_holds() -> None:
     assert {each.error_code for topic in answer.topics for each in topic.partitions} == {0}
     found = [p.isr for topic in bench.committed_image.topics.by_id.values() for p in topic.partitions.values()]
     assert found == [(1,)] * 50
+
+
+def cordon(
+    bench: ControllerBench, value: str | None, *, operation: int = SET, name: str = "1"
+) -> tuple[int, str | None]:
+    """The answer to another `cordoned.log.dirs` of a broker."""
+    change = incremental_alter_configs.AlterableConfig(
+        name="cordoned.log.dirs", config_operation=operation, value=value
+    )
+    asked = incremental_alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=(change,))
+    answer = bench.ask(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(asked,))).responses[0]
+    return answer.error_code, answer.error_message
+
+
+def test_a_controller_that_is_asked_itself_takes_cordons_away_and_adds_none(bench: ControllerBench) -> None:
+    """KIP-1066: only the broker knows which directories it has; what it forwards it has looked at."""
+    refused = (
+        ErrorCode.INVALID_CONFIG,
+        "When updating cordoned.log.dirs via controllers,  the new value must be a subset of the current configuration value.",
+    )
+    assert cordon(bench, "/a,/b") == (0, None)
+    bench.is_direct = True
+    assert [cordon(bench, value) for value in ("/a,/b,/c", "*", "/a, /d")] == [refused] * 3
+    assert [cordon(bench, value) for value in ("/b , /a", "/a", "")] == [(0, None)] * 3
+    assert cordon(bench, "/a") == refused
+    assert cordon(bench, "/a", operation=APPEND) == refused
+    assert cordon(bench, None, operation=DELETE) == (0, None)
+    for name in ("", "9"):
+        assert cordon(bench, "/a", name=name) == refused
+    replacing = alter_configs.AlterConfigsResource(
+        resource_type=BROKER,
+        resource_name="1",
+        configs=(alter_configs.AlterableConfig(name="cordoned.log.dirs", value="/a"),),
+    )
+    answer = bench.ask(alter_configs.AlterConfigsRequest(resources=(replacing,))).responses[0]
+    assert (answer.error_code, answer.error_message) == refused
+
+
+def test_nothing_is_cordoned_before_the_cluster_knows_of_it() -> None:
+    """KIP-1066: below 4.3-IV0 no broker tells its controller; an operator would believe that it is done."""
+    bench = active(features={"metadata.version": 29})
+    bench.broker(1)
+    refused = (
+        ErrorCode.INVALID_CONFIG,
+        "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0",
+    )
+    assert [cordon(bench, value) for value in ("", "*")] == [refused] * 2
+    assert cordon(bench, None, operation=DELETE) == refused

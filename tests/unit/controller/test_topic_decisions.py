@@ -178,7 +178,8 @@ def test_too_few_brokers_and_only_fenced_ones() -> None:
     """B72: Kafka's words."""
     bench = active()
     assert (
-        outcome(bench, new())[0][2] == "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        outcome(bench, new())[0][2]
+        == "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log directories cordoned."
     )
     bench.broker(1)
     assert outcome(bench, new(factor=3))[0][2] == (
