@@ -29,8 +29,9 @@ def missing() -> str:
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if tried.returncode:
         return f"the right to make network namespaces: {tried.stderr.strip()}"
-    linked = _try("ip", "link", "add", "hrprobe", "type", "bridge")
-    _try("ip", "link", "del", "hrprobe")
+    bridge = f"hrp{os.getpid()}"
+    linked = _try("ip", "link", "add", bridge, "type", "bridge")
+    _try("ip", "link", "del", bridge)
     _try("ip", "netns", "del", name)
     return "" if linked == "" else f"bridges in the kernel: {linked}"
 

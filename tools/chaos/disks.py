@@ -76,6 +76,7 @@ class Disk:
         _run("cp", "--sparse=always", str(failed), str(self._image))
         failed.unlink()
         self._mount()
+        self.free()  # the removal of what filled it may not have reached it
 
     def remove(self) -> None:
         """Unmount it and delete its file. What lay on it is gone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from headrace.broker.refused_batches import RefusedBatches
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.log.ports import PartitionLogPort
@@ -24,6 +25,7 @@ class HostedPartition:
     """A replica on this broker. With `leader` it leads; without, it follows or has no leader.
 
     `log` is None when its directory is offline. `is_withheld`: clients are not served, because another broker may lead it by now (S0-15).
+    `refused` are batches that were refused for the moment, None where there are none.
     `is_throttled_leader` and `is_throttled_follower`: its topic's lists for either role name this replica (KIP-73).
     """
 
@@ -37,6 +39,7 @@ class HostedPartition:
         "leader_id",
         "log",
         "partition",
+        "refused",
         "topic",
         "topic_id",
         "traffic",
@@ -63,6 +66,7 @@ class HostedPartition:
         self.is_withheld = False
         self.is_throttled_leader = False
         self.is_throttled_follower = False
+        self.refused: RefusedBatches | None = None
         self.waiters = PartitionWaiters()
         self.traffic = TopicTraffic()
 

@@ -12,6 +12,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
+from headrace.broker.refused_batches import after
 from headrace.broker.walks import MAX_WAITING_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -116,7 +117,9 @@ class ProduceCall:
             key = (batch.topic, batch.partition)
             if at < len(done):
                 seen.add(key)
-                self._writes.append(self._offered(batch, *done[at]))
+                write = self._offered(batch, *done[at])
+                self._remember(done[at][0], batch.records, write)
+                self._writes.append(write)
             else:
                 self._writes.append(self._taken(batch, seen))
         self.batches = ()
@@ -158,6 +161,29 @@ class ProduceCall:
     # --- appending ---
 
     def _append(self, batch: ProduceBatch) -> _Write:
+        """Append it, unless one before it in its producer's order was refused and is about to come again."""
+        hosted = self._hosted(batch)
+        if hosted is None:
+            return self._try_append(batch)
+        if hosted.refused is not None:
+            error = hosted.refused.reason(batch.records, hosted.log, self._broker.now_ms())
+            if error is not None:
+                return _failed(batch, error)
+        write = self._try_append(batch)
+        self._remember(hosted, batch.records, write)
+        return write
+
+    def _hosted(self, batch: ProduceBatch) -> HostedPartition | None:
+        partitions = self._broker.partitions
+        places = partitions.by_id if isinstance(batch.topic, Uuid) else partitions.by_name
+        return places.get((batch.topic, batch.partition))  # type: ignore[arg-type] # of the one kind or the other
+
+    def _remember(self, hosted: HostedPartition, records: memoryview | None, write: _Write) -> None:
+        """A batch that was refused for the moment comes again before what its producer sent behind it."""
+        if write.result.error_code or hosted.refused is not None:
+            hosted.refused = after(hosted.refused, records, write.result.error_code, self._broker.now_ms())
+
+    def _try_append(self, batch: ProduceBatch) -> _Write:
         hosted = self._find(batch)
         if isinstance(hosted, ErrorCode):
             return _failed(batch, hosted)

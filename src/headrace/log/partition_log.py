@@ -16,7 +16,7 @@ from headrace.core.ports import BytesLike
 from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
 from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, CheckedBatch, Opening, Origin
-from headrace.log.producers import ProducerStates, aborted_entry
+from headrace.log.producers import ProducerStates, SequencedBatch, aborted_entry
 from headrace.log.segments import MAX_RELATIVE_OFFSET
 from headrace.log.validation import begin_check, too_large
 from headrace.records.batch import (
@@ -77,6 +77,7 @@ class PartitionLog:
         "log_start_offset",
         "on_start_moved",
         "producers",
+        "recall",
     )
 
     def __init__(self, config: LogConfig, *, is_contiguous: bool = False) -> None:
@@ -89,6 +90,8 @@ class PartitionLog:
         self.epochs = EpochTable()
         self.producers = ProducerStates()
         self.on_start_moved: Callable[[], None] | None = None
+        self.recall: Callable[[BatchHeader], bool] | None = None
+        """Looks in the log for batches of a producer that its snapshot left out; whether it found any."""
 
     # -- planning ----------------------------------------------------------------------------------------------
 
@@ -105,7 +108,7 @@ class PartitionLog:
         if len(data) > self.config.segment_bytes:
             return self._refuse_oversized(len(data))
         if header.producer_id >= 0:
-            verdict = self.producers.check_client_batch(header)
+            verdict = self._verdict(header)
             if verdict is not None:
                 if isinstance(verdict, ErrorCode):
                     return self._refuse(verdict)
@@ -129,6 +132,13 @@ class PartitionLog:
             last,
             append_time,
         )
+
+    def _verdict(self, header: BatchHeader) -> SequencedBatch | ErrorCode | None:
+        """The earlier batch that a client's batch repeats, why it is refused, or None: it may be appended."""
+        verdict = self.producers.check_client_batch(header)
+        if verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.recall is not None and self.recall(header):
+            return self.producers.check_client_batch(header)
+        return verdict
 
     def _refuse(self, code: ErrorCode) -> AppendRefused:
         return AppendRefused(error=code, message=_REFUSALS[code], log_start_offset=self.log_start_offset)

@@ -68,6 +68,13 @@ class CheckedBatch(NamedTuple):
     log_append_time: int
 
 
+class ProducerEnd(NamedTuple):
+    """The epoch of a producer, and the sequence of its last known record there, -1 if none is known."""
+
+    epoch: int
+    last_sequence: int
+
+
 Opening = Search[CheckedBatch | AppendRefused]
 """The check of a batch that must be opened for it."""
 
@@ -370,6 +377,9 @@ class PartitionLogPort(Protocol):
         """Metadata log: raise the log start to `offset` (the end of a snapshot) and drop whole segments below."""
 
     # -- producers ---------------------------------------------------------------------------------------------
+
+    def producer_end(self, producer_id: int, /) -> ProducerEnd | None:
+        """Where a producer stands; None if it is unknown here."""
 
     def active_producers(self) -> Sequence[ActiveProducer]:
         """Producers whose state has not expired, by id."""

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
-from headrace.log.ports import AbortedTransaction, ActiveProducer
+from headrace.log.ports import AbortedTransaction, ActiveProducer, ProducerEnd
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from headrace.records.control import TransactionMarker
 
@@ -33,11 +33,15 @@ class SequencedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """What the log knows of one producer id; `batches` holds its last five, oldest first."""
+    """What the log knows of one producer id; `batches` holds its last five, oldest first.
+
+    `is_shortened`: it came from a snapshot, which has room for the last batch only; those before it are looked for where they are missed.
+    """
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
+        "is_shortened",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -47,6 +51,7 @@ class ProducerEntry:
     def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        self.is_shortened = False
         self.batches: list[SequencedBatch] = []
         self.coordinator_epoch = NONE
         self.last_timestamp = NO_TIMESTAMP
@@ -123,6 +128,11 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerEntry | None:
         """The entry of a producer, None if it is unknown here."""
         return self._by_id.get(producer_id)
+
+    def end_of(self, producer_id: int) -> ProducerEnd | None:
+        """Where a producer stands; None if it is unknown here."""
+        entry = self._by_id.get(producer_id)
+        return None if entry is None else ProducerEnd(entry.producer_epoch, entry.last_sequence)
 
     # -- checks ------------------------------------------------------------------------------------------------
 

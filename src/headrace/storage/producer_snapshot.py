@@ -64,6 +64,7 @@ def _entry(*fields: int) -> ProducerEntry:
         first_sequence = last_sequence - delta
         if first_sequence < 0:
             first_sequence += MAX_SEQUENCE + 1
+        entry.is_shortened = True
         entry.batches.append(SequencedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
     return entry
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from struct import Struct
 
 from headrace.core.ids import ZERO_UUID, TopicPartition, Uuid
@@ -31,6 +32,7 @@ from headrace.log.ports import (
     Opening,
     Origin,
     OutOfRange,
+    ProducerEnd,
     TimestampAndOffset,
 )
 from headrace.log.producers import ProducerStates
@@ -57,6 +59,7 @@ from headrace.storage.log_files import LogFiles
 from headrace.storage.log_owner import LogOwner
 from headrace.storage.log_segments import LogSegments
 from headrace.storage.log_writer import BEING_CUT, LogWriter, appended
+from headrace.storage.producer_recall import recall_batches
 from headrace.storage.recovery import Loaded
 from headrace.storage.segment_file import Segment
 from headrace.storage.trimming import LogTrimmer
@@ -102,6 +105,7 @@ class StoredLog(LogFiles):
         """What was found amiss when the log was read, a line each."""
         self.is_closed = False
         state.producers.high_watermark_moved(state.high_watermark)
+        state.recall = partial(recall_batches, self)
         for segment in loaded.rebuilt:
             if segment is not segments.active:
                 segment.store_indexes()
@@ -220,6 +224,10 @@ class StoredLog(LogFiles):
         """This replica leads `epoch` from the log end on."""
         self._limits = None
         self._state.epochs.assign(epoch, self._state.log_end_offset)
+
+    def producer_end(self, producer_id: int) -> ProducerEnd | None:
+        """Where a producer stands; None if it is unknown here."""
+        return self._state.producers.end_of(producer_id)
 
     def active_producers(self) -> Sequence[ActiveProducer]:
         """Producers whose state has not expired, by id."""

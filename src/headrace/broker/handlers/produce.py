@@ -48,6 +48,7 @@ def handle(body: memoryview, context: RequestContext, broker: Broker) -> HotResu
     if (
         leader is None
         or hosted.is_withheld
+        or hosted.refused is not None
         or len(records) <= ATTRIBUTES_LOW_BYTE
         or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
     ):
@@ -128,6 +129,7 @@ def _usual_leader(hosted: HostedPartition, records: memoryview | None, acks: int
         and records is not None
         and (leader.is_alone or acks == 1)
         and not hosted.is_withheld
+        and hosted.refused is None
         and len(records) > ATTRIBUTES_LOW_BYTE
         and not records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
         and hosted.topic not in INTERNAL_TOPICS

@@ -1,0 +1,114 @@
+"""Batches that a partition refused for the moment: what its producer sent behind them is refused for the same reason.
+
+An idempotent producer has up to five requests in flight (KIP-98). Where the first is refused because too few replicas are in sync, or because the
+broker does not lead yet, and that is over when the second comes, the second is out of order: its client believes that something was lost. librdkafka
+then takes a new epoch, and what it sends again of *other* partitions is written there twice. If the log does not know the producer, any sequence would
+do, and the first batch, sent again, is an error that ends the client. A client sends again in order once it has heard of all that was in flight.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from headrace.core.error_code import ErrorCode
+from headrace.log.ports import PartitionLogPort
+from headrace.log.producers import MAX_SEQUENCE
+from headrace.records.batch import HEADER, HEADER_SIZE, NO_PRODUCER_ID
+
+FOR_THE_MOMENT: Final = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR,
+})  # fmt: skip
+"""Reasons that pass; clients send the batch again as it is."""
+REMEMBERED_MS: Final = 10_000
+"""What was in flight comes sooner; a client that gave the refused batch up is held up for no longer."""
+_MOST_PRODUCERS = 16
+"""Of one partition; the earliest are forgotten."""
+_MAGIC, _MAGIC_V2 = 16, 2
+
+
+class ProducerPlace(NamedTuple):
+    """Where a batch stands among those of its producer: producer id, producer epoch, first sequence."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+class _Refusal(NamedTuple):
+    epoch: int
+    sequence: int
+    error: ErrorCode
+    until_ms: int
+
+
+def place_of(records: memoryview | None) -> ProducerPlace | None:
+    """The place of the first batch of a request; None where it has no producer, or is no batch."""
+    if records is None or len(records) < HEADER_SIZE or records[_MAGIC] != _MAGIC_V2:
+        return None
+    producer_id, epoch, sequence = HEADER.unpack_from(records)[-4:-1]
+    return None if producer_id == NO_PRODUCER_ID else ProducerPlace(producer_id, epoch, sequence)
+
+
+class RefusedBatches:
+    """Of one partition, the first batch of each producer that was refused for the moment and has not come again. Times are ms of any one clock."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, _Refusal] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_producer)
+
+    def note(self, place: ProducerPlace, error: ErrorCode, now_ms: int) -> None:
+        """The batch at `place` was refused. Of several that were in flight the first counts."""
+        known = self._by_producer.get(place.producer_id)
+        if known is not None and known.epoch == place.epoch and _is_behind(place.sequence, known.sequence):
+            return
+        if known is None and len(self._by_producer) >= _MOST_PRODUCERS:
+            del self._by_producer[next(iter(self._by_producer))]
+        self._by_producer[place.producer_id] = _Refusal(place.epoch, place.sequence, error, now_ms + REMEMBERED_MS)
+
+    def reason(self, records: memoryview | None, log: PartitionLogPort | None, now_ms: int) -> ErrorCode | None:
+        """Why a batch is refused: one before it in its producer's order was, which `log` still waits for. None: it may be taken."""
+        self._by_producer = {key: each for key, each in self._by_producer.items() if each.until_ms > now_ms}
+        place = place_of(records)
+        refusal = None if place is None else self._by_producer.get(place.producer_id)
+        if place is None or refusal is None:
+            return None
+        if refusal.epoch != place.epoch or (log is not None and not _is_awaited(refusal, log, place.producer_id)):
+            del self._by_producer[place.producer_id]
+            return None
+        return refusal.error if _is_behind(place.sequence, refusal.sequence) else None
+
+    def forget(self, producer_id: int) -> None:
+        """A batch of it was taken."""
+        self._by_producer.pop(producer_id, None)
+
+
+def after(refused: RefusedBatches | None, records: memoryview | None, error: int, now_ms: int) -> RefusedBatches | None:
+    """What is remembered after a batch was taken (`error` is 0) or refused; None for nothing."""
+    place = place_of(records)
+    if place is None:
+        return refused
+    if error in FOR_THE_MOMENT:
+        refused = RefusedBatches() if refused is None else refused
+        refused.note(place, ErrorCode(error), now_ms)
+    elif not error and refused is not None:
+        refused.forget(place.producer_id)
+    return refused or None
+
+
+def _is_behind(sequence: int, other: int) -> bool:
+    """Sequences wrap after 2^31 - 1; none is further ahead than half of them."""
+    return 0 < (sequence - other) & MAX_SEQUENCE < 1 << 30
+
+
+def _is_awaited(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> bool:
+    """The refused batch is the next that the log would take of its producer; it came by another way otherwise."""
+    known = log.producer_end(producer_id)
+    if known is None:
+        return True
+    if known.epoch != refusal.epoch:
+        return refusal.sequence == 0 and known.epoch < refusal.epoch
+    return refusal.sequence == (known.last_sequence + 1) & MAX_SEQUENCE

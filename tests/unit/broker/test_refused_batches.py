@@ -1,0 +1,146 @@
+"""What becomes of a producer's batches behind one that was refused for the moment?"""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.broker.refused_batches import REMEMBERED_MS
+from headrace.core.error_code import ErrorCode
+from headrace.core.ports import DiskFull
+from headrace.records.record import ProducerStamp
+from headrace.sim.disk import LossyFiles, Op
+from tests.support.broker_bench import BrokerBench, Client
+from tests.support.peer import batch, produce_request
+
+NONE, TOO_FEW, ELSEWHERE, OUT_OF_ORDER, FULL = (
+    ErrorCode.NONE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+
+
+class Producer:
+    """An idempotent producer, whose requests wait for all in-sync replicas."""
+
+    def __init__(self, bench: BrokerBench, producer_id: int = 7) -> None:
+        self._client = Client(bench)
+        self._producer_id = producer_id
+
+    def send(self, sequence: int, *, epoch: int = 0, acks: int = -1) -> int:
+        """One record; the error."""
+        records = batch(b"%d" % sequence, producer=ProducerStamp(self._producer_id, epoch, sequence))
+        answer = self._client.ask(produce_request("kept", records, acks=acks), 9)
+        error: int = answer.responses[0].partition_responses[0].error_code
+        return error
+
+
+def alone(bench: BrokerBench, *, is_first: bool = False, leader_epoch: int = 0) -> None:
+    """This broker leads with a follower that is not in sync, and `min.insync.replicas` is 2."""
+    bench.topic("kept", replicas=(1, 2), isr=(1,), partition_epoch=0 if is_first else 9, leader_epoch=leader_epoch)
+    bench.configure("kept", min_insync_replicas="2")
+
+
+def enough(bench: BrokerBench) -> None:
+    """One replica is enough from now on."""
+    bench.configure("kept", min_insync_replicas="1")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_in_flight_behind_a_refused_batch_is_refused_for_the_same_reason(*, known: bool) -> None:
+    """inv:E1 inv:E2 PR4: the replicas are back between two requests of one client: the second is not out of order, nor taken before the first."""
+    bench = BrokerBench()
+    alone(bench, is_first=True)
+    enough(bench)
+    producer, other = Producer(bench), Producer(bench, 8)
+    first = 0
+    if known:
+        assert [producer.send(each) for each in range(5)] == [NONE] * 5
+        first = 5
+    bench.configure("kept", min_insync_replicas="2")
+    assert producer.send(first) == TOO_FEW
+    enough(bench)
+    assert [producer.send(first + each) for each in (1, 2, 3, 4)] == [TOO_FEW] * 4
+    assert other.send(0) == NONE
+    assert [producer.send(first + each) for each in range(5)] == [NONE] * 5
+    assert bench.broker.partitions.by_name["kept", 0].refused is None
+    assert producer.send(first + 6) == OUT_OF_ORDER
+
+
+def test_a_batch_that_came_before_the_broker_led_holds_back_those_behind_it() -> None:
+    """inv:E1: NOT_LEADER_OR_FOLLOWER for all that a client sent before it heard of the first."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=2, replicas=(1, 2), isr=(1, 2))
+    producer = Producer(bench)
+    assert producer.send(0) == ELSEWHERE
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1, partition_epoch=1)
+    assert [producer.send(each) for each in (1, 2)] == [ELSEWHERE] * 2
+    assert [producer.send(each) for each in range(3)] == [NONE] * 3
+
+
+def test_a_batch_that_came_by_another_leader_holds_nothing_back() -> None:
+    """inv:E1: refused here, taken by the leader and copied from it; then this broker leads."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=2, replicas=(1, 2), isr=(1, 2))
+    producer = Producer(bench)
+    assert producer.send(0) == ELSEWHERE
+    log = bench.broker.partitions.by_name["kept", 0].log
+    assert log is not None
+    copied = batch(b"0", producer=ProducerStamp(7, 0, 0))
+    log.append_as_follower(memoryview(copied), leader_epoch=0, now_ms=bench.clock.wall_ms())
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1, partition_epoch=1)
+    assert [producer.send(each) for each in (1, 2)] == [NONE] * 2
+
+
+def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> None:
+    """inv:E1: its client gave it up; a new epoch is a new beginning at once."""
+    bench = BrokerBench()
+    alone(bench, is_first=True)
+    producer, other = Producer(bench), Producer(bench, 8)
+    assert (producer.send(0), other.send(0)) == (TOO_FEW, TOO_FEW)
+    enough(bench)
+    assert producer.send(1) == TOO_FEW
+    assert producer.send(0, epoch=1) == NONE
+    bench.advance(REMEMBERED_MS - 1)
+    assert other.send(1) == TOO_FEW
+    bench.advance(1)
+    assert other.send(1) == NONE
+
+
+def test_few_producers_are_remembered() -> None:
+    """M1: each of ten thousand has one batch refused."""
+    bench = BrokerBench()
+    alone(bench, is_first=True)
+    for number in range(10_000):
+        assert Producer(bench, number).send(0) == TOO_FEW
+    refused = bench.broker.partitions.by_name["kept", 0].refused
+    assert refused is not None
+    assert len(refused) <= 16
+
+
+class FillingDisk(LossyFiles):
+    """Takes no byte more while it is full."""
+
+    is_full = False
+
+    def note(self, op: Op, path: str) -> None:
+        """As the disk's."""
+        if self.is_full and op.kind == "write":
+            raise DiskFull("no room", directory="/data")
+        super().note(op, path)
+
+
+def test_a_batch_for_which_there_was_no_room_holds_back_those_behind_it() -> None:
+    """fault:S56 inv:E1: there is room again before the next batch."""
+    disk = FillingDisk()
+    bench = BrokerBench(disk=disk)
+    alone(bench, is_first=True)
+    enough(bench)
+    producer = Producer(bench)
+    assert producer.send(0) == NONE
+    disk.is_full = True
+    assert producer.send(1) == FULL
+    disk.is_full = False
+    assert [producer.send(each) for each in (2, 3)] == [FULL] * 2
+    assert [producer.send(each) for each in (1, 2, 3)] == [NONE] * 3
