@@ -18,6 +18,8 @@ RawHandler = Callable[[memoryview, RequestContext, Any], HotResult]
 
 LARGER_BYTES: Final = 256
 """A Fetch of six partitions; the usual one, of a session, is smaller."""
+LONG_BYTES: Final = 16 << 10
+"""From here on they wait in the row of long requests, and are refused where these hold all memory that they may. Others do not: followers send them."""
 
 
 def in_turns(handle: RawHandler, work: LongWork) -> RawHandler:
@@ -27,7 +29,8 @@ def in_turns(handle: RawHandler, work: LongWork) -> RawHandler:
         if len(body) < LARGER_BYTES:
             return handle(body, context, target)
         if work.is_crowded:
-            return InSteps(_later(handle, bytes(body), context, target), size=len(body))
+            size = len(body) if len(body) >= LONG_BYTES else 0
+            return InSteps(_later(handle, bytes(body), context, target), size=size)
         began_s = work.clock()
         try:
             return handle(body, context, target)

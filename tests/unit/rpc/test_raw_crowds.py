@@ -9,8 +9,8 @@ import pytest
 
 from headrace.core.errors import DecodeError
 from headrace.rpc.context import RequestContext
-from headrace.rpc.long_work import CROWD_S, LongWork
-from headrace.rpc.raw_crowds import LARGER_BYTES, in_turns
+from headrace.rpc.long_work import CROWD_S, HUGE_BYTES, MOST_HELD_BYTES, LongWork
+from headrace.rpc.raw_crowds import LARGER_BYTES, LONG_BYTES, in_turns
 from headrace.rpc.reply import Deferred, EncodedReply, HotResult, InSteps
 
 CONTEXT = RequestContext(api_key=1, api_version=12)
@@ -49,7 +49,6 @@ class Turns:
 def later(turns: Turns, result: HotResult) -> Any:
     """What comes of a request that is handled in a later turn."""
     assert isinstance(result, InSteps)
-    assert result.size == LARGER_BYTES
     found: list[Any] = []
     turns.work.begin(result.steps, found.append, size=result.size)
     turns.turn()
@@ -93,3 +92,28 @@ def test_a_bad_request_is_refused_whenever_it_is_handled() -> None:
     assert isinstance(waiting, InSteps)
     with pytest.raises(DecodeError):
         next(waiting.steps)
+
+
+def test_a_followers_fetch_does_not_wait_for_long_requests() -> None:
+    """P8, PR8: with all memory for long requests taken, and one of them under way; as it would in front of a crowd."""
+    turns = Turns()
+
+    def long_one() -> Any:
+        while True:
+            turns.now_s += CROWD_S / 5
+            yield None
+
+    turns.work.begin(long_one(), lambda _: None, size=MOST_HELD_BYTES - HUGE_BYTES)
+    for _ in range(2):
+        turns.work.begin(long_one(), lambda _: None, size=HUGE_BYTES // 2)
+    for _ in range(2):
+        turns.ask(LARGE)
+    waiting = turns.ask(LARGE)
+    assert isinstance(waiting, InSteps)
+    assert turns.work.has_room(waiting.size)
+    assert later(turns, waiting) == EncodedReply((b"answer",))
+    for _ in range(2):
+        turns.ask(LARGE)
+    long = turns.ask(bytes(LONG_BYTES))
+    assert isinstance(long, InSteps)
+    assert not turns.work.has_room(long.size)
