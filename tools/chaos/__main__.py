@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import tools.chaos as package
@@ -19,7 +21,8 @@ HOW_MANY = (3, 4, 5)
 
 
 def main() -> int:
-    """0 when no run showed an anomaly."""
+    """0 when no run showed an anomaly. Ended by SIGTERM, it takes all that it started with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = _options()
     seed = options.seed or random.SystemRandom().randrange(1, 1_000_000)
     mixes = [each for each in options.mixes.split(",") if each] or list(EIGHT)
@@ -61,9 +64,11 @@ def _one(mix: str, seed: int, options: argparse.Namespace) -> bool:
     began = time.monotonic()
     try:
         result = run(plan, directory, nodes=options.nodes)
-    except BaseException as error:
-        error.add_note(f"mix {mix}, seed {seed}; histories and logs are in {directory}")
-        raise
+    except Exception:  # noqa: BLE001 - the other runs go on; this one counts as bad
+        print(f"{mix:10} seed {seed}: could not be run to its end", flush=True)
+        traceback.print_exc(file=sys.stdout)
+        _tell_where(mix, seed, directory, options)
+        return False
     print(f"{mix:10} {_told(result)}, {time.monotonic() - began:.0f} s in all", flush=True)
     if result.is_good:
         if not options.keep:
@@ -71,12 +76,16 @@ def _one(mix: str, seed: int, options: argparse.Namespace) -> bool:
         return True
     for line in (*result.wrong, *summary(result.anomalies)):
         print(f"    {line}")
+    _tell_where(mix, seed, directory, options)
+    return False
+
+
+def _tell_where(mix: str, seed: int, directory: Path, options: argparse.Namespace) -> None:
     print(f"    the histories and logs are in {directory}; again:")
     print(
         f"    python -m tools.chaos --mixes {mix} --seed {seed} --seconds {options.seconds:g} --nodes {options.nodes}",
         flush=True,
     )
-    return False
 
 
 def _told(result: Result) -> str:

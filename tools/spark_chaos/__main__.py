@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -17,7 +18,8 @@ from tools.spark_chaos.stage import TABLES, Stage
 
 
 def main() -> int:
-    """0 when each table was right each time."""
+    """0 when each table was right each time. Ended by SIGTERM, it takes all that it started with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parser = argparse.ArgumentParser(prog="python -m tools.spark_chaos", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
