@@ -29,6 +29,7 @@ _STOP_S: Final = 60.0
 _ASK_S: Final = 5.0
 _READY_S: Final = 60.0
 _STARTED_S: Final = 180.0
+_COPIED_WITHIN_S: Final = 20.0
 
 
 def nothing() -> None:
@@ -288,6 +289,10 @@ class Nemesis:
         return undo
 
     def _broken_disk(self) -> Undo:
+        """What was not synced is lost with it, so the other copies must be whole: the next disk fails when all replicas are in sync again."""
+        if self._stage.until(self._stage.is_in_sync, timeout_s=_COPIED_WITHIN_S) is None:
+            self._tell("no disk fails: not all replicas are in sync")
+            return lambda: None
         victim = self._victim()
         disk = self._stage.disks[victim.node_id]
         self._tell(f"the disk of {victim.node_id} fails")
