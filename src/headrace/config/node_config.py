@@ -137,7 +137,6 @@ class NodeConfig:
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
     num_partitions: int = 1
-    num_recovery_threads_per_data_dir: int = 2
     message_max_bytes: int = 1_048_588
     compression_type: str = "producer"
     compression_gzip_level: int = -1

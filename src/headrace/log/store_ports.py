@@ -5,22 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from headrace.core.ids import TopicPartition, Uuid
 from headrace.core.values import value_class
 from headrace.log.config import LogConfig
 from headrace.log.ports import CompactionJob, CutJob, FileSlice, FlushJob, LogCut, PartitionLogPort
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-class Spread(Protocol):
-    """Does the same to many things, one after the other as `map` or several at once; what came of it, in their order."""
-
-    def __call__(self, each: Callable[[A], B], items: Sequence[A], /) -> Iterable[B]: ...
 
 
 @value_class

@@ -10,7 +10,6 @@ from headrace.config.topic_config import topic_config, topic_defaults
 from headrace.core.errors import OperatorError
 from headrace.core.ids import MIGRATING_DIRECTORY, ZERO_UUID, Uuid
 from headrace.log.config import LogConfig
-from headrace.log.store_ports import Spread
 from headrace.metadata.image import MetadataImage, PartitionRegistration
 from headrace.node.directories import NodeDirectories, all_directories, check_directories
 from headrace.node.metadata_files import MetadataFiles, Paced
@@ -37,15 +36,13 @@ class NodeDisk:
         files: Files,
         clock: Clock,
         pace: Paced = iter,
-        spread: Spread = map,
         metadata_log_class: type[StoredLog] = StoredLog,
     ) -> None:
-        """What a thread writes piece by piece goes through `pace`, which may let it rest in between; logs are read as `spread` does it.
+        """What a thread writes piece by piece goes through `pace`, which may let it rest in between.
 
         The simulation observes the metadata log through a `metadata_log_class` of its own.
         """
         self.pace = pace
-        self._spread = spread
         self._config = config
         self._clock = clock
         self._files = files
@@ -136,7 +133,7 @@ class NodeDisk:
         def settings(topic: str) -> LogConfig:
             return log_config(topic_config(image.configs.of_topic(topic), defaults), self._config)
 
-        store.load(settings, now_ms=self._clock.wall_ms(), spread=self._spread)
+        store.load(settings, now_ms=self._clock.wall_ms())
         self.is_loaded = True
 
     def _put_strays_aside(self, image: MetadataImage) -> None:

@@ -32,7 +32,6 @@ from headrace.server.listeners import NodeListeners
 from headrace.server.log_levels import LoggingLevels
 from headrace.server.notices import QuorumWatch, Story, Warnings, recovery_lines
 from headrace.server.ready import ReadyInfo, StoppedEarly, refuse_optimised_python
-from headrace.server.side_by_side import side_by_side
 from headrace.server.timers import NodeTimer
 from headrace.storage.os_files import OsFiles
 from headrace.wire.schema import Message
@@ -70,8 +69,7 @@ class NodeServer:
         self._warnings = Warnings()
         self._story = Story()
         self._work = DiskWork(failed=self._went_wrong, warn=self._warnings.say)
-        spread = side_by_side(config.num_recovery_threads_per_data_dir)
-        self._disk = NodeDisk(config, files=self._files, clock=self._clock, pace=self._work.pace, spread=spread)
+        self._disk = NodeDisk(config, files=self._files, clock=self._clock, pace=self._work.pace)
         self._host_name = socket.gethostname()
         self._journal: JournalFile | None = None
         self._metrics: MetricsService | None = None

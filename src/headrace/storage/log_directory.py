@@ -37,7 +37,7 @@ from headrace.storage.layout import (
     partition_directory,
     suffixed_directory,
 )
-from headrace.storage.recovery import Loaded, LoadHints, RottenLog, load
+from headrace.storage.recovery import LoadHints, RottenLog, load
 from headrace.storage.renewal import renew_unsynced, unsynced_bytes
 from headrace.storage.roll_allowance import RollAllowance
 from headrace.storage.segment_file import Segment
@@ -138,13 +138,13 @@ class LogDirectory:
 
     # -- loading -----------------------------------------------------------------------------------------------
 
-    def start_loading(self) -> Checkpoints:
+    def start_loading(self) -> _Checkpoints:
         """Remove the mark of a clean stop, durably, before anything is read (D4, K29); what the checkpoints say."""
         is_clean = self.clean_epoch() is not None
         remove_clean_shutdown(self._files, self.path)
         points = self._read(RECOVERY_POINTS)
         self._written_points = frozenset(points)
-        return Checkpoints(
+        return _Checkpoints(
             is_clean, points, self._read(LOG_STARTS), self._read(HIGH_WATERMARKS), self._read(CLEANER_OFFSETS)
         )
 
@@ -156,13 +156,15 @@ class LogDirectory:
             return {}
         return found
 
-    def read(self, found: Found, config: LogConfig, checkpoints: Checkpoints, now_ms: int) -> Loaded | RottenLog:
-        """What the files of one log say; of the directory nothing is changed, so that several threads may read at once. Raises StorageFault.
+    def load(self, found: Found, config: LogConfig, checkpoints: _Checkpoints, now_ms: int) -> StoredLog | None:
+        """Read one log; None if a synced part of it is damaged: it is then set aside as a stray (D6).
 
         After an unclean stop what may be in the page cache only is written again, where the topic asks for syncs (see `headrace.storage.renewal`).
         """
         partition = found.partition
         path = f"{self.path}/{partition_directory(partition)}"
+        future = FutureFiles(self._files, path=path, actual=f"{self.path}/{found.future}") if found.future else None
+        files = future or self._files
         hints = LoadHints(
             recovery_point=checkpoints.recovery_points.get(partition, 0),
             log_start_offset=checkpoints.log_starts.get(partition, 0),
@@ -171,32 +173,18 @@ class LogDirectory:
             now_ms=now_ms,
         )
         try:
-            loaded = load(self._future_files(found) or self._files, path, config, hints)
+            loaded = load(files, path, config, hints)
         except RottenLog as fault:
-            return fault
+            if future is not None:  # the log that it was copied from is there
+                self._remove_later(future.actual, "delete", partition, 0)
+            else:
+                self.notes.append(f"{fault}; its directory was set aside as a stray")
+                self.rename(partition, "stray")
+            return None
         if not checkpoints.is_clean and config.asks_for_syncs:
             durable_end = loaded.state.durable_end_offset
             most = unsynced_bytes(loaded.segments, durable_end)
             renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=most)
-        return loaded
-
-    def _future_files(self, found: Found) -> FutureFiles | None:
-        """The files of a log that is to take the place of one in another directory; None for all others."""
-        path = f"{self.path}/{partition_directory(found.partition)}"
-        return FutureFiles(self._files, path=path, actual=f"{self.path}/{found.future}") if found.future else None
-
-    def take(self, found: Found, loaded: Loaded | RottenLog, checkpoints: Checkpoints) -> StoredLog | None:
-        """The log that was read; None if a synced part of it is damaged: it is then set aside as a stray (D6)."""
-        partition = found.partition
-        future = self._future_files(found)
-        if isinstance(loaded, RottenLog):
-            if future is not None:  # the log that it was copied from is there
-                self._remove_later(future.actual, "delete", partition, 0)
-            else:
-                self.notes.append(f"{loaded}; its directory was set aside as a stray")
-                self.rename(partition, "stray")
-            return None
-        files = future or self._files
         log = StoredLog(files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
         if future is not None:
             log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
@@ -206,7 +194,7 @@ class LogDirectory:
             log.distrust_names()
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
         self._adopt(log)
-        self.notes += [f"{self.path}/{partition_directory(partition)}: {note}" for note in log.notes]
+        self.notes += [f"{path}: {note}" for note in log.notes]
         return log
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int) -> StoredLog:
@@ -463,7 +451,7 @@ class LogDirectory:
         return lost
 
 
-class Checkpoints(NamedTuple):
+class _Checkpoints(NamedTuple):
     """What a log directory says about its logs before they are read."""
 
     is_clean: bool
