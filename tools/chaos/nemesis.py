@@ -292,7 +292,7 @@ class Nemesis:
         """What was not synced is lost with it, so the other copies must be whole: the next disk fails when all replicas are in sync again."""
         if self._stage.until(self._stage.is_in_sync, timeout_s=_COPIED_WITHIN_S) is None:
             self._tell("no disk fails: not all replicas are in sync")
-            return lambda: None
+            return nothing
         victim = self._victim()
         disk = self._stage.disks[victim.node_id]
         self._tell(f"the disk of {victim.node_id} fails")

@@ -12,7 +12,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
-from headrace.broker.refused_batches import after
+from headrace.broker.refused_batches import remembered_after
 from headrace.broker.walks import MAX_WAITING_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -174,14 +174,15 @@ class ProduceCall:
         return write
 
     def _hosted(self, batch: ProduceBatch) -> HostedPartition | None:
-        partitions = self._broker.partitions
-        places = partitions.by_id if isinstance(batch.topic, Uuid) else partitions.by_name
-        return places.get((batch.topic, batch.partition))  # type: ignore[arg-type] # of the one kind or the other
+        partitions, topic = self._broker.partitions, batch.topic
+        if isinstance(topic, Uuid):
+            return partitions.by_id.get((topic, batch.partition))
+        return partitions.by_name.get((topic, batch.partition))
 
     def _remember(self, hosted: HostedPartition, records: memoryview | None, write: _Write) -> None:
         """A batch that was refused for the moment comes again before what its producer sent behind it."""
         if write.result.error_code or hosted.refused is not None:
-            hosted.refused = after(hosted.refused, records, write.result.error_code, self._broker.now_ms())
+            hosted.refused = remembered_after(hosted.refused, records, write.result.error_code, self._broker.now_ms())
 
     def _try_append(self, batch: ProduceBatch) -> _Write:
         hosted = self._find(batch)
@@ -200,11 +201,7 @@ class ProduceCall:
         assert leader is not None, "leading returns leaders"
         if self._acks == -1 and not leader.has_enough_replicas:
             start = leader.log.log_start_offset
-            return _Write(
-                ProduceResult(
-                    batch.topic, batch.partition, error_code=ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=start
-                )
-            )
+            return _failed(batch, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=start)
         broker = self._broker
         try:
             appended = leader.append(records, now_ms=broker.wall_ms())
@@ -471,8 +468,8 @@ def _is_much(records: memoryview) -> bool:
     return bool(is_packed) or len(records) > _MOST_INTERNAL_BYTES
 
 
-def _failed(batch: ProduceBatch, error: ErrorCode) -> _Write:
-    return _Write(ProduceResult(batch.topic, batch.partition, error_code=error))
+def _failed(batch: ProduceBatch, error: ErrorCode, *, log_start_offset: int = -1) -> _Write:
+    return _Write(ProduceResult(batch.topic, batch.partition, error_code=error, log_start_offset=log_start_offset))
 
 
 def _fail(write: _Write, error: ErrorCode) -> None:

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.ports import PartitionLogPort
-from headrace.log.producers import MAX_SEQUENCE
-from headrace.records.batch import HEADER, HEADER_SIZE, NO_PRODUCER_ID
+from headrace.log.producers import is_behind, next_sequence
+from headrace.records.batch import HEADER, HEADER_SIZE, MAGIC, NO_PRODUCER_ID
 
 FOR_THE_MOMENT: Final = frozenset({
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR,
@@ -23,7 +23,6 @@ REMEMBERED_MS: Final = 10_000
 """What was in flight comes sooner; a client that gave the refused batch up is held up for no longer."""
 _MOST_PRODUCERS = 16
 """Of one partition; the earliest are forgotten."""
-_MAGIC, _MAGIC_V2 = 16, 2
 
 
 class ProducerPlace(NamedTuple):
@@ -43,10 +42,10 @@ class _Refusal(NamedTuple):
 
 def place_of(records: memoryview | None) -> ProducerPlace | None:
     """The place of the first batch of a request; None where it has no producer, or is no batch."""
-    if records is None or len(records) < HEADER_SIZE or records[_MAGIC] != _MAGIC_V2:
+    if records is None or len(records) < HEADER_SIZE:
         return None
-    producer_id, epoch, sequence = HEADER.unpack_from(records)[-4:-1]
-    return None if producer_id == NO_PRODUCER_ID else ProducerPlace(producer_id, epoch, sequence)
+    _, _, _, magic, *_, producer_id, epoch, sequence, _ = HEADER.unpack_from(records)
+    return None if magic != MAGIC or producer_id == NO_PRODUCER_ID else ProducerPlace(producer_id, epoch, sequence)
 
 
 class RefusedBatches:
@@ -63,7 +62,7 @@ class RefusedBatches:
     def note(self, place: ProducerPlace, error: ErrorCode, now_ms: int) -> None:
         """The batch at `place` was refused. Of several that were in flight the first counts."""
         known = self._by_producer.get(place.producer_id)
-        if known is not None and known.epoch == place.epoch and _is_behind(place.sequence, known.sequence):
+        if known is not None and known.epoch == place.epoch and is_behind(place.sequence, known.sequence):
             return
         if known is None and len(self._by_producer) >= _MOST_PRODUCERS:
             del self._by_producer[next(iter(self._by_producer))]
@@ -79,14 +78,16 @@ class RefusedBatches:
         if refusal.epoch != place.epoch or (log is not None and not _is_awaited(refusal, log, place.producer_id)):
             del self._by_producer[place.producer_id]
             return None
-        return refusal.error if _is_behind(place.sequence, refusal.sequence) else None
+        return refusal.error if is_behind(place.sequence, refusal.sequence) else None
 
     def forget(self, producer_id: int) -> None:
         """A batch of it was taken."""
         self._by_producer.pop(producer_id, None)
 
 
-def after(refused: RefusedBatches | None, records: memoryview | None, error: int, now_ms: int) -> RefusedBatches | None:
+def remembered_after(
+    refused: RefusedBatches | None, records: memoryview | None, error: int, now_ms: int
+) -> RefusedBatches | None:
     """What is remembered after a batch was taken (`error` is 0) or refused; None for nothing."""
     place = place_of(records)
     if place is None:
@@ -99,11 +100,6 @@ def after(refused: RefusedBatches | None, records: memoryview | None, error: int
     return refused or None
 
 
-def _is_behind(sequence: int, other: int) -> bool:
-    """Sequences wrap after 2^31 - 1; none is further ahead than half of them."""
-    return 0 < (sequence - other) & MAX_SEQUENCE < 1 << 30
-
-
 def _is_awaited(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> bool:
     """The refused batch is the next that the log would take of its producer; it came by another way otherwise."""
     known = log.producer_end(producer_id)
@@ -111,4 +107,4 @@ def _is_awaited(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> b
         return True
     if known.epoch != refusal.epoch:
         return refusal.sequence == 0 and known.epoch < refusal.epoch
-    return refusal.sequence == (known.last_sequence + 1) & MAX_SEQUENCE
+    return refusal.sequence == next_sequence(known.last_sequence)

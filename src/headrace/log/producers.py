@@ -22,6 +22,16 @@ MAX_SEQUENCE = 2**31 - 1
 NONE = -1
 
 
+def next_sequence(last: int) -> int:
+    """The sequence behind the last one; -1, where none is known, comes before 0."""
+    return (last + 1) & MAX_SEQUENCE
+
+
+def is_behind(sequence: int, other: int) -> bool:
+    """Whether `sequence` comes later than `other`; none is further ahead than half of all."""
+    return 0 < (sequence - other) & MAX_SEQUENCE < 1 << 30
+
+
 class SequencedBatch(NamedTuple):
     """A batch of a producer: first and last sequence and offset (inclusive), and its highest timestamp in ms."""
 

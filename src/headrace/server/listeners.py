@@ -96,7 +96,8 @@ class NodeListeners:
             shared=self._shared[is_quorums],
             counter=self._counters[is_quorums],
         )
-        listener.on_sweep = self._close_excess
+        if not is_quorums:
+            listener.on_sweep = self._close_excess
         at = configured
         try:
             await listener.bind(configured.host or None, configured.port)
@@ -199,16 +200,16 @@ class NodeListeners:
         most = self._limits.max_connections
         if self._counters[False].total <= most:
             return
-        names = self._config.controller_listener_names
-        of_brokers = [each for name, each in self._listeners.items() if name not in names]
-        excess = sum(not each.is_closed for listener in of_brokers for each in listener.connections) - most
-        may_go = [
-            each
-            for listener in of_brokers
+        quorums = self._config.controller_listener_names
+        is_open = [
+            (each, listener.limits.is_protected)
+            for name, listener in self._listeners.items()
+            if name not in quorums
             for each in listener.connections
-            if not listener.limits.is_protected and not each.is_closed
+            if not each.is_closed
         ]
-        for each in nsmallest(excess, may_go, key=attrgetter("active_at")):
+        may_go = (each for each, is_protected in is_open if not is_protected)
+        for each in nsmallest(len(is_open) - most, may_go, key=attrgetter("active_at")):
             each.close(f"max.connections={most} is reached, and it was silent for longer than others")
 
     async def _look_up_at_start(self) -> None:

@@ -10,7 +10,14 @@ from typing import Final, Protocol
 
 from headrace.core.errors import PeerError
 from headrace.log.ports import OutOfRange
-from headrace.log.producers import MAX_SEQUENCE, REMEMBERED_BATCHES, ProducerEntry, ProducerStates, SequencedBatch
+from headrace.log.producers import (
+    REMEMBERED_BATCHES,
+    ProducerEntry,
+    ProducerStates,
+    SequencedBatch,
+    is_behind,
+    next_sequence,
+)
 from headrace.records.batch import BatchHeader, iter_batches
 
 _SPANS: Final = (1_000, 20_000)
@@ -42,7 +49,7 @@ def recall_batches(log: ReadableLog, header: BatchHeader) -> bool:
     if not entry.batches or not room:
         return False
     first = entry.batches[0]
-    if not 0 < (first.first_sequence - header.base_sequence) & MAX_SEQUENCE < 1 << 30:
+    if not is_behind(first.first_sequence, header.base_sequence):
         return False
     entry.is_shortened = False
     earlier: list[SequencedBatch] = []
@@ -68,9 +75,10 @@ def _batches_of(log: ReadableLog, entry: ProducerEntry, begin: int, end: int) ->
             for _, header in iter_batches(memoryview(data)):
                 begin = header.next_offset
                 if header.producer_id == entry.producer_id and header.producer_epoch == entry.producer_epoch:
-                    last = header.base_sequence + header.last_offset_delta & MAX_SEQUENCE
-                    place = (header.base_offset, header.last_offset, header.max_timestamp)
-                    found.append(SequencedBatch(header.base_sequence, last, *place))
+                    sequences = (header.base_sequence, header.last_sequence)
+                    found.append(
+                        SequencedBatch(*sequences, header.base_offset, header.last_offset, header.max_timestamp)
+                    )
         except PeerError:
             break
     return found
@@ -79,10 +87,9 @@ def _batches_of(log: ReadableLog, entry: ProducerEntry, begin: int, end: int) ->
 def _chain(first: SequencedBatch, found: list[SequencedBatch]) -> list[SequencedBatch]:
     """Those that lead up to `first` without a gap in their sequences, in order."""
     chain: list[SequencedBatch] = []
-    next_sequence = first.first_sequence
     for batch in reversed(found):
-        if (batch.last_sequence + 1) & MAX_SEQUENCE != next_sequence:
+        if next_sequence(batch.last_sequence) != first.first_sequence:
             break
         chain.insert(0, batch)
-        next_sequence = batch.first_sequence
+        first = batch
     return chain

@@ -6,10 +6,9 @@ import pytest
 
 from headrace.broker.refused_batches import REMEMBERED_MS
 from headrace.core.error_code import ErrorCode
-from headrace.core.ports import DiskFull
 from headrace.records.record import ProducerStamp
-from headrace.sim.disk import LossyFiles, Op
 from tests.support.broker_bench import BrokerBench, Client
+from tests.support.filling_disk import FillingDisk
 from tests.support.peer import batch, produce_request
 
 NONE, TOO_FEW, ELSEWHERE, OUT_OF_ORDER, FULL = (
@@ -36,9 +35,9 @@ class Producer:
         return error
 
 
-def alone(bench: BrokerBench, *, is_first: bool = False, leader_epoch: int = 0) -> None:
+def alone(bench: BrokerBench) -> None:
     """This broker leads with a follower that is not in sync, and `min.insync.replicas` is 2."""
-    bench.topic("kept", replicas=(1, 2), isr=(1,), partition_epoch=0 if is_first else 9, leader_epoch=leader_epoch)
+    bench.topic("kept", replicas=(1, 2), isr=(1,))
     bench.configure("kept", min_insync_replicas="2")
 
 
@@ -51,7 +50,7 @@ def enough(bench: BrokerBench) -> None:
 def test_what_was_in_flight_behind_a_refused_batch_is_refused_for_the_same_reason(*, known: bool) -> None:
     """inv:E1 inv:E2 PR4: the replicas are back between two requests of one client: the second is not out of order, nor taken before the first."""
     bench = BrokerBench()
-    alone(bench, is_first=True)
+    alone(bench)
     enough(bench)
     producer, other = Producer(bench), Producer(bench, 8)
     first = 0
@@ -96,7 +95,7 @@ def test_a_batch_that_came_by_another_leader_holds_nothing_back() -> None:
 def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> None:
     """inv:E1: its client gave it up; a new epoch is a new beginning at once."""
     bench = BrokerBench()
-    alone(bench, is_first=True)
+    alone(bench)
     producer, other = Producer(bench), Producer(bench, 8)
     assert (producer.send(0), other.send(0)) == (TOO_FEW, TOO_FEW)
     enough(bench)
@@ -111,7 +110,7 @@ def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> 
 def test_few_producers_are_remembered() -> None:
     """M1: each of ten thousand has one batch refused."""
     bench = BrokerBench()
-    alone(bench, is_first=True)
+    alone(bench)
     for number in range(10_000):
         assert Producer(bench, number).send(0) == TOO_FEW
     refused = bench.broker.partitions.by_name["kept", 0].refused
@@ -119,23 +118,11 @@ def test_few_producers_are_remembered() -> None:
     assert len(refused) <= 16
 
 
-class FillingDisk(LossyFiles):
-    """Takes no byte more while it is full."""
-
-    is_full = False
-
-    def note(self, op: Op, path: str) -> None:
-        """As the disk's."""
-        if self.is_full and op.kind == "write":
-            raise DiskFull("no room", directory="/data")
-        super().note(op, path)
-
-
 def test_a_batch_for_which_there_was_no_room_holds_back_those_behind_it() -> None:
-    """fault:S56 inv:E1: there is room again before the next batch."""
+    """fault:S59 inv:E1: there is room again before the next batch."""
     disk = FillingDisk()
     bench = BrokerBench(disk=disk)
-    alone(bench, is_first=True)
+    alone(bench)
     enough(bench)
     producer = Producer(bench)
     assert producer.send(0) == NONE

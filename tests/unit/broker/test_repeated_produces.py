@@ -7,26 +7,13 @@ import pytest
 from headrace.broker import partitions
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
-from headrace.core.ports import DiskFull
-from headrace.sim.disk import LossyFiles, Op
 from headrace.wire.messages.produce import PartitionProduceResponse
 from tests.support.broker_bench import BrokerBench, Client
+from tests.support.filling_disk import FillingDisk
 from tests.support.peer import batch, produce_request
 
 ATTRIBUTES, TRANSACTIONAL = 22, 0x10
 VERSIONS = (7, 8, 9, 12, 13)
-
-
-class FillingDisk(LossyFiles):
-    """Takes no byte more while it is full."""
-
-    is_full = False
-
-    def note(self, op: Op, path: str) -> None:
-        """As the disk's."""
-        if self.is_full and op.kind == "write":
-            raise DiskFull("no room", directory="/data")
-        super().note(op, path)
 
 
 class Producer:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from headrace.core.ports import DiskFull
 from headrace.log.config import LogConfig, TimestampType
 from headrace.log.ports import Appended, AppendRefused
 from headrace.records.batch import set_crc
 from headrace.records.control import TransactionMarker, build_marker_batch
 from headrace.records.record import NewRecord, Placement, ProducerStamp, build_batch
-from headrace.sim.disk import LossyFiles, Op
+from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
+from tests.support.filling_disk import FillingDisk
 from tests.support.stores import NOW_MS, SMALL, memory_store, open_log
 from tests.unit.broker.test_waiting_requests import calls_of
 
@@ -186,18 +186,6 @@ def test_a_follower_of_a_compacted_topic_takes_batches_as_they_are() -> None:
         data = build_batch([NewRecord(None, b"v", NOW_MS)], placement=Placement(base_offset=offset, leader_epoch=0))
         assert isinstance(log.append_as_follower(memoryview(data), leader_epoch=0, now_ms=NOW_MS), Appended)
     assert log.log_end_offset == 3
-
-
-class FillingDisk(LossyFiles):
-    """Takes no byte more while it is full."""
-
-    is_full = False
-
-    def note(self, op: Op, path: str) -> None:
-        """As the disk's."""
-        if self.is_full and op.kind == "write":
-            raise DiskFull("no room", directory="/data")
-        super().note(op, path)
 
 
 def test_a_full_disk_leaves_the_log_as_it_was() -> None:
