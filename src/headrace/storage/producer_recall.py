@@ -20,10 +20,11 @@ from headrace.log.producers import (
 )
 from headrace.records.batch import BatchHeader, iter_batches
 
-_SPANS: Final = (1_000, 20_000)
-"""Offsets before the last known batch that are looked through: few, then more."""
+_STEP: Final = 1_000
+"""Offsets that are looked through at once, going back from the last known batch."""
+_MOST_OFFSETS: Final = 20_000
 _MOST_BYTES: Final = 4 << 20
-"""Of a look; it takes some milliseconds, once for each producer after a start."""
+"""Of all steps; they take some milliseconds, once for each producer after a start."""
 
 
 class ReadableLog(Protocol):
@@ -53,35 +54,42 @@ def recall_batches(log: ReadableLog, header: BatchHeader) -> bool:
         return False
     entry.is_shortened = False
     earlier: list[SequencedBatch] = []
-    for span in _SPANS:
-        begin = max(log.log_start_offset, first.first_offset - span)
-        earlier = _chain(first, _batches_of(log, entry, begin, first.first_offset))
-        if len(earlier) >= room or begin == log.log_start_offset:
-            break
+    end, left = first.first_offset, _MOST_BYTES
+    lowest = max(log.log_start_offset, end - _MOST_OFFSETS)
+    while len(earlier) < room and end > lowest and left > 0:
+        begin = max(lowest, end - _STEP)
+        headers = _headers(log, begin, end, left)
+        left -= sum(header.size for header in headers)
+        end = min(begin, headers[0].base_offset) if headers else begin
+        earlier = _chain(earlier[0] if earlier else first, _batches_of(entry, headers)) + earlier
     entry.batches[:0] = earlier[-room:]
     return bool(earlier)
 
 
-def _batches_of(log: ReadableLog, entry: ProducerEntry, begin: int, end: int) -> list[SequencedBatch]:
-    """The producer's batches of this epoch between two offsets, as far as they are found, in order."""
-    found: list[SequencedBatch] = []
-    left = _MOST_BYTES
-    while begin < end and left > 0:
-        data = log.read_bytes(begin, left, upper_offset=end, min_one_batch=True)
+def _headers(log: ReadableLog, begin: int, end: int, max_bytes: int) -> list[BatchHeader]:
+    """Of the batches between two offsets, from the one on that holds the first, in order; as many as `max_bytes` have."""
+    found: list[BatchHeader] = []
+    while begin < end and max_bytes > 0:
+        data = log.read_bytes(begin, max_bytes, upper_offset=end, min_one_batch=True)
         if isinstance(data, OutOfRange) or not data:
             break
-        left -= len(data)
+        max_bytes -= len(data)
         try:
             for _, header in iter_batches(memoryview(data)):
+                found.append(header)
                 begin = header.next_offset
-                if header.producer_id == entry.producer_id and header.producer_epoch == entry.producer_epoch:
-                    sequences = (header.base_sequence, header.last_sequence)
-                    found.append(
-                        SequencedBatch(*sequences, header.base_offset, header.last_offset, header.max_timestamp)
-                    )
         except PeerError:
             break
     return found
+
+
+def _batches_of(entry: ProducerEntry, headers: list[BatchHeader]) -> list[SequencedBatch]:
+    """Those of the producer in its epoch."""
+    return [
+        SequencedBatch(each.base_sequence, each.last_sequence, each.base_offset, each.last_offset, each.max_timestamp)
+        for each in headers
+        if (each.producer_id, each.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+    ]
 
 
 def _chain(first: SequencedBatch, found: list[SequencedBatch]) -> list[SequencedBatch]:
