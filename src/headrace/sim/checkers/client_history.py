@@ -29,7 +29,7 @@ from headrace.sim.checkers.copied_records import is_about, records_of
 from headrace.sim.checkers.eligible_replicas import needed_in_sync
 from headrace.sim.checkers.group import Group, Scene
 from headrace.sim.checkers.groups import group_of, place_of_group
-from headrace.sim.checkers.promises import Place, Promise, registered_at, topic_id_at
+from headrace.sim.checkers.promises import Place, Promise, hosted_at, registered_at, topic_id_at
 from headrace.sim.checkers.records import asked_partition, records_in, values_of
 from headrace.sim.group_clients import code_of, positions_of
 from headrace.sim.observation import CallEnded, CallStarted
@@ -254,8 +254,12 @@ class ClientHistory(Group):
         partition = registered_at(image, place)
         if partition is None or partition.leader < 0 or not is_copied(place[0]):
             return
+        topic_id = topic_id_at(image, place)
+        hosted = hosted_at(cluster, partition.leader, place, topic_id)
         stands_still = len(partition.isr) < needed_in_sync(image, place[0], partition)
-        for log, record in records_of(cluster, place, partition.leader, topic_id_at(image, place)):
+        if hosted is not None and hosted.leader is not None:  # it may not have been told yet that there are enough again
+            stands_still = stands_still or not hosted.leader.has_enough_replicas
+        for log, record in records_of(cluster, place, partition.leader, topic_id):
             if stands_still or record.offset < log.high_watermark:
                 yield SeenRecord(Part(*place), record.offset, (record.value or b"").decode(), _digest(record))
 
