@@ -35,7 +35,7 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 500
 """Partitions that are read and told of in one turn: a few milliseconds."""
 _AT_ONCE = 32
-"""The same in one step of a fetch of more."""
+"""The same in one step of a fetch of more, and by an answer that ends a wait: very many may end in one turn."""
 
 
 class FetchCall:
@@ -256,7 +256,7 @@ class FetchCall:
         read = reads[partition] = read_partition(partition, terms, self._broker, limit=limit, min_one_batch=True)
         self._size += read.size
         if self._must_answer(read) or self._size >= terms.min_bytes:
-            if len(reads) > _MOST_AT_ONCE:
+            if len(reads) > _AT_ONCE:
                 deferred.complete(InSteps(self._finish_in_steps(is_read_again=self._size > read.size)))
                 return
             if self._size > read.size:  # several have records: read them again in their order, within the bounds
@@ -290,12 +290,13 @@ class FetchCall:
 
     def _answer_now(self) -> None:
         """With what there is, which may be nothing."""
-        deferred = self._deferred
+        deferred, broker = self._deferred, self._broker
         if deferred is not None and not deferred.is_done:
-            deferred.complete(self._finished())
+            deferred.on_timeout = self._finished
+            broker.purgatory.hasten(deferred, broker.now_ms())
 
     def _finished(self) -> AnyReply:
-        return InSteps(self._finish_in_steps()) if len(self._reads) > _MOST_AT_ONCE else self._finish()
+        return InSteps(self._finish_in_steps()) if len(self._reads) > _AT_ONCE else self._finish()
 
     def _abandoned(self) -> None:
         """The asker has gone; what it was not told of is news to whoever goes on with its session."""

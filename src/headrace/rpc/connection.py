@@ -18,6 +18,7 @@ from headrace.rpc.long_answers import encoded_in_steps, unwritable
 from headrace.rpc.long_work import HUGE_BYTES, Job, Steps
 from headrace.rpc.metering import Timing, VersionCount
 from headrace.rpc.output import Output
+from headrace.rpc.raw_crowds import LARGER_BYTES
 from headrace.rpc.reply import (
     AnyReply,
     CloseConnection,
@@ -84,8 +85,8 @@ class Connection:
 
     def frame(self, view: memoryview) -> bool:  # noqa: C901 - hot path
         """One request. Bad ones close the connection (B4-B9). True for one that may have cost much: others have their turn before the next (M4, M6)."""
-        if len(view) < 10:
-            self._out.close(f"a request of {len(view)} bytes is shorter than a header")
+        if (size := len(view)) < 10:
+            self._out.close(f"a request of {size} bytes is shorter than a header")
             return True
         api, correlation_id, id_length = _HEAD(view)
         hot = self._hot.get(api)
@@ -99,8 +100,9 @@ class Connection:
         service = self._service
         if service.is_shut is not None and self._turns_away(hot.row):
             return False
+        handle = hot.handle if size < LARGER_BYTES else hot.handle_larger
         try:
-            result = hot.handle(view[hot.end :], hot.context, service.target)
+            result = handle(view[hot.end :], hot.context, service.target)
         except DecodeError as refused:
             self._out.close(f"{hot.row.name} version {hot.context.api_version}: {refused}")
             return False
@@ -219,11 +221,11 @@ class Connection:
             at = _behind_tags(view, at)
         context = self._context(row, version, correlation_id, client_id)
         if row.reads_raw:
-            counts = self._counted(row, version, len(view), view[at:])
+            counts, handle_raw = self._counted(row, version, len(view), view[at:]), self._service.raw_handler(row)
             if at <= _KEPT_HEADER_BYTES:
-                hot = HotHeader(row, context, bytes(view[8:at]), at, flexible=flexible)
+                hot = HotHeader(row, handle_raw, context, bytes(view[8:at]), at, flexible=flexible)
                 hot.counts, self._hot[row.key << 16 | version] = counts, hot
-            result = handler_of(row)(view[at:], context, self._service.target)
+            result = handle_raw(view[at:], context, self._service.target)
         elif len(view) - at > _LONG_BYTES:
             is_huge = len(view) - at > HUGE_BYTES
             body = view[at:] if is_huge else bytes(view[at:])
@@ -358,10 +360,8 @@ class Connection:
 
     def _long(self, row: ApiRow, body: bytes | memoryview, context: RequestContext) -> Steps[HandlerResult]:
         """A long request: decoded, answered and given back in steps. Raises DecodeError."""
-        cls, body = (
-            request_class_of(row),
-            bytes(body),
-        )  # of a frame that was kept a copy, in another turn than its last bytes
+        # of a frame that was kept a copy, in another turn than its last bytes
+        cls, body = request_class_of(row), bytes(body)
         request = yield from decode_in_steps(cls, body, context.api_version, allow_trailing=row.allows_trailing)
         del body
         if row.key == _API_VERSIONS and context.api_version >= _FIRST_WITH_SOFTWARE:

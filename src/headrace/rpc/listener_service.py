@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.rpc.apis import ApiRow
+from headrace.rpc.apis import ApiRow, handler_of
 from headrace.rpc.long_work import LongWork
 from headrace.rpc.metering import RequestMeter
+from headrace.rpc.raw_crowds import RawHandler, in_turns
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,3 +33,8 @@ class ListenerService:
     is_shut: Callable[[], bool] | None = None
     meter: RequestMeter | None = None
     long_work: LongWork = field(default_factory=lambda: LongWork(soon=None, clock=lambda: 0.0))
+
+    def raw_handler(self, row: ApiRow) -> RawHandler:
+        """The handler of an API whose requests are read raw."""
+        handle = handler_of(row)
+        return handle if row.is_pipelined else in_turns(handle, self.long_work)

@@ -10,6 +10,8 @@ from headrace.rpc.reply import Deferred, Operation
 
 _SPARE_DEADLINES = 1_024
 """So many deadlines of replies that were given may lie beside those that wait before they are thrown out."""
+_MOST_AT_ONCE = 50
+"""Replies whose time is up that are given in one turn: a few milliseconds, or 30 where each tells of as many partitions as one may at once."""
 
 
 class _Watch:
@@ -93,12 +95,24 @@ class Purgatory:
             if watch.deferred.is_done or watch.attempt():
                 self.release(watch.deferred)
 
+    def hasten(self, deferred: Deferred, now_ms: int) -> None:
+        """Its time is up now, whether it is held already or about to be: it is answered like all others of which that is so."""
+        deadline_ms = deferred.deadline_ms
+        if deferred.is_done or (deadline_ms is not None and deadline_ms <= now_ms):
+            return
+        deferred.deadline_ms = now_ms
+        if deferred.number in self._held:
+            heappush(self._deadlines, (now_ms, deferred.number))
+            self.on_deadline(now_ms)
+
     def expire(self, now_ms: int) -> None:
-        """Answer everything whose deadline has come."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
+        """Answer those whose deadline has come. Where they are very many the rest is still due, and is answered in the next turns."""
+        left = _MOST_AT_ONCE
+        while left and self._deadlines and self._deadlines[0][0] <= now_ms:
             _, number = heappop(self._deadlines)
             deferred = self._held.get(number)
             if deferred is not None:
+                left -= 1
                 self.release(deferred)
                 deferred.expire()
 

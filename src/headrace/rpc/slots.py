@@ -8,6 +8,7 @@ from __future__ import annotations
 from headrace.rpc.apis import ApiRow, handler_of
 from headrace.rpc.context import RequestContext
 from headrace.rpc.metering import Timing, VersionCount
+from headrace.rpc.raw_crowds import RawHandler
 from headrace.rpc.reply import AnyReply, Deferred
 
 
@@ -32,14 +33,24 @@ class HotHeader:
     `context.now_ms` and `context.correlation_id` are those of the first such request. `counts` is None where nobody wants metrics.
     """
 
-    __slots__ = ("context", "counts", "end", "flexible", "handle", "header", "row")
+    __slots__ = ("context", "counts", "end", "flexible", "handle", "handle_larger", "header", "row")
     counts: VersionCount | None
 
-    def __init__(self, row: ApiRow, context: RequestContext, header: bytes, end: int, *, flexible: bool) -> None:
+    def __init__(
+        self,
+        row: ApiRow,
+        handle_larger: RawHandler,
+        context: RequestContext,
+        header: bytes,
+        end: int,
+        *,
+        flexible: bool,
+    ) -> None:
         self.row = row
         self.context = context
         self.header = header
         self.end = end
         self.flexible = flexible
         self.handle = handler_of(row)
+        self.handle_larger = handle_larger
         self.counts = None

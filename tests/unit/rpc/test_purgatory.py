@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from headrace.rpc.purgatory import Purgatory
 from headrace.rpc.reply import NO_REPLY, Deferred, Reply
 
@@ -86,3 +88,41 @@ def test_deadlines_of_replies_that_were_given_are_not_kept() -> None:
     assert len(purgatory._deadlines) < 2_000
     purgatory.expire(500)
     assert late.reply == Reply("late")
+
+
+def test_very_many_that_are_due_at_one_moment_are_answered_in_turns() -> None:
+    """PR8: the rest is still due, so that the next turn comes at once."""
+    purgatory = Purgatory()
+    crowd = [waiting(purgatory, deadline_ms=100)[0] for _ in range(1_000)]
+    answered = []
+    while purgatory.next_deadline_ms() == 100:
+        purgatory.expire(100)
+        answered.append(sum(each.is_done for each in crowd))
+    assert answered[-1] == 1_000
+    assert max(after - before for before, after in pairwise([0, *answered])) <= 100
+    assert all(each.reply == Reply("late") for each in crowd)
+
+
+def test_a_reply_that_is_hastened_is_due_now_and_once() -> None:
+    purgatory = Purgatory()
+    told: list[int] = []
+    purgatory.on_deadline = told.append
+    deferred, _ = waiting(purgatory, deadline_ms=500)
+    other, _ = waiting(purgatory, deadline_ms=400)
+    purgatory.hasten(deferred, 100)
+    purgatory.hasten(deferred, 101)
+    assert (told, purgatory.next_deadline_ms()) == ([500, 400, 100], 100)
+    purgatory.expire(100)
+    assert (deferred.reply, other.is_done) == (Reply("late"), False)
+    purgatory.hasten(deferred, 100)
+    assert purgatory.next_deadline_ms() == 400
+
+
+def test_a_reply_that_is_hastened_before_it_is_held_is_due_when_it_is() -> None:
+    """A fetch of very many partitions begins to wait in steps."""
+    purgatory = Purgatory()
+    deferred = Deferred(deadline_ms=500, on_timeout=lambda: Reply("late"))
+    purgatory.hasten(deferred, 100)
+    purgatory.hold(deferred)
+    purgatory.expire(100)
+    assert deferred.reply == Reply("late")

@@ -99,6 +99,10 @@ class PartitionPublisher:
             self._ended(change, hosted)
             if hosted is not None:
                 self._broker.partition_changed(hosted)
+        self._roles_taken()
+
+    def _roles_taken(self) -> None:
+        """Who is followed now is fetched from, and who follows is called back."""
         self._broker.replica_fetchers.begin()
         self._broker.new_leaderships.answer_waiting()
 
@@ -210,6 +214,7 @@ class PartitionPublisher:
         if hosted.leader_id == self._broker.node_id:
             self._broker.partition_changed(self._lead(change))
             self._ended(change, hosted)
+            self._roles_taken()
 
     def _follow(self, change: LocalPartition) -> HostedPartition:
         """Hold a replica without leading it."""
@@ -331,7 +336,7 @@ class PartitionPublisher:
             hosted = take_role(change)
             self._ended(change, hosted)
             self._broker.partition_changed(hosted)
-            self._broker.replica_fetchers.begin()
+            self._roles_taken()
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:
