@@ -31,11 +31,15 @@ class DiskFull(StorageFault):
 
 
 class FileStat(NamedTuple):
-    """What a directory entry says: size in bytes and time of the last change in ms since 1970."""
+    """What a directory entry says: size in bytes and time of the last change in ms since 1970.
+
+    `stamp` is another one for every other file or directory, and after each change of a file's bytes or a directory's names.
+    """
 
     size: int
     mtime_ms: int
     is_directory: bool
+    stamp: tuple[int, int]
 
 
 class DiskSpace(NamedTuple):

@@ -34,13 +34,14 @@ class Op(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A file (with `data`) or a directory (with `entries`). `changed_ms` is the wall clock of the last change of its bytes."""
+    """A file (with `data`) or a directory (with `entries`). `changed_ms` is the wall clock of the last change of its bytes, `version` the disk's number of the last change of bytes or names."""
 
     number: int
     is_directory: bool
     data: bytearray = field(default_factory=bytearray)
     entries: dict[str, Node] = field(default_factory=dict)
     changed_ms: int = 0
+    version: int = 0
 
 
 @lru_cache(maxsize=4_096)
@@ -76,6 +77,7 @@ class LossyFile:
         self._files.note(Op("write", self._node.number, "", 0, "", offset, written, now_ms), self.path)
         write_at(self._node.data, written, offset)
         self._node.changed_ms = now_ms
+        self._files.touch(self._node)
 
     def truncate(self, size: int, /) -> None:
         """Make the file `size` bytes long."""
@@ -83,6 +85,7 @@ class LossyFile:
         self._files.note(Op("truncate", self._node.number, offset=size, at_ms=now_ms), self.path)
         resize(self._node.data, size)
         self._node.changed_ms = now_ms
+        self._files.touch(self._node)
 
     def size(self) -> int:
         """Bytes in the file."""
@@ -109,6 +112,7 @@ class LossyFiles:
     def __init__(self, root: Node | None = None, next_number: int = 1) -> None:
         self.root = root or Node(0, is_directory=True)
         self._next = next_number
+        self._changes = 0
         self.ops: list[Op] = []
         self.marked = 0
         self.wall_ms: Callable[[], int] = _no_time
@@ -127,6 +131,11 @@ class LossyFiles:
     def note(self, op: Op, path: str) -> None:
         """Remember a call on `path`."""
         self.ops.append(op)
+
+    def touch(self, node: Node) -> None:
+        """A file's bytes or a directory's names have changed."""
+        self._changes += 1
+        node.version = self._changes
 
     def reading(self, path: str) -> None:
         """Somebody reads a file: a disk that fails may raise StorageFault."""
@@ -153,6 +162,8 @@ class LossyFiles:
         self._next += 1
         self.note(Op("link", parent.number, name, node.number, "d" if is_directory else "f"), path)
         parent.entries[name] = node
+        self.touch(node)
+        self.touch(parent)
         return node
 
     def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
@@ -179,7 +190,9 @@ class LossyFiles:
     def stat(self, path: str, /) -> FileStat | None:
         """Size, time of the last change, and kind."""
         node = self._find(path)
-        return None if node is None else FileStat(len(node.data), node.changed_ms, node.is_directory)
+        if node is None:
+            return None
+        return FileStat(len(node.data), node.changed_ms, node.is_directory, (node.number, node.version))
 
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""
@@ -207,6 +220,7 @@ class LossyFiles:
         self.note(Op("rename", parent.number, name, node.number, new_name), source)
         del parent.entries[name]
         parent.entries[new_name] = node
+        self.touch(parent)
 
     def unlink(self, path: str, /) -> None:
         """Remove a name."""
@@ -214,6 +228,7 @@ class LossyFiles:
         if name in parent.entries:
             self.note(Op("unlink", parent.number, name), path)
             del parent.entries[name]
+            self.touch(parent)
 
     def rmdir(self, path: str, /) -> None:
         """Remove an empty directory."""

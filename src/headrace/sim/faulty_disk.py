@@ -135,8 +135,11 @@ class SimDisk(LossyFiles):
             self._next += 1
             kept = Node(number, child.is_directory, bytearray(child.data), changed_ms=child.changed_ms)
             self._durable.nodes[number] = durable.entries[name] = kept
-            seen.entries[name] = Node(number, child.is_directory, bytearray(child.data), changed_ms=child.changed_ms)
-            self._copied(child, kept, seen.entries[name])
+            found = seen.entries[name] = Node(
+                number, child.is_directory, bytearray(child.data), changed_ms=child.changed_ms
+            )
+            self.touch(found)
+            self._copied(child, kept, found)
         return seen
 
     def durable_bytes(self, path: str) -> bytes | None:

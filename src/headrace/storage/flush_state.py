@@ -9,6 +9,7 @@ from headrace.storage.flushing import SegmentFlush, SyncsOfLog, ToSync
 from headrace.storage.layout import INDEX, TIME_INDEX, TXN_INDEX, log_directory_of, offset_file
 
 if TYPE_CHECKING:
+    from headrace.core.offsets import OffsetAndEpoch
     from headrace.core.ports import Files
     from headrace.log.partition_log import PartitionLog
     from headrace.storage.segment_file import Segment
@@ -115,6 +116,16 @@ class FlushState:
         if self.first_unacknowledged >= offset:
             self.first_unacknowledged = -1
         self._unsynced_indexes = [base for base in self._unsynced_indexes if base < offset]
+
+    def stored_epochs(self) -> list[OffsetAndEpoch] | None:
+        """The entries of the stored table of epochs, after a flush; None where they are not known."""
+        epochs, stored = self._state.epochs, self._stored_epochs
+        if stored < 0 or epochs.is_worth_storing(stored, self._state.log_end_offset):
+            return None
+        entries = epochs.entries()
+        return (
+            entries if stored == epochs.version else entries[:-1]
+        )  # the last one began at the end, and was not stored
 
     def epochs_removed(self) -> None:
         """There is no stored table of epochs any more."""

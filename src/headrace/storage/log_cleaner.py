@@ -113,7 +113,7 @@ class LogCleaner:
         return self._start(*chosen, now_ms)
 
     def _start(self, log: StoredLog, found: Cleanable, views: list[SegmentView], now_ms: int) -> CleaningJob:
-        self._is_busy = True
+        self._is_busy = log.owner.is_compacted_here = True
 
         def finished(clean_end: int | None) -> None:
             self._is_busy = False

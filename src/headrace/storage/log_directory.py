@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from headrace.storage.checkpoints import (
 from headrace.storage.cutting import CutJob, CutOfLog, OpenLog
 from headrace.storage.flushing import SegmentFlush, sync_together
 from headrace.storage.future_files import FutureFiles, FutureLog
+from headrace.storage.known_logs import KnownLog, KnownLogs
 from headrace.storage.layout import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -86,6 +88,8 @@ class LogDirectory:
         """After so long a replica that the metadata does not know is removed; None: never."""
         self._renames = 0
         self._now_ms = 0
+        self._known = KnownLogs(self._files, path)
+        self._known_here: dict[TopicPartition, KnownLog] = {}
 
     def info(self) -> DirectoryInfo:
         """State and room."""
@@ -110,6 +114,8 @@ class LogDirectory:
     def found(self) -> list[Found]:
         """The partitions that lie here; the metadata log is not one of them."""
         found = []
+        if self.clean_epoch() is not None:
+            self._known.read()
         for name in self._files.listdir(self.path):
             partition = parse_partition_directory(name)
             future = ""
@@ -117,6 +123,11 @@ class LogDirectory:
                 partition, future = suffixed[0], name
             if partition is None or partition.topic == METADATA_TOPIC:
                 self._note_leftover(name)
+                continue
+            known = self._known.take(name)
+            if known is not None:
+                self._known_here[partition] = known
+                found.append(Found(partition, known.topic_id, self.path))
                 continue
             try:
                 topic_id = read_topic_id(self._files, f"{self.path}/{name}") or ZERO_UUID
@@ -141,6 +152,7 @@ class LogDirectory:
     def start_loading(self) -> _Checkpoints:
         """Remove the mark of a clean stop, durably, before anything is read (D4, K29); what the checkpoints say."""
         is_clean = self.clean_epoch() is not None
+        self._known.remove()
         remove_clean_shutdown(self._files, self.path)
         points = self._read(RECOVERY_POINTS)
         self._written_points = frozenset(points)
@@ -171,6 +183,7 @@ class LogDirectory:
             cleaned_to=checkpoints.cleaned.get(partition, 0),
             is_clean=checkpoints.is_clean,
             now_ms=now_ms,
+            known=None if future is not None else self._known_here.pop(partition, None),
         )
         try:
             loaded = load(files, path, config, hints)
@@ -430,6 +443,10 @@ class LogDirectory:
                 job.check_room()
                 log.flushed(job.upto)
             self.write_checkpoints()
+            with suppress(DiskFull):  # then each is read
+                self._known.write(
+                    {log.path.rpartition("/")[2]: known for log in self.logs.values() if (known := log.at_rest())}
+                )
             write_clean_shutdown(self._files, self.path, broker_epoch)
         for log in logs:
             log.close(clean=False)

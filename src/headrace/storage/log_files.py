@@ -9,9 +9,11 @@ from headrace.core.ports import DiskFull
 from headrace.records.batch import NO_TIMESTAMP
 from headrace.storage.append_limits import append_limits
 from headrace.storage.following import add_usual
+from headrace.storage.known_logs import KnownLog, known_segments
 from headrace.storage.log_writer import appended
 
 if TYPE_CHECKING:
+    from headrace.core.ids import Uuid
     from headrace.core.ports import Files
     from headrace.log.partition_log import PartitionLog
     from headrace.log.ports import Appended, AppendRefused
@@ -40,6 +42,7 @@ class LogFiles:
         "owner",
         "path",
         "retired",
+        "topic_id",
     )
 
     _files: Files
@@ -53,6 +56,7 @@ class LogFiles:
     owner: LogOwner
     path: str
     retired: RetiredSegments
+    topic_id: Uuid
 
     # --- appending what is usual ---
 
@@ -113,6 +117,30 @@ class LogFiles:
         """While they are held no flush is due."""
         self._flush.is_held = held
         self.owner.wake()
+
+    def at_rest(self) -> KnownLog | None:
+        """How the log stands on the disk after a flush, as its directory and files would tell the next start; None where that must read them.
+
+        Nothing but appends has happened to such a log since it was opened: a file whose removal is under way, or is not decided, would be overlooked.
+        """
+        segments, state, epochs = self._segments, self._state, self._flush.stored_epochs()
+        owner = self.owner
+        is_plain = segments.generation == 0 and not owner.is_being_cut and not owner.is_compacted_here
+        if epochs is None or not is_plain or any(segment.has_aborted for segment in segments.in_order):
+            return None
+        sizes = ((segment.base_offset, segment.size) for segment in segments.in_order)
+        found, directory = known_segments(self._files, self.path, sizes), self._files.stat(self.path)
+        if found is None or directory is None:
+            return None
+        return KnownLog(
+            directory.stamp,
+            self.topic_id,
+            state.log_end_offset,
+            tuple(epochs),
+            found,
+            tuple(segments.snapshots.offsets),
+            has_producers=bool(state.producers),
+        )
 
     # --- moving ---
 

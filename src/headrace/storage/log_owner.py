@@ -20,6 +20,7 @@ class LogOwner:
 
     `persist_recovery_point` is called when the durable end was lowered and must be on disk before the next append, `on_cut`
     with the offset from which on records are about to go.
+    `is_compacted_here` says that a pass over the log began in this process, whose files may lie in its directory.
     `refused_for_space` says why an append was refused on a full disk (D10); the store takes it. The log is closed with `closing` held, and a thread
     that changes its files holds it, too. `rolls` says whether a new segment may be begun, None: always. While `is_being_cut`, a thread has the log to itself (`headrace.storage.cutting`).
     """
@@ -30,6 +31,7 @@ class LogOwner:
         "_waiting",
         "closing",
         "is_being_cut",
+        "is_compacted_here",
         "on_cut",
         "persist_recovery_point",
         "refused_for_space",
@@ -41,7 +43,7 @@ class LogOwner:
         self.on_cut: Callable[[int], None] = _nothing
         self.refused_for_space = ""
         self.rolls: RollAllowance | None = None
-        self.is_being_cut = False
+        self.is_being_cut = self.is_compacted_here = False
         self.closing = Lock()
         self._waiting: list[Callable[[], None]] = []
         self._busy: BusyLogs[Any] | None = None

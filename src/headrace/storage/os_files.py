@@ -263,7 +263,8 @@ class OsFiles:
             return None
         except OSError as error:
             raise _fault(error, "examine", path, self._directory) from error
-        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, S_ISDIR(found.st_mode))
+        stamp = (found.st_ino, found.st_ctime_ns)
+        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, S_ISDIR(found.st_mode), stamp)
 
     def listdir(self, path: str, /) -> list[str]:
         """Names in a directory, sorted."""

@@ -21,6 +21,7 @@ from headrace.log.partition_log import PartitionLog
 from headrace.log.producers import ProducerStates
 from headrace.records.batch import HEADER_SIZE, BatchHeader, batch_is_sound
 from headrace.storage.checkpoints import read_epochs
+from headrace.storage.known_logs import KnownLog
 from headrace.storage.layout import (
     LOG,
     SEGMENT_SUFFIXES,
@@ -51,6 +52,7 @@ class LoadHints:
     `max_unsynced_bytes` bounds what a crash can leave torn at the end of a log whose recovery point is not kept (the metadata log).
     Below `cleaned_to` compaction may have left a gap between two segments: what followed there is no torn write.
     A batch of an epoch after `latest_epoch` ends the log that has no gaps: the epoch is outside of the batch's CRC, and may be rotten.
+    `known` is how the log stood when it was closed well, where its directory has not changed since.
     """
 
     recovery_point: int = 0
@@ -61,6 +63,7 @@ class LoadHints:
     is_contiguous: bool = False
     max_unsynced_bytes: int | None = None
     latest_epoch: int | None = None
+    known: KnownLog | None = None
 
 
 @dataclass(slots=True)
@@ -97,16 +100,18 @@ class _Loader:
 
     def load(self) -> Loaded:
         hints = self._hints
-        segments = self._segments()
         state = PartitionLog(self._config, is_contiguous=hints.is_contiguous)
-        stored = read_epochs(self._files, self._path)
+        known, segments = hints.known, self._known_segments()
+        if known is None or segments is None:
+            known, segments = None, self._segments()
+        stored = read_epochs(self._files, self._path) if known is None else list(known.epochs)
         state.epochs = EpochTable(stored or ())
         begins_late = (
             stored is not None and stored and stored[0].offset > max(hints.log_start_offset, segments[0].base_offset)
         )
         if (stored is None or begins_late) and any(segment.size for segment in segments):
             state.epochs = self._told_epochs(segments)
-        end = self._clean_end(segments[-1]) if hints.is_clean else None
+        end = known.end_offset if known is not None else self._clean_end(segments[-1]) if hints.is_clean else None
         if end is not None and not self._fits_last_batch(state.epochs):
             state.epochs = self._told_epochs(segments)
         if end is None:
@@ -121,7 +126,10 @@ class _Loader:
         state.high_watermark = state.log_start_offset
         state.epochs.truncate_from_end(end)
         state.epochs.truncate_from_start(state.log_start_offset)
-        self._rebuild_producers(segments, state)
+        if known is not None and not known.has_producers:
+            state.producers = ProducerStates(end_offset=end)
+        else:
+            self._rebuild_producers(segments, state)
         snapshots = self._tidy_snapshots(segments, end)
         rebuilt = [each for each in segments if self._is_rebuilt(each)]
         for segment in segments:
@@ -130,6 +138,22 @@ class _Loader:
         return Loaded(state, segments, self._notes, stored == state.epochs.entries(), snapshots, rebuilt)
 
     # -- segments ----------------------------------------------------------------------------------------------
+
+    def _known_segments(self) -> list[Segment] | None:
+        """The segments where the log is known; None if one has changed, or is no part of the log any more."""
+        known, files, path = self._hints.known, self._files, self._path
+        if known is None or (len(known.segments) > 1 and known.segments[1].base_offset <= self._hints.log_start_offset):
+            return None
+        segments = []
+        for base, size, stamp in known.segments:
+            found = files.stat(offset_file(path, base, LOG))
+            if found is None or (found.size, found.stamp) != (size, stamp):
+                return None
+            segment = Segment(files, path, base, size=size)
+            segment.created_ms = found.mtime_ms
+            segments.append(segment)
+        self._snapshots = list(known.snapshots)
+        return segments
 
     def _segments(self) -> list[Segment]:
         """The segments in order, after unfinished work was finished and leftovers were removed; at least one."""

@@ -103,11 +103,10 @@ class Segment:
 
     def _start_indexes(self) -> None:
         """Begin with empty indexes; files of the same names are removed."""
-        files = []
-        for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
-            name = offset_file(self.path, self.base_offset, suffix)
+        names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX, TXN_INDEX)]
+        for name in names:
             self._files.unlink(name)
-            files.append(EntryFile(self._files, name))
+        files = [EntryFile(self._files, name) for name in names]
         self._index = OffsetIndex(files[0], self.base_offset)
         self._time_index = TimeIndex(files[1], self.base_offset)
         self._txn_index = TransactionIndex(files[2])
@@ -151,6 +150,11 @@ class Segment:
             )
         assert self._txn_index is not None
         return self._txn_index
+
+    @property
+    def has_aborted(self) -> bool:
+        """Some transaction that ends in this segment was aborted. False before `load_txn_index` where a start found no file of them."""
+        return self._txn_index is not None and len(self._txn_index) > 0
 
     def load_txn_index(self) -> bool:
         """Read the aborted transactions; False if the file is damaged."""
@@ -204,9 +208,8 @@ class Segment:
         """Write batches at the end. On a fault the file is cut back to what it was (D10)."""
         start = self.size
         self._write_at_end(data)
-        note = self.note_batch
         for position, base, _, header in batches:
-            note(start + position, base, header, index_interval_bytes)
+            self.note_batch(start + position, base, header, index_interval_bytes)
         self.size = start + len(data)
 
     def append_one(
@@ -301,8 +304,7 @@ class Segment:
             *([self.txn_index.file] if self.txn_index.cut_at(end_offset) else ()),
         ]
         self._max_timestamp, self._offset_of_max_timestamp = indexes[1].last() or (NO_TIMESTAMP, -1)
-        entry = indexes[0].last()
-        start = entry[1] if entry else 0
+        start = (indexes[0].last() or (0, 0))[1]
         self.bytes_since_entry = position - start
         if position == 0:
             self._first_timestamp = NO_TIMESTAMP
@@ -392,8 +394,7 @@ class Segment:
 
         The batch's offset is remembered: a reader that got everything before it asks for it next. An entry that came from a file is held against the log.
         """
-        index = self._index
-        batch = (self.index if index is None else index).batch_before(position)
+        batch = (self._index or self.index).batch_before(position)
         if batch is None or batch[2] <= start:
             return 0
         base, last_offset, found = batch

@@ -74,7 +74,6 @@ class StoredLog(LogFiles):
     __slots__ = (
         "is_closed",
         "notes",
-        "topic_id",
         "topic_partition",
     )
 

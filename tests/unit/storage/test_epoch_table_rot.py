@@ -6,12 +6,13 @@ import pytest
 
 from headrace.sim.disk import LossyFiles
 from headrace.storage.checkpoints import epochs_text, read_epochs
+from headrace.storage.known_logs import KNOWN_LOGS
 from tests.support.stores import PARTITION, SMALL, fill, memory_store, open_log
 
 
 @pytest.mark.parametrize("change", ["an older table", "another last epoch", "a later last epoch", "an empty table"])
 def test_a_table_that_does_not_know_the_last_batch_is_rebuilt(change: str) -> None:
-    """fault:S61, fault:S62, inv:D7, inv:P11: after a clean stop, too, where nothing else of the log is looked at."""
+    """fault:S61, fault:S62, inv:D7, inv:P11: after a clean stop, too, where nothing else of the log is looked at but no list says how it stood."""
     files = LossyFiles()
     store = memory_store(files)
     log = open_log(store)
@@ -30,6 +31,7 @@ def test_a_table_that_does_not_know_the_last_batch_is_rebuilt(change: str) -> No
     else:
         entries.clear()
     files.open(f"{log.path}/leader-epoch-checkpoint", truncate=True).pwrite(epochs_text(entries), 0)
+    files.unlink(f"/data/{KNOWN_LOGS}")
     again = memory_store(files)
     found = again.get(PARTITION)
     assert found is not None

@@ -14,6 +14,8 @@ from headrace.log.ports import FileSlice
 from headrace.records.walk import finish
 from headrace.sim.disk import LossyFile, LossyFiles, Op
 from headrace.storage import checkpoints
+from headrace.storage.known_logs import KNOWN_LOGS
+from headrace.storage.layout import CLEAN_SHUTDOWN
 from headrace.storage.log_store import LogStore
 from tests.support.stores import (
     DIRECTORY_ID,
@@ -134,7 +136,8 @@ def test_the_mark_is_removed_durably_before_any_log_is_read() -> None:
     store.close(clean=True)
     before = len(files.ops)
     memory_store(files)
-    assert [op.kind for op in files.ops[before : before + 2]] == ["unlink", "syncdir"]
+    first = files.ops[before : before + 3]
+    assert [(op.kind, op.name) for op in first] == [("unlink", KNOWN_LOGS), ("unlink", CLEAN_SHUTDOWN), ("syncdir", "")]
 
 
 def test_a_topic_that_came_back_under_its_name_gets_a_new_log() -> None:
@@ -367,6 +370,7 @@ def test_a_partition_directory_without_topic_id_is_found_as_unknown() -> None:
     store = memory_store(files)
     log = open_log(store)
     store.close(clean=True)
+    files.unlink(f"/data/{KNOWN_LOGS}")  # which would tell it
     files.open(f"{log.path}/partition.metadata", truncate=True)
     again = LogStore(files, {"/data": DIRECTORY_ID})
     assert [found.topic_id for found in again.found()] == [ZERO_UUID]

@@ -91,7 +91,7 @@ def test_a_clean_stop_syncs_many_logs_together() -> None:
     expected = {log.topic_partition: records_of(log) for log in logs}
     before = len(files.kinds)
     store.close(clean=True, broker_epoch=5)
-    assert files.kinds[before:].count("sync") == 4, "three checkpoints and the mark"
+    assert files.kinds[before:].count("sync") == 5, "three checkpoints, the list of known logs and the mark"
     again = LogStore(files, {"/data": DIRECTORY_ID})
     assert again.previous_broker_epoch == 5
     again.load(lambda _: SMALL, now_ms=NOW_MS)
