@@ -15,8 +15,9 @@ from headrace.storage.os_files import OsFiles
 
 
 @pytest.fixture
-def taken() -> Iterator[list[int]]:
-    """All descriptors of this process but three spares are taken."""
+def taken(tmp_path: Path) -> Iterator[list[int]]:
+    """All descriptors of this process but three spares are taken, once there is a directory for the test."""
+    assert tmp_path.is_dir()
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(map(int, os.listdir("/proc/self/fd")))
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, before[1]))
