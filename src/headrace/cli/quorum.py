@@ -61,7 +61,7 @@ def _ask_leader(client: BlockingClient) -> QuorumInfo:
         why = str(error)
     except OperatorError as error:
         why = str(error)
-    raise OperatorError(f"{why}: `headrace quorum explain` tells why")
+    raise OperatorError(why if "`headrace quorum explain`" in why else f"{why}: `headrace quorum explain` tells why")
 
 
 def _check_describe(*, is_status: bool, is_replication: bool, is_human: bool) -> None:

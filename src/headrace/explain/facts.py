@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
+from headrace.core.error_code import ErrorCode
 from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.core.values import value_class
 from headrace.wire.messages.describe_quorum import NodeLink, NodeView
@@ -64,8 +66,8 @@ class Facts:
     def __init__(self, seen: Iterable[Seen]) -> None:
         self.seen = tuple(seen)
         views = [each.view for each in self.seen if each.view is not None]
-        self.views: dict[int, NodeView] = {view.node_id: view for view in views}
-        """One view a node, by id. Two nodes with one id are told by `twins`."""
+        self.views: dict[int, NodeView] = {view.node_id: self._without_detours(view) for view in views}
+        """One view a node, by id, with the links that tell of the peer itself. Two nodes with one id are told by `twins`."""
         self.twins = sorted(
             {view.node_id for view in views if view.directory_id != self.views[view.node_id].directory_id}
         )
@@ -73,6 +75,18 @@ class Facts:
         self.reference = self._reference()
         self.voters = tuple(_keys(self.reference)) if self.reference is not None else ()
         self.voter_ids = tuple(key.voter_id for key in self.voters)
+
+    def _without_detours(self, view: NodeView) -> NodeView:
+        """A view less what came of asking for a peer at somebody else's address, a bootstrap server's (S4-17): it says nothing of the peer."""
+        places = {(voter.voter_id, f"{point.host}:{point.port}") for voter in view.voters for point in voter.end_points}
+        places |= {(each.view.node_id, each.address) for each in self.seen if each.view is not None}
+        owners: dict[str, set[int]] = {}
+        for node_id, address in places:
+            owners.setdefault(address, set()).add(node_id)
+        links = tuple(
+            link for link in view.links if not _is_detour(link, owners.get(f"{link.host}:{link.port}", set()))
+        )
+        return view if len(links) == len(view.links) else replace(view, links=links)
 
     def _leader(self) -> NodeView | None:
         """The node that leads the newest epoch, as it says itself."""
@@ -159,6 +173,14 @@ class Facts:
             if link.peer_id == node_id and link.last_words
         ]
         return min(heard, key=lambda each: each[1], default=None)
+
+
+def _is_detour(link: NodeLink, owners: set[int]) -> bool:
+    """Whether others than the peer are known to be at the link's address, or whoever is there said that it is another replica."""
+    if link.peer_id < 0 or not link.host or link.peer_id in owners or link.failure == "UNSUPPORTED_VERSION":
+        return False
+    is_refused = link.refusal_code == ErrorCode.INVALID_VOTER_KEY and 0 <= link.refused_age_ms <= link.answered_age_ms
+    return bool(owners) or is_refused
 
 
 def _news_age(link: NodeLink) -> int:

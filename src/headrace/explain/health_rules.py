@@ -52,13 +52,17 @@ def majority_down(facts: Facts) -> Iterator[Cause]:
             is_blocking=True,
         )
     else:
+        is_or_does = _of(ids, "is down", "are down") if is_refused else _of(ids, "does not answer", "do not answer")
+        more = f"until then {left - facts.majority or 'none'} more may fail"
         yield Cause(
             kind=CauseKind.VOTER_DOWN,
             nodes=ids,
-            headline=f"{names(ids)} {_of(ids, 'is', 'are')} down; the quorum goes on with {left} of {len(facts.voter_ids)}",
+            headline=f"{names(ids)} {is_or_does}; the quorum goes on with {left} of {len(facts.voter_ids)}",
             evidence=tuple(evidence),
             advice=(
-                f"Start {names(ids)}, with the {_of(ids, 'directory that it', 'directories that they')} had; until then {left - facts.majority} more may fail.",
+                f"Start {names(ids)}, with the {_of(ids, 'directory that it', 'directories that they')} had; {more}."
+                if is_refused
+                else f"Look whether {names(ids)} {_of(ids, 'hangs, is', 'hang, are')} paused or unplugged; {more}.",
                 *(line for voter_id in gone[:1] for line in _if_lost(facts, voter_id)),
             ),
         )

@@ -117,7 +117,7 @@ def test_majority_down(tmp_path: Path) -> None:
         hurry.write_text("default.api.timeout.ms=2000\n")
         where = ["--bootstrap-controller", cluster.bootstrap_controllers, "--command-config", str(hurry)]
         described = headrace("quorum", *where, "describe", "--status")
-        assert (described.code, "`headrace quorum explain` tells why" in described.err) == (1, True)
+        assert (described.code, described.err.count("`headrace quorum explain`")) == (1, 1)
         cluster.start(killed[0])
         cluster.leader()
 

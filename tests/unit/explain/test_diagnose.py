@@ -158,6 +158,34 @@ def test_one_voter_down_is_told_but_blocks_nothing() -> None:
     assert first(found) == (State.DEGRADED, CauseKind.VOTER_DOWN, (3,))
 
 
+def asked_elsewhere(peer_id: int, host: str, **facts: Any) -> NodeLink:
+    """A link of a peer that was asked at a bootstrap server, where it does not live."""
+    return replace(link(peer_id, **facts), host=host)
+
+
+REFUSED_AS_ANOTHER = {"answered_age_ms": 20, "refused_age_ms": 20, "refusal_code": int(ErrorCode.INVALID_VOTER_KEY)}
+
+
+@pytest.mark.parametrize("host", ["h2", "balancer"])
+def test_a_voter_in_whose_name_another_node_answers_is_down(host: str) -> None:
+    """S4-17: the leader asks for it at the bootstrap servers, where the other voters are, or a balancer, and is refused."""
+    dynamic = {"voters": voters(1, 2, 3, is_dynamic=True), "kraft_version": 1}
+    leader = view(1, **dynamic, links=(link(2), failing(3, "REFUSED"), asked_elsewhere(3, host, **REFUSED_AS_ANOTHER)))
+    found = diagnose(seen([leader, view(2, **dynamic, links=(link(1),))], down=(3,)))
+    assert first(found) == (State.DEGRADED, CauseKind.VOTER_DOWN, (3,))
+
+
+def test_a_bootstrap_server_that_was_down_is_no_wrong_listener_of_others() -> None:
+    """S4-17: node 1 was looked for where node 2 was about to start."""
+    dynamic = {"voters": voters(1, 2, 3, is_dynamic=True), "kraft_version": 1}
+    refused = asked_elsewhere(1, "h2", answered_age_ms=-1, failed_age_ms=3_000, failure="REFUSED")
+    nodes = [view(1, **dynamic), view(2, **dynamic), view(3, **dynamic, links=(link(1), link(2), refused))]
+    assert diagnose(seen(nodes)).state is State.HEALTHY
+    leader = view(1, **dynamic, links=(failing(2, "REFUSED"), link(3)))
+    gone = diagnose(seen([leader, view(3, **dynamic, links=(link(1), failing(2, "REFUSED"), refused))], down=(2,)))
+    assert [cause.kind for cause in gone.causes] == [CauseKind.VOTER_DOWN]
+
+
 def test_a_voter_that_only_we_cannot_reach_is_not_down() -> None:
     """S4-36: the others reach it, or hear it."""
     assert diagnose(seen([view(1), view(2)], down=(3,))).state is State.HEALTHY
@@ -473,4 +501,4 @@ def test_one_voter_is_spoken_of_as_one() -> None:
     assert silent.causes[0].advice[0].startswith("Look whether node 1 hangs, is paused or unplugged:")
     found = diagnose(seen([view(1, links=(link(2), failing(3, "REFUSED"))), view(2, links=(link(1),))], down=(3,)))
     assert found.causes[0].headline == "node 3 is down; the quorum goes on with 2 of 3"
-    assert found.causes[0].advice[0] == "Start node 3, with the directory that it had; until then 0 more may fail."
+    assert found.causes[0].advice[0] == "Start node 3, with the directory that it had; until then none more may fail."
