@@ -7,7 +7,7 @@ Broker k of N (0, 1, ...) differs from the file by a rule that an operator can d
     log.dirs                   /broker.<node.id> in each; metadata.log.dir likewise
     broker.rack                the file's, else the host's name: the same for all
     headrace.metrics.listener  127.0.0.1 and a port that the system chooses: the parent shows one page on the file's
-    headrace.journal.file      .<node.id> behind it
+    headrace.journal.file      .<node.id> behind it, as behind headrace.state.change.file
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from headrace.core.values import value_class
 PORT_STEP: Final = 100
 MOST: Final = 64
 METRICS: Final = "headrace.metrics.listener"
+FILES_OF_A_NODE: Final = ("headrace.journal.file", "headrace.state.change.file")
+"""Settings that name a file which one process writes."""
 _OWN_METRICS: Final = "127.0.0.1:0"
 
 
@@ -83,8 +85,7 @@ def _settings(given: Mapping[str, str], base: NodeConfig, number: int, host_name
         settings["metadata.log.dir"] = f"{base.metadata_log_dir}/broker.{node_id}"
     if base.headrace_metrics_listener:
         settings[METRICS] = _OWN_METRICS
-    if base.headrace_journal_file:
-        settings["headrace.journal.file"] = f"{base.headrace_journal_file}.{node_id}"
+    settings |= {name: f"{given[name]}.{node_id}" for name in FILES_OF_A_NODE if given.get(name)}
     return settings
 
 

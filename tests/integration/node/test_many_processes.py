@@ -154,7 +154,7 @@ def test_brokers_of_one_file_are_one_machine(tmp_path: Path) -> None:
                 f'{STATE}{{process="{each}"}}' for each in (5, 6)
             }
             _write_all(port, 8)
-            made.process.send_signal(signal.SIGTERM)
+            assert run(["stop", str(file)]) == 0  # SIGTERM to the parent
             assert made.process.wait(120) == 0
             assert not made.children()
         said = "".join(made.said)

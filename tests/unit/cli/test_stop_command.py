@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.stop import lock_holder
+from headrace.cli.stop import lock_holder, parent_of
 from headrace.core.errors import OperatorError
 
 HOLD = """
@@ -49,3 +49,9 @@ def test_a_holder_that_the_kernel_cannot_name_is_not_sent_a_signal(lock: Path) -
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         with pytest.raises(OperatorError, match="cannot be named from here"):
             lock_holder(str(lock.parent))
+
+
+def test_only_the_parent_of_several_brokers_is_told() -> None:
+    """B-T01: who is none of several names nobody to stop."""
+    with pytest.raises(OperatorError, match="stop the process that started them"):
+        parent_of(os.getpid())

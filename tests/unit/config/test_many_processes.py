@@ -31,6 +31,7 @@ def test_each_broker_has_ids_ports_and_directories_of_its_own() -> None:
         "metadata.log.dir": "/m",
         "headrace.metrics.listener": ":9404",
         "headrace.journal.file": "/j",
+        "headrace.state.change.file": "/changes",
     }
     made = broker_processes(given, 2, host_name="host-1")
     assert [each.settings["log.retention.hours"] for each in made] == ["7", "7"]
@@ -45,6 +46,7 @@ def test_each_broker_has_ids_ports_and_directories_of_its_own() -> None:
             "broker.rack": "host-1",
             "headrace.metrics.listener": "127.0.0.1:0",
             "headrace.journal.file": "/j.5",
+            "headrace.state.change.file": "/changes.5",
         },
         {
             "node.id": "6",
@@ -56,6 +58,7 @@ def test_each_broker_has_ids_ports_and_directories_of_its_own() -> None:
             "broker.rack": "host-1",
             "headrace.metrics.listener": "127.0.0.1:0",
             "headrace.journal.file": "/j.6",
+            "headrace.state.change.file": "/changes.6",
         },
     ]
     assert [(each.number, each.node_id) for each in made] == [(0, 5), (1, 6)]
