@@ -50,7 +50,13 @@ def nodes_argument(function: F) -> F:
     help="Brokers listen from here on, controllers 100 above, metrics 200 above; 0: any free ports.",
 )
 @click.option("--metrics", "has_metrics", is_flag=True, help="Let each node answer Prometheus.")
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of every node.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of every node; a file that it writes (headrace.state.change.file) stands in its directory.",
+)
 def up(
     nodes: int | None,
     controllers: int | None,

@@ -36,13 +36,19 @@ Line = dict[str, Any]
 @json_option
 def command(files: tuple[str, ...], *, backlog: bool, as_json: bool, **wanted: Any) -> int:
     """All files are read once, in the order of their times (B-T13, S3-08, S3-10)."""
-    merged = heapq.merge(*(_lines(file) for file in files), key=lambda each: each["ts"])
+    former = {f"{file}.1" for file in files}  # read with the file that took its place, as a pattern may name both
+    merged = heapq.merge(
+        *(_lines(file) for file in dict.fromkeys(files) if file not in former), key=lambda each: each["ts"]
+    )
     chosen = (each for each in merged if _is_wanted(each, wanted, with_phase=not backlog))
     if backlog:
         chosen = (each for each in _not_done(chosen) if wanted["phase"] in (None, each["phase"]))
     show: Callable[[Line], str] = _json if as_json else _text
-    for each in chosen:
+    count = 0
+    for count, each in enumerate(chosen, 1):  # noqa: B007 - how many there were
         print(show(each))
+    if not count and any(value is not None for value in wanted.values()):
+        print("no change in these files fits the options", file=sys.stderr)
     return 0
 
 

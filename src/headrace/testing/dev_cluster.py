@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.config.many_processes import FILES_OF_A_NODE
 from headrace.core.errors import OperatorError
 from headrace.testing.cluster import READY_TIMEOUT_S, Cluster, copies
 from headrace.testing.member import Member
@@ -43,6 +44,30 @@ class Shape:
     overrides: Mapping[str, str] = field(default_factory=dict)
 
 
+_OWN: Final = (
+    "node.id",
+    "broker.id",
+    "process.roles",
+    "listeners",
+    "advertised.listeners",
+    "log.dir",
+    "log.dirs",
+    "metadata.log.dir",
+)
+"""What each node of a cluster has of its own."""
+
+
+def _refuse_shared(overrides: Mapping[str, str]) -> None:
+    """Raises OperatorError: the nodes would meet in a port, a directory or a file."""
+    for name, value in overrides.items():
+        if name in _OWN:
+            raise OperatorError(f"--override {name}: each node has its own; --port and --data say where they are")
+        if name in FILES_OF_A_NODE and os.path.isabs(value):
+            raise OperatorError(
+                f"--override {name}={value}: each node writes a file of its own: name one without a directory, it stands in the directory of each"
+            )
+
+
 class DevCluster:
     """A cluster in a directory, new or of before. Raises OperatorError: the directory has another cluster, or one that runs."""
 
@@ -54,6 +79,7 @@ class DevCluster:
             raise OperatorError(
                 f"a cluster runs in {directory} already (process {known['pid']}): `headrace cluster down --data {directory}` stops it"
             )
+        _refuse_shared(shape.overrides)
         brokers = shape.nodes or shape.brokers
         self.cluster = Cluster(
             nodes=shape.nodes,
@@ -71,6 +97,9 @@ class DevCluster:
             self.cluster.cluster_id = known["cluster_id"]
         for member in members.values():
             member.dies_with_me = True
+            for name in FILES_OF_A_NODE:
+                if member.properties.get(name):
+                    member.properties[name] = str(member.directory.absolute() / member.properties[name])
         if shape.has_metrics:
             self.cluster.with_metrics()
         if shape.port:

@@ -172,12 +172,16 @@ def test_nodes_of_a_killed_parent_end(tmp_path: Path) -> None:
 
 
 def test_ports_are_counted_from_the_first(tmp_path: Path) -> None:
-    """Brokers from --port on, controllers 100 above, metrics 200; one that is taken is named before anything starts."""
+    """Brokers from --port on, controllers 100 above, metrics 200; a file that nodes write is each one's own."""
     made = DevCluster(tmp_path / "a", Shape(nodes=2, port=31_000, has_metrics=True))
     assert [(each.port, each.controller_port, each.metrics_port) for each in made.cluster.brokers] == [
         (31_000, 31_100, 31_200),
         (31_001, 31_101, 31_201),
     ]
+    overrides = {"headrace.state.change.file": "changes"}
+    followed = DevCluster(tmp_path / "c", Shape(nodes=2, port=31_000, overrides=overrides)).cluster
+    files = [each.properties["headrace.state.change.file"] for each in followed.brokers]
+    assert files == [f"{tmp_path}/c/1/changes", f"{tmp_path}/c/2/changes"]
     apart = DevCluster(tmp_path / "b", Shape(controllers=1, brokers=2, port=31_000))
     members = apart.cluster.members
     assert {each: (members[each].port, members[each].controller_port) for each in members} == {
@@ -192,6 +196,8 @@ def test_ports_are_counted_from_the_first(tmp_path: Path) -> None:
     [
         (("up", "3", "--brokers", "2"), "either N nodes that are both, or --controllers and --brokers"),
         (("up", "--override", "what"), "--override what: write key=value"),
+        (("up", "--override", "log.dirs=/d"), "--override log.dirs: each node has its own; --port and --data"),
+        (("up", "--override", "headrace.state.change.file=/c"), "each node writes a file of its own: name one without"),
         (("partition", "a", "2"), "a: write ids of nodes, with commas between them"),
         (("partition", "1", "2"), "no cluster runs in headrace-cluster: `headrace cluster up` starts one"),
     ],

@@ -60,6 +60,12 @@ def test_the_files_are_bounded_and_read_in_their_order(
     assert run(["state-changes", str(path), "--json"]) == 0
     numbers = [json.loads(each)["partition"] for each in capsys.readouterr().out.splitlines()]
     assert numbers == list(range(numbers[0], 2_000))
+    assert (
+        run(["state-changes", str(former), str(path), str(path), "--json"]) == 0
+    )  # as a pattern says it: each line once
+    assert [json.loads(each)["partition"] for each in capsys.readouterr().out.splitlines()] == numbers
+    assert run(["state-changes", str(path), "--topic", "nowhere"]) == 0
+    assert capsys.readouterr() == ("", "no change in these files fits the options\n")
 
 
 def test_what_a_slow_disk_cannot_take_is_left_out_and_counted(
