@@ -61,6 +61,10 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> None:
+        if nodes < 0 or controllers < 0 or brokers < 0 or (nodes and brokers):
+            raise OperatorError(
+                "a cluster has nodes that are controller and broker in one (nodes=3), or controllers=3 and brokers=2: not both"
+            )
         if nodes:
             controllers, combined = nodes, True
         self._is_temporary = directory is None
@@ -112,8 +116,11 @@ class Cluster:
         return Member(node_id=node_id, roles=roles, directory=directory)
 
     def __getitem__(self, node_id: int) -> Member:
-        """The node of an id."""
-        return self.members[node_id]
+        """The node of an id. Raises OperatorError: there is none."""
+        found = self.members.get(node_id)
+        if found is None:
+            raise OperatorError(f"there is no node {node_id}: the nodes are {', '.join(map(str, self.members))}")
+        return found
 
     @property
     def controllers(self) -> tuple[Member, ...]:
@@ -177,7 +184,7 @@ class Cluster:
         """Format and start the nodes (all that do not run) together, and wait until each is ready. Raises OperatorError."""
         self.launch(*node_ids)
         for node_id in node_ids or tuple(self.members):
-            self.members[node_id].wait_until_ready(READY_TIMEOUT_S)
+            self[node_id].wait_until_ready(READY_TIMEOUT_S)
         return self
 
     def launch(self, *node_ids: int) -> None:
@@ -185,13 +192,13 @@ class Cluster:
         self.format()
         settings = self.quorum_settings()
         for node_id in node_ids or tuple(self.members):
-            if not self.members[node_id].is_running:
-                self.members[node_id].launch(settings)
-                self._tell_cuts(self.members[node_id])
+            if not self[node_id].is_running:
+                self[node_id].launch(settings)
+                self._tell_cuts(self[node_id])
 
     def stop(self, *node_ids: int) -> None:
         """Stop the nodes (all) cleanly: those that are only brokers first, then the controllers, each kind together."""
-        chosen = [self.members[node_id] for node_id in node_ids or tuple(self.members)]
+        chosen = [self[node_id] for node_id in node_ids or tuple(self.members)]
         for is_controller in (False, True):
             ending = [each for each in chosen if each.is_controller is is_controller and each.is_running]
             for member in ending:
@@ -202,7 +209,7 @@ class Cluster:
 
     def kill(self, *node_ids: int) -> None:
         """SIGKILL the nodes (all), as near together as can be."""
-        chosen = [self.members[node_id] for node_id in node_ids or tuple(self.members)]
+        chosen = [self[node_id] for node_id in node_ids or tuple(self.members)]
         for member in chosen:
             if member.process is not None and member.is_running:
                 member.process.kill()
@@ -212,18 +219,18 @@ class Cluster:
     def pause(self, *node_ids: int) -> None:
         """SIGSTOP the nodes (all): their connections stay, and nobody answers."""
         for node_id in node_ids or tuple(self.members):
-            self.members[node_id].pause()
+            self[node_id].pause()
 
     def resume(self, *node_ids: int) -> None:
         """SIGCONT the nodes (all that are paused)."""
         for node_id in node_ids or tuple(each for each, member in self.members.items() if member.is_paused):
-            self.members[node_id].resume()
+            self[node_id].resume()
 
     def restart(self, node_id: int) -> Member:
         """Stop one node cleanly, if it runs, and start it again. Cuts stay."""
-        self.members[node_id].stop()
+        self[node_id].stop()
         self.start(node_id)
-        return self.members[node_id]
+        return self[node_id]
 
     # -- who reaches whom ---------------------------------------------------------------------------------------------
 
@@ -236,9 +243,7 @@ class Cluster:
         """
         these, those = ((side,) if isinstance(side, int) else tuple(side) for side in (a, b))
         for node_id in (*these, *those):
-            if node_id not in self.members:
-                raise OperatorError(f"there is no node {node_id}: the nodes are {', '.join(map(str, self.members))}")
-            if not self.members[node_id].can_be_cut:
+            if not self[node_id].can_be_cut:
                 raise OperatorError(f"node {node_id} cannot be cut off: call with_cuts() before the start")
         self._partitions.cut(these, those, one_way=one_way)
         self._follow_cuts()
@@ -268,7 +273,7 @@ class Cluster:
 
     def describe(self, node_id: int) -> Any | None:
         """The quorum as a node sees it that leads; None: it does not lead, or cannot be reached."""
-        member = self.members[node_id]
+        member = self[node_id]
         if not member.is_running:
             return None
         try:

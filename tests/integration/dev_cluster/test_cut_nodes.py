@@ -108,8 +108,14 @@ def test_only_nodes_that_can_be_cut_are_cut() -> None:
     try:
         with pytest.raises(OperatorError, match=r"node 1 cannot be cut off: call with_cuts"):
             cluster.partition(1, 2)
+        for does in (cluster.kill, cluster.stop, cluster.pause, cluster.resume, cluster.restart, cluster.start):
+            with pytest.raises(OperatorError, match="there is no node 9: the nodes are 1, 2"):
+                does(9)
     finally:
         cluster.end()
+    for nodes, brokers in ((3, 2), (-1, 0)):
+        with pytest.raises(OperatorError, match=r"controller and broker in one \(nodes=3\), or"):
+            Cluster(nodes=nodes, brokers=brokers)
 
 
 PARENT = """
