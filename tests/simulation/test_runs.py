@@ -226,7 +226,9 @@ def test_shrinking_keeps_what_the_failure_needs() -> None:
 )
 def test_another_file_is_no_failure(text: str) -> None:
     """B78: said in one line."""
-    with pytest.raises(OperatorError):
+    with pytest.raises(
+        OperatorError, match=r"file is neither a failure that `headrace sim --save` wrote|level 'x' is not"
+    ):
         parse_failure(text, path="file")
 
 

@@ -181,7 +181,7 @@ def unregister(
 @command.command(
     "decommission",
     help="Move a broker's replicas to other brokers, wait until they are in sync, and take it out of the register. Replication factors "
-    "stay as they are. With --force it goes at once, and partitions that have nobody else in sync lose data.",
+    "stay as they are. With --force it goes at once: partitions have one replica fewer, and those that have nobody else in sync lose data.",
 )
 @target_options
 @broker_option
@@ -190,7 +190,7 @@ def unregister(
     "-f",
     "is_forced",
     is_flag=True,
-    help="Move nothing, and go on though partitions lose their only replica, and with it their data.",
+    help="Move nothing: its partitions have one replica fewer afterwards, and those that have no other lose their data.",
 )
 def decommission(
     bootstrap_server: str | None,
@@ -205,6 +205,7 @@ def decommission(
 
     with _cluster(bootstrap_server, bootstrap_controller, command_config) as cluster:
         is_live = broker_id in cluster.racks()
+        held = work.found_before(cluster, broker_id) if is_forced else None
         if is_forced:
             lost, moved = work.decommission_by_force(cluster, broker_id), 0
         else:
@@ -219,6 +220,8 @@ def decommission(
         show_json({"broker": broker_id, "movedPartitions": moved, "lostPartitions": gone, "message": f"{line}."})
     else:
         print(f"{line}: {', '.join(gone)}" if gone else f"{line}.")
+    if held is not None and held[1] > len(gone):
+        print(work.hint_for_fewer_replicas(held[1] - len(gone)), file=sys.stderr)
     if is_live:
         print(work.hint_for_a_live_one(broker_id), file=sys.stderr)
     return 0

@@ -149,6 +149,14 @@ def hint_for_a_live_one(broker_id: int, again: str = "decommission") -> str:
     )
 
 
+def hint_for_fewer_replicas(partitions: int) -> str:
+    """What is left to do when a broker was taken out by force."""
+    return (
+        f"{partitions} partition(s) have one replica fewer now: give them another one by `headrace reassign-partitions` "
+        "(`headrace topics --describe` shows which replicas they have)."
+    )
+
+
 def hint_after_unregistering(broker_id: int, is_live: bool, partitions: int) -> str:
     """What is left to do when it was unregistered only; empty for nothing."""
     listed = f"{partitions} partition(s) still list broker {broker_id}, and wait for it"

@@ -43,8 +43,8 @@ class Report:
     """Partitions that come below `min.insync.replicas`: in sync, and the minimum."""
     unclean: tuple[TopicPartition, ...]
     """Partitions whose new leader was not in sync: records are lost."""
-    unfinished: tuple[TopicPartition, ...]
-    """Partitions whose reassignment cannot end as things are."""
+    unfinished: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
+    """Partitions whose reassignment cannot end as things are, and the brokers that it waits for."""
     refused: tuple[tuple[TopicPartition, str], ...]
     copied: int
     """What replicas that are new must copy."""
@@ -75,7 +75,7 @@ def report(
         if len(now.isr) < minimum <= len(was.isr):
             below.append((where, len(now.isr), minimum))
         if now.adding_replicas or now.removing_replicas:
-            unfinished.append(where)
+            unfinished.append((where, tuple(each for each in now.adding_replicas if each not in now.isr)))
         size = size_of(where, was, sizes)
         copied += size * len(set(now.replicas) - set(was.replicas))
         exposed += size * len(set(was.isr) - set(now.isr)) if set(now.replicas) == set(was.replicas) else 0
@@ -177,7 +177,7 @@ def lines(found: Report) -> Iterator[str]:
             "Below min.insync.replicas",
             [f"{name_of(where)} ({count} of {minimum})" for where, count, minimum in found.below_minimum],
         ),
-        ("Do not end as things are", [name_of(where) for where in found.unfinished]),
+        ("Do not end as things are", [_unfinished(where, waits) for where, waits in found.unfinished]),
         ("Leaders move", [f"{name_of(where)} ({old} -> {new})" for where, old, new in found.moved]),
     ):
         if names:
@@ -192,6 +192,11 @@ def lines(found: Report) -> Iterator[str]:
         yield "Nothing changes."
 
 
+def _unfinished(where: TopicPartition, waits: tuple[int, ...]) -> str:
+    away = f" (waits for broker {', '.join(map(str, waits))})" if waits else ""
+    return name_of(where) + away
+
+
 def plain(found: Report) -> dict[str, Any]:
     """The report for programs."""
     return {
@@ -203,7 +208,8 @@ def plain(found: Report) -> dict[str, Any]:
             {"partition": name_of(where), "inSync": count, "minimum": minimum}
             for where, count, minimum in found.below_minimum
         ],
-        "unfinished": [name_of(where) for where in found.unfinished],
+        "unfinished": [name_of(where) for where, _ in found.unfinished],
+        "unfinishedWaitFor": {name_of(where): list(waits) for where, waits in found.unfinished},
         "leadersMoved": [{"partition": name_of(where), "from": old, "to": new} for where, old, new in found.moved],
         "bytesToCopy": found.copied,
         "bytesWithOneCopyFewer": found.exposed,

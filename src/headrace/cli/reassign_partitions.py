@@ -176,6 +176,12 @@ def _usable(job: Job, brokers: Sequence[int]) -> list[UsableBroker]:
     """The brokers of the list that run, with their racks. Raises OperatorError: only some have one."""
     living = job.client.run(admin_cluster.describe_cluster).end_points  # Metadata lists a dead one for a while
     nodes = [node for node in living if node.node_id in brokers]
+    away = sorted(set(brokers) - {node.node_id for node in nodes})
+    if away:
+        print(
+            f"Not running, so nothing is proposed for them: {', '.join(map(str, away))} of --broker-list",
+            file=sys.stderr,
+        )
     is_aware = not job.options["disable_rack_aware"]
     without = sum(node.rack is None for node in nodes)
     if is_aware and without not in (0, len(nodes)):
@@ -222,7 +228,9 @@ def _execute(job: Job) -> int:
     alive = {node.node_id for node in job.client.run(admin_cluster.nodes)}
     unknown = sorted({each for replicas in targets.values() for each in replicas} - alive)
     if unknown:
-        raise OperatorError(f"Unknown broker id {unknown[0]}")
+        raise OperatorError(
+            f"Unknown broker id {unknown[0]}: the brokers that run are {', '.join(map(str, sorted(alive)))}"
+        )
     every = current_replicas(job.client, sorted({where.topic for where in targets}))
     missing = sorted(where for where in targets if where not in every)
     if missing:
@@ -277,7 +285,9 @@ def _move_directories(job: Job, moves: Mapping[Replica, str]) -> None:
                     f"{replica.topic}-{replica.partition} with broker {replica.broker_id} "
                 )
             elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-                raise OperatorError(f"Failed to alter dir for {replica}: {error}")
+                raise OperatorError(
+                    f"Failed to alter dir for {replica}: {_why_not_there(replica, pending[replica], error)}"
+                )
         if not pending:
             return
         if time.monotonic() >= end:
@@ -286,6 +296,12 @@ def _move_directories(job: Job, moves: Mapping[Replica, str]) -> None:
                 f"Timed out before log directory move{'' if len(pending) == 1 else 's'} could be started for: {names}"
             )
         time.sleep(_RETRY_S)
+
+
+def _why_not_there(replica: Replica, directory: str, error: PeerError) -> str:
+    if error.code is not ErrorCode.LOG_DIR_NOT_FOUND:
+        return str(error)
+    return f"{error}: {directory} is none of the log.dirs of broker {replica.broker_id}, which `headrace log-dirs --describe` shows"
 
 
 def _verify(job: Job) -> int:

@@ -77,8 +77,10 @@ def parse_failure(text: str, *, path: str) -> tuple[RunKey, tuple[Fault, ...], s
         key = RunKey(level=str(data["level"]), seed=int(data["seed"]), options=dict(data["options"]))
         faults = tuple(fault_of_json(each) for each in data["faults"])
         invariant = str(data["invariant"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OperatorError(f"{path} is no failure file of the simulation: {error!r}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OperatorError(
+            f"{path} is neither a failure that `headrace sim --save` wrote nor the journal of a node (headrace.journal.file)"
+        ) from None
     if key.level not in LEVELS:
         raise OperatorError(f"{path}: level {key.level!r} is not known: one of {', '.join(LEVELS)}")
     return key, faults, invariant

@@ -182,6 +182,28 @@ def test_b78_a_file_that_is_no_json_is_named_with_the_place(
     )
 
 
+def test_b78_a_move_to_where_nobody_is_says_where_somebody_is(server: str, tmp_path: Path) -> None:
+    """B78: a broker that does not run, a directory that is none of the broker's; a proposal says whom it leaves out."""
+    tool = ("reassign-partitions", "--bootstrap-server", server)
+    assert (
+        headrace("topics", "--bootstrap-server", server, "--create", "--topic", "moves", "--wait-ms", "9000").code == 0
+    )
+    file = tmp_path / "moves.json"
+    row = {"topic": "moves", "partition": 0, "replicas": [9]}
+    file.write_text(json.dumps({"partitions": [row]}))
+    execute = (*tool, "--execute", "--reassignment-json-file", str(file))
+    assert refusal(*execute) == "Unknown broker id 9: the brokers that run are 1"
+    file.write_text(json.dumps({"partitions": [row | {"replicas": [1], "log_dirs": ["/nowhere"]}]}))
+    said = headrace(*execute).err
+    assert "LOG_DIR_NOT_FOUND: /nowhere is none of the log.dirs of broker 1, which `headrace log-dirs" in said
+    file.write_text(json.dumps({"topics": [{"topic": "moves"}], "version": 1}))
+    proposed = headrace(*tool, "--generate", "--topics-to-move-json-file", str(file), "--broker-list", "1,9")
+    assert (proposed.code, proposed.err) == (
+        0,
+        "Not running, so nothing is proposed for them: 9 of --broker-list\n",
+    )
+
+
 def test_b78_output_closed_early_is_no_error_shown(server: str) -> None:
     """B78: `headrace console-consumer ... | head -1`: no stack trace, and the command ends."""
     lines = "".join(f"{number}\n" for number in range(50_000))

@@ -192,6 +192,7 @@ def by_force_it_goes_at_once_and_tells_what_was_lost(cluster: Cluster) -> None:
     done = headrace("cluster", "decommission", "-b", cluster.bootstrap_servers, "-i", "103", "--force")
     assert done.code == 0, done
     assert done.out == "Broker 103 is decommissioned by force: 1 partition(s) lost their only replica in sync: sole-0\n"
+    assert "partition(s) have one replica fewer now: give them another one by" in done.err
     assert 103 not in registered(cluster)
     [only] = replicas(cluster, "sole")
     assert (len(only), replicas(cluster, "pair")) == (1, [(102,)])

@@ -73,7 +73,9 @@ def test_a_reassignment_says_what_is_copied_and_what_does_not_end() -> None:
     bench, epochs = three_partitions()
     fence(bench, 4, epochs[4])
     found = told(bench, if_reassigned, {T0: (2, 3), T1: (2, 4), T2: (2, 1)})
-    assert found.unfinished == (T1,)
+    assert found.unfinished == ((T1, (4,)),)
+    assert "Do not end as things are: 1: t-1 (waits for broker 4)" in list(lines(found))
+    assert (plain(found)["unfinished"], plain(found)["unfinishedWaitFor"]) == (["t-1"], {"t-1": [4]})
     assert found.moved == ((T0, 1, 2),)
     assert found.copied == 1_000 + 50
     refused = told(bench, if_reassigned, {T0: (9,)})
