@@ -392,9 +392,10 @@ def _settings() -> str:
         "## Of a listener",
         "`listener.name.NAME.max.connections` and `listener.name.NAME.max.connection.creation.rate`, with the listener's name in small letters, limit what "
         "that listener takes (at least 1), beside `max.connections` and `max.connection.creation.rate`, which count all listeners of a broker together; "
-        "they change while brokers run (KIP-402, KIP-612). The broker-wide limits keep no broker out: where clients have a listener of their own, the "
-        "one of `inter.broker.listener.name` takes connections beyond them, and clients that were silent longest are closed for them, as they are when "
-        "`max.connections` is lowered.",
+        "they change while brokers run (KIP-402, KIP-612). A listener without its own has the broker's. Connections beyond a limit wait, as many as "
+        "`socket.listen.backlog.size` says, and are served when others go; more are closed. What clients take of the broker-wide limits keeps no broker "
+        "out: where clients have a listener of their own, the one of `inter.broker.listener.name` takes connections beyond them, and clients that were "
+        "silent longest are closed for them, as they are when `max.connections` is lowered.",
         "## Of a node",
         "A setting without effect is accepted, and a warning at the start names it.",
         _keys(

@@ -14,7 +14,7 @@ class Hold(StrEnum):
     REPLY = "reply"
     """An earlier request is to be answered first."""
     ADMISSION = "admission"
-    """Connections come faster than `max.connection.creation.rate` allows (KIP-612)."""
+    """There are as many connections as `max.connections` allows (KIP-402), or they come faster than `max.connection.creation.rate` (KIP-612)."""
     QUOTA = "quota"
     """The client is above its quota and must wait (KIP-219)."""
     OUTPUT = "output"

@@ -1,4 +1,4 @@
-"""Lines about connections that the node closed, few enough that no peer can fill the log with them."""
+"""Lines about connections that the node closed, or lets wait, few enough that no peer can fill the log with them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ class ClosedConnectionLog:
         if left_out:
             text = f"{text}; so were {left_out} more of this host"
         _LOG.warning("closed connection from %s on %s: %s", peer, listener, text)
+
+    def waits(self, *, listener: str, peer: str, reason: str) -> None:
+        """Say that a new connection waits until there is room, and why."""
+        now = self._clock()
+        left_out = self._turn(now, (peer.rpartition(":")[0], reason, "waits"))
+        if left_out is not None and self._has_burst(int(now)):
+            _LOG.warning("a connection from %s on %s waits: %s", peer, listener, reason)
 
     def _turn(self, now: float, kind: tuple[str, str, str | None]) -> int | None:
         """How many of this kind were left out before this one, which has its turn; None if it is left out too."""

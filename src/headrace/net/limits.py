@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import field
 
 from headrace.core.values import value_class
@@ -17,8 +18,8 @@ class ConnectionLimits:
 
     A frame that has begun must be complete after `frame_timeout_ms` plus its size at `min_frame_bytes_per_s`; output that the peer
     does not read is cut after `slow_reader_timeout_ms`. With an empty `loopback_congestion_control` the machine's own choice is left.
-    `max_of_listener` and `creation_rate_of_listener` are this listener's alone; where it `is_protected`, as brokers' own is, the whole
-    node's (`max_connections`, `max_creation_rate`) keep nobody out of it (KIP-402, KIP-612).
+    `max_of_listener` and `creation_rate_of_listener` are this listener's alone; where it `is_protected`, as brokers' own is, what other listeners
+    take of the whole node's (`max_connections`, `max_creation_rate`) keeps nobody out of it (KIP-402, KIP-612).
     """
 
     min_frame_bytes: int = SMALLEST_REQUEST
@@ -64,14 +65,23 @@ class ConnectionCounter:
     def __init__(self) -> None:
         self.total = 0
         self.rate = CreationRate()
+        self.on_closed: list[Callable[[], None]] = []
+        """Called when there is room for one more."""
         self._by_host: Counter[str] = Counter()
+
+    def lack(self, limits: ConnectionLimits, *, of_listener: int) -> str | None:
+        """Which limit leaves no room for one more, where its listener has so many; None: there is room."""
+        if self.total >= limits.max_connections and not limits.is_protected:
+            return f"max.connections={limits.max_connections} is reached"
+        if of_listener >= limits.max_of_listener:
+            return f"the listener's own max.connections={limits.max_of_listener} is reached"
+        return None
 
     def opened(self, host: str, limits: ConnectionLimits, *, of_listener: int) -> str | None:
         """Count one more from `host`, where its listener has so many; or say which limit refuses it, counting nothing."""
-        if of_listener >= limits.max_of_listener:
-            return f"the listener's own max.connections={limits.max_of_listener} is reached"
-        if self.total >= limits.max_connections and not limits.is_protected:
-            return f"max.connections={limits.max_connections} is reached"
+        lack = self.lack(limits, of_listener=of_listener)
+        if lack is not None:
+            return lack
         per_host = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
         if self._by_host[host] >= per_host:
             if not self._by_host[host]:
@@ -87,3 +97,5 @@ class ConnectionCounter:
         self._by_host[host] -= 1
         if self._by_host[host] <= 0:
             del self._by_host[host]
+        for each in self.on_closed:
+            each()

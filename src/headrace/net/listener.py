@@ -63,6 +63,8 @@ class Listener:
         self._descriptors = shared.descriptors
         self.turn_time = 0.0
         self.connections: dict[ServerConnection, None] = {}
+        self._waiting: dict[ServerConnection, None] = {}
+        counter.on_closed.append(self._admit_waiting)
         self.memory.on_exhausted.append(self._memory_exhausted)
         self._make_handler = make_handler
         self._server: asyncio.Server | None = None
@@ -140,8 +142,9 @@ class Listener:
         for server in (self._shared_server, self._server):
             if server is not None:
                 server.close()
-        for connection in list(self.connections):
+        for connection in [*self._waiting, *self.connections]:
             connection.close_after_sending()
+        self._waiting.clear()
         if self._loop is not None:
             for _ in range(100):
                 if not self.connections:
@@ -180,6 +183,23 @@ class Listener:
         own = self._rate.wait_s(now, limits.creation_rate_of_listener)
         return own if limits.is_protected else max(own, self.counter.rate.wait_s(now, limits.max_creation_rate))
 
+    def waits_for_room(self, connection: ServerConnection) -> bool:
+        """Whether a new connection is admitted later, when others went (KIP-402). So many wait as `socket.listen.backlog.size` says."""
+        lack = self.counter.lack(self.limits, of_listener=len(self.connections))
+        is_one_more = len(self._waiting) < self.limits.backlog and connection.descriptor < self._descriptors
+        if not is_one_more or (lack is None and not self._waiting):
+            return False
+        self._waiting[connection] = None
+        self.closed_log.waits(listener=self.name, peer=connection.peer, reason=lack or "others wait for room")
+        return True
+
+    def _admit_waiting(self) -> None:
+        """Those that waited longest come first."""
+        while self._waiting and self.counter.lack(self.limits, of_listener=len(self.connections)) is None:
+            connection = next(iter(self._waiting))
+            del self._waiting[connection]
+            connection.admitted()
+
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
         if connection.descriptor >= self._descriptors:
@@ -190,9 +210,12 @@ class Listener:
         return refusal
 
     def gone(self, connection: ServerConnection) -> None:
-        """A counted connection ended."""
-        self.counter.closed(connection.host)
-        self.connections.pop(connection, None)
+        """A connection ended; it was counted, or waited."""
+        if connection in self.connections:
+            del self.connections[connection]
+            self.counter.closed(connection.host)
+        else:
+            self._waiting.pop(connection, None)
 
     def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
         """A handler failed in a way that it should not: say so with its trace, close the connection."""
@@ -216,6 +239,7 @@ class Listener:
         for connection in list(self.connections):
             self._check_patience(connection, now)
         self.on_sweep()
+        self._admit_waiting()
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def _check_patience(self, connection: ServerConnection, now: float) -> None:

@@ -31,11 +31,14 @@ class ConnectionHub(ConnectionShared, Protocol):
     def creation_wait_s(self) -> float:
         """How long a new connection must wait (`max.connection.creation.rate`)."""
 
+    def waits_for_room(self, connection: ServerConnection) -> bool:
+        """Whether a new connection must wait until others went; it is told when it is `admitted`."""
+
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a new connection; or the reason why it is refused."""
 
     def gone(self, connection: ServerConnection) -> None:
-        """A counted connection ended."""
+        """A connection ended, which was counted or waited."""
 
     def report_bug(self, connection: ServerConnection, fault: Exception) -> None:
         """A handler failed in a way that it should not."""
@@ -51,25 +54,43 @@ class ServerConnection(ConnectionCore):
         super().__init__(listener, tls=None if tls is None else lambda core: TlsStage(tls, core, is_server=True))
         self._listener = listener
         self._handler: FrameHandler = cast("FrameHandler", None)
-        self._counted = False
 
     def opened(self) -> None:
-        """Admitted, or closed at once."""
+        """Admitted, closed at once, or left unread until there is room."""
+        listener = self._listener
+        if listener.waits_for_room(self):
+            self.hold(Hold.ADMISSION)
+            self._read_little()
+            listener.soon(self.read_again)
+            return
+        self.admitted()
+
+    def admitted(self) -> None:
+        """There is room for one more; closed all the same where its host has too many."""
         listener = self._listener
         refusal = listener.admit(self)
         if refusal is not None:
             self.close(refusal)
             return
-        self._counted = True
         self._handler = listener.handler_for(self)
         self.frame = self._handler.frame
-        wait_s = listener.creation_wait_s()
+        has_waited, wait_s = Hold.ADMISSION in self.holds, listener.creation_wait_s()
+        if has_waited:
+            self._begin_anew()
         if wait_s > 0:
             self.hold(Hold.ADMISSION)
             listener.later(wait_s, lambda: self.release(Hold.ADMISSION))
+        elif has_waited:
+            self.release(Hold.ADMISSION)
         if wait_s > 0 or listener.memory.is_exhausted:
             self._read_little()
             listener.soon(self.read_again)
+
+    def _begin_anew(self) -> None:
+        """It waited for us: what it may take of time counts from now on."""
+        self.active_at = self._listener.now()
+        if self.frame_since is not None:
+            self.frame_since = self.active_at
 
     def refuse(self, reason: str) -> None:
         """The peer's bytes make no sense."""
@@ -81,9 +102,7 @@ class ServerConnection(ConnectionCore):
 
     def lost(self, exc: Exception | None) -> None:
         """It is counted no more, and nobody waits for its replies."""
-        if self._counted:
-            self._counted = False
-            self._listener.gone(self)
+        self._listener.gone(self)
         if self._handler is not None:
             self._handler.closed()
 

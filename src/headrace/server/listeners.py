@@ -23,7 +23,7 @@ from headrace.core.listener import SecurityProtocol
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.limits import UNLIMITED, ConnectionCounter, ConnectionLimits
+from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
@@ -182,12 +182,12 @@ class NodeListeners:
             listener.limits = self._limits_of(name)
 
     def _limits_of(self, name: str) -> ConnectionLimits:
-        """A listener's limits: the node's, and its own. Brokers' own listener is protected where clients have another (KIP-402)."""
+        """A listener's limits: the node's, and its own, which are as many where nothing else is set. Brokers' own listener is protected where clients have another (KIP-402)."""
         config = self._config
         limits = replace(
             self._limits,
-            max_of_listener=config.max_connections_of_listeners.get(name, UNLIMITED),
-            creation_rate_of_listener=config.creation_rates_of_listeners.get(name, UNLIMITED),
+            max_of_listener=config.max_connections_of_listeners.get(name, config.max_connections),
+            creation_rate_of_listener=config.creation_rates_of_listeners.get(name, config.max_connection_creation_rate),
             is_protected=name == config.inter_broker_listener_name and len(config.broker_listeners) > 1,
         )
         return limits_of_quorum(limits) if name in config.controller_listener_names else limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.broker_settings import SET, alter
 from tests.support.peer import Peer, batch, fetch_request, produce_request
-from tests.support.raw import RawConnection, request_frame
+from tests.support.raw import RawConnection, request_frame, row_of
 
 ASK = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
 
@@ -28,16 +29,17 @@ def served(connection: RawConnection) -> bool:
         return False
 
 
-def is_refused(port: int) -> bool:
-    """Whether one more is refused. The listener's clock goes on with each that comes: who was served before it was silent for longer than who is after."""
+def waits(port: int, other: RawConnection) -> bool:
+    """Whether one more is not answered while `other` is. The listener's clock goes on with each that comes: who was served before it was silent for longer than who is after."""
     with RawConnection(port) as extra:
-        return not served(extra)
+        extra.send(request_frame(ASK, 4))
+        return served(other) and served(other) and not select.select([extra.socket], [], [], 0)[0]
 
 
-@pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
-def test_too_many_connections_are_closed_and_the_others_stay(key: str) -> None:
-    """S95: the limit, then one more; when one goes there is room again."""
-    with Node(properties={key: "3"}, in_process=True) as node, contextlib.ExitStack() as stack:
+def test_too_many_connections_of_a_host_are_closed_and_the_others_stay() -> None:
+    """S95: `max.connections.per.ip`, then one more; when one goes there is room again."""
+    properties = {"max.connections.per.ip": "3"}
+    with Node(properties=properties, in_process=True) as node, contextlib.ExitStack() as stack:
         kept = [stack.enter_context(RawConnection(node.port)) for _ in range(3)]
         assert all(served(one) for one in kept)
         with RawConnection(node.port) as extra:
@@ -50,6 +52,41 @@ def test_too_many_connections_are_closed_and_the_others_stay(key: str) -> None:
                     break
         else:
             pytest.fail("no room was made by the connection that went")
+
+
+def test_too_many_connections_wait_until_there_is_room() -> None:
+    """KIP-402, S95: those beyond `max.connections` are answered in the order they came when others go, as in Kafka; no more wait than the backlog has."""
+    properties = {"max.connections": "2", "socket.listen.backlog.size": "2"}
+    with Node(properties=properties, in_process=True) as node, contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(2)]
+        assert all(served(one) for one in kept)
+        late = [stack.enter_context(RawConnection(node.port)) for _ in range(2)]
+        for each in late:
+            each.send(request_frame(ASK, 4))
+        with RawConnection(node.port) as one_more:
+            assert not served(one_more)
+        assert all(served(one) for one in kept)
+        assert not select.select([each.socket for each in late], [], [], 0)[0]
+        for each, goes in zip(late, kept, strict=True):
+            goes.socket.close()
+            assert each.answer(row_of(ASK), 4).error_code == 0
+
+
+def test_connections_that_wait_are_served_when_the_limit_is_raised_and_are_not_idle() -> None:
+    """KIP-402: `max.connections` is raised while the node runs; the time that a connection waited is not its own."""
+    properties = {"max.connections": "1", "connections.max.idle.ms": "1000"}
+    with (
+        Node(properties=properties, in_process=True) as node,
+        RawConnection(node.port) as first,
+        RawConnection(node.port) as late,
+    ):
+        for at in range(18):
+            assert served(first)
+            assert not select.select([late.socket], [], [], 0.1)[0]
+            if at == 12:
+                with RawConnection(node.controller_port) as admin:
+                    assert alter(admin, "max.connections", SET, "2") == 0
+        assert served(late)
 
 
 @contextlib.contextmanager
@@ -75,8 +112,7 @@ def test_clients_that_take_all_connections_keep_no_broker_out() -> None:
     with node_of_two_listeners(max__connections="3") as (node, brokers), contextlib.ExitStack() as stack:
         kept = [stack.enter_context(RawConnection(node.port)) for _ in range(3)]
         for each in (1, 0, 2):
-            assert served(kept[each])
-            assert is_refused(node.port)
+            assert waits(node.port, kept[each])
         with RawConnection(brokers) as broker, RawConnection(brokers) as second:
             assert served(broker)
             assert kept[1].is_closed_by_node()
@@ -85,6 +121,14 @@ def test_clients_that_take_all_connections_keep_no_broker_out() -> None:
             assert served(kept[2])
         with RawConnection(node.port) as later:
             assert served(later)
+
+
+def test_brokers_own_listener_takes_no_more_than_max_connections_itself() -> None:
+    """KIP-402: a listener that has no limit of its own has the node's, whatever others hold; as in Kafka."""
+    with node_of_two_listeners(max__connections="2") as (_, brokers), contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(brokers)) for _ in range(2)]
+        assert all(served(one) for one in kept)
+        assert waits(brokers, kept[0])
 
 
 def test_a_listener_has_its_own_limit_and_lowered_limits_close_connections() -> None:
@@ -97,14 +141,13 @@ def test_a_listener_has_its_own_limit_and_lowered_limits_close_connections() -> 
     ):
         broker = stack.enter_context(RawConnection(brokers))
         assert served(broker)
-        assert is_refused(brokers)
+        assert waits(brokers, broker)
         assert alter(broker, name, SET, "0") == ErrorCode.INVALID_REQUEST
         assert alter(admin, name, SET, "2") == 0
-        assert any(served(stack.enter_context(RawConnection(brokers))) for _ in range(100))
+        assert served(stack.enter_context(RawConnection(brokers)))
         kept = [stack.enter_context(RawConnection(node.port)) for _ in range(5)]
         for one in kept:
-            assert served(one)
-            assert is_refused(brokers)
+            assert waits(brokers, one)
         assert alter(admin, "max.connections", SET, "4") == 0
         assert [one.is_closed_by_node() for one in kept[:3]] == [True, True, True]
         assert served(kept[4])

@@ -96,6 +96,10 @@ class Hub:
         """What the test says."""
         return self.wait_s
 
+    def waits_for_room(self, connection: ServerConnection) -> bool:
+        """There is room."""
+        return False
+
     def admit(self, connection: ServerConnection) -> str | None:
         """Everybody."""
         return None
