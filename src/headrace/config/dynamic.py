@@ -8,7 +8,7 @@ from headrace.config.key import InvalidConfigValue
 from headrace.config.listener_settings import limit_key
 from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import KEYS, parse_node_config
-from headrace.config.rules import ResourceType, is_dynamic, keys_of, refuse_static_keys
+from headrace.config.rules import ResourceType, base_name, is_dynamic, keys_of, refuse_static_keys
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
@@ -22,6 +22,8 @@ _THREAD_COUNTS = (
 )
 _FIXED_HERE = ("listener.security.protocol.map", "listeners", "metric.reporters")
 """Keys that Kafka can change while a broker runs and Headrace cannot; setting one is refused, not ignored."""
+_NOT_ZERO_HERE = ("max.connection.creation.rate", "max.connections")
+"""Keys that may be 0 in a node's file alone, as in Kafka: nobody could come and set it right."""
 
 
 def effective_config(started_with: NodeConfig, cluster: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
@@ -46,10 +48,11 @@ def _usable(dynamic: Mapping[str, str]) -> dict[str, str]:
         if key is None or not is_dynamic(key) or name in _FIXED_HERE:
             continue
         try:
-            key.parse(text)
+            value = key.parse(text)
         except InvalidConfigValue:
             continue
-        found[name] = text
+        if value != 0 or name not in _NOT_ZERO_HERE:
+            found[name] = text
     return found
 
 
@@ -73,12 +76,16 @@ def check_broker_settings(
             raise PeerError(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs: set it in its file"
             )
-        key = keys.get(name) or limit_key(name)
-        if key is not None:
-            try:
-                key.parse(text)
-            except InvalidConfigValue as refusal:
-                raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
+        key = keys.get(name) or limit_key(name) or keys.get(base_name(name))
+        if key is None:
+            continue
+        try:
+            value = key.parse(text)
+        except InvalidConfigValue as refusal:
+            raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
+        if value == 0 and name in _NOT_ZERO_HERE:
+            message = f"Invalid {name} 0: it must be at least 1 while the broker runs"
+            raise PeerError(ErrorCode.INVALID_REQUEST, message)
     try:
         after = parse_node_config({**started_with.originals, **_usable({**cluster, **own})})
     except OperatorError as refusal:

@@ -134,6 +134,7 @@ def test_stored_settings_that_cannot_be_applied_are_left_out() -> None:
     assert (after.num_partitions, after.log_retention_ms, after.message_max_bytes) == (1, 604_800_000, 9)
     limits = {"listener.name.plaintext.max.connections": "0", "listener.name.b.max.connections": "5"}
     assert effective_config(NODE, limits, {}).max_connections_of_listeners == {"B": 5}
+    assert effective_config(NODE, {"max.connections": "0"}, {}).max_connections == NODE.max_connections
     contradiction = effective_config(NODE, {"message.max.bytes": "9"}, {"log.retention.ms": "0"})
     assert contradiction.message_max_bytes == 9
 
@@ -148,6 +149,9 @@ def test_stored_settings_that_cannot_be_applied_are_left_out() -> None:
         ({"num.io.threads": "3"}, "value should be at least half the current value 8"),
         ({"ssl.keystore.type": "PEM"}, "only per-listener using the listener prefix: [ssl.keystore.type]"),
         ({"listener.name.b.max.connections": "0"}, "listener.name.b.max.connections: Value must be at least 1"),
+        ({"listener.name.b.max.connections.per.ip": "x"}, "Invalid value x for configuration max.connections.per.ip"),
+        ({"max.connections": "0"}, "Invalid max.connections 0"),
+        ({"max.connection.creation.rate": "0"}, "Invalid max.connection.creation.rate 0"),
         ({"listeners": "PLAINTEXT://:1"}, "listeners cannot be changed while the broker runs"),
     ],
 )
