@@ -15,6 +15,7 @@ from headrace.broker.fetch_reading import (
     FetchTerms,
     PartitionRead,
     has_news,
+    is_told,
     must_answer,
     only_offsets_moved,
     read_for_consumer,
@@ -383,7 +384,7 @@ class FetchCall:
             is_news = partition.was_told(
                 high_watermark=read.high_watermark,
                 log_start_offset=read.log_start_offset,
-                is_loud=read.size > 0 or must_answer(read),
+                is_loud=is_told(read),
             )
             if is_news or not self._is_incremental:
                 told.append(read)

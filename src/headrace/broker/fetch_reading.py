@@ -75,6 +75,11 @@ class PartitionRead:
     """Bytes of records."""
 
 
+def is_told(read: PartitionRead) -> bool:
+    """Whether an answer within a session speaks of it though its offsets are known: it has records, or it failed."""
+    return bool(read.size > 0 or read.error or read.diverging_epoch is not None or read.preferred != NO_OTHER)
+
+
 def must_answer(read: PartitionRead) -> bool:
     """Whether it answers its fetch, whatever `min_bytes` says: it failed, or it has more than it may give at once, so that waiting brings nothing."""
     if read.error or read.diverging_epoch is not None or read.preferred != NO_OTHER:

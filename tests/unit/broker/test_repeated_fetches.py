@@ -216,3 +216,14 @@ def test_responses_are_written_as_others_are(version: int, size: int) -> None:
     offsets = (1 << 40, 1 << 39, 7)
     whole = encode_one_slice(version, topic, 3, offsets, records, (0, 77))
     assert slice_form(version, topic, 3, 77)(*offsets, records) == whole
+
+
+def test_what_has_no_room_is_told_when_it_has() -> None:
+    """KIP-227: a partition that has records and no room for them is no news, since its offsets are known; its turn comes."""
+    side = Side(17, "")
+    for partition in (0, 1):
+        side.produce(partition, batch(b"x"))
+    side.ask({0: 0, 1: 0}, max_bytes=1)
+    told = [side.ask({}, max_bytes=1).responses for _ in range(4)]
+    assert [[part.partition_index for part in topic.partitions] for (topic,) in told] == [[1], [0], [1], [0]]
+    assert all(bytes(topic.partitions[0].records) for (topic,) in told)
