@@ -156,9 +156,9 @@ class ProducerStates:
     def check_client_batch(self, header: BatchHeader) -> SequencedBatch | ErrorCode | None:
         """The earlier batch that this one repeats, the error to refuse it with, or None if it may be appended."""
         entry = self._by_id.get(header.producer_id)
-        if entry is None:
-            return None
         epoch = header.producer_epoch
+        if entry is None:
+            return ErrorCode.INVALID_PRODUCER_EPOCH if epoch < NO_PRODUCER_EPOCH else None
         first = header.base_sequence
         if epoch != entry.producer_epoch:
             if epoch < entry.producer_epoch:
@@ -171,7 +171,7 @@ class ProducerStates:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
         known = entry.last_sequence
-        if first != known + 1 and not (first == 0 and known == MAX_SEQUENCE):
+        if first != known + 1 and not (first == 0 and known == MAX_SEQUENCE) and epoch != NO_PRODUCER_EPOCH:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._check_transaction(entry, header)
 

@@ -54,6 +54,13 @@ def test_a_repeat_with_other_limits_is_no_repeat() -> None:
     assert after(header(0, 3)).check_client_batch(header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_epochs_below_none_are_refused_and_without_one_any_sequence_is_next() -> None:
+    """inv:E1: what no client sends, answered as Kafka does."""
+    assert ProducerStates().check_client_batch(header(0, epoch=-2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    states = after(header(5, epoch=-1), header(9, epoch=-1), header(7, epoch=0))
+    assert states.check_client_batch(header(20, epoch=0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_sequences_wrap() -> None:
     """inv:E1, B46: after 2^31-1 comes 0; a batch may cross the limit."""
     states = after(header(MAX_SEQUENCE - 1, 2))
