@@ -153,6 +153,10 @@ def test_a_project_is_checked_run_and_refreshed(
     assert notes.graph.flows[table] == Flow(table, table, (f"topic:{source}",))
     assert notes.graph.flows[f"{table}_by_key"].reads == (f"{table}_with_key",)
 
+    code, said, error = project.command("run", "--refresh", table, "--full-refresh", "nowhere")
+    assert (code, error.count("\n")) == (1, 1)
+    assert f"--full-refresh nowhere: the pipeline has no such table; it has copies, {table}, " in error
+
     topics.fill(source, ["d"])
     everything = f"SELECT value FROM {table} ORDER BY value"
     counts = f"SELECT partition, records, last FROM {table}_by_partition ORDER BY partition"
@@ -161,6 +165,8 @@ def test_a_project_is_checked_run_and_refreshed(
     assert f"COMPLETED  spark_catalog.default.{table}_with_key\n" in said
     assert f"EXCLUDED   spark_catalog.default.{table}_by_partition\n" in said
     assert project.query(everything, counts) == [[["a"], ["b"], ["c"], ["d"]], [[0, 2, 1], [1, 1, 0]]]
+    code, _, error = project.command("run", "--full-refresh", f"default.{table}")
+    assert (code, error, load(project.directory).flows[table].out) == (0, "", 4)
 
 
 def values_of(node: Node, topic: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headrace.cli.shell import Group
 from headrace.core.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Make, check and run declarative pipelines on Spark.",
 )
@@ -94,6 +96,7 @@ def run(
 ) -> int:
     """Run; exit code 1 if a flow failed."""
     from headrace.cli.pipeline_view import LiveView, show_notes
+    from headrace.spark.declarative.graph import plain_name
     from headrace.spark.declarative.notes import EventTail, RunNotes, count_rows, previous_rows, save
     from headrace.spark.declarative.run import Refresh, run_pipeline
 
@@ -111,7 +114,7 @@ def run(
     finally:
         if notes.graph.flows:  # the last reports are there when Spark has ended
             view.catch_up()
-            notes.take_rows(counted, None if wanted.is_full else wanted.full)
+            notes.take_rows(counted, None if wanted.is_full else tuple(map(plain_name, wanted.full)))
             save(notes, project)
     show_notes(notes)
     if picture is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.core.errors import OperatorError
-from headrace.spark.declarative.graph import Graph, noting_registry
+from headrace.spark.declarative.graph import TEMPORARY, TOPIC, Graph, noting_registry, plain_name
 
 _STATE: Final = re.compile(r"Flow '?([\w.`$-]+)'? (?:is|has) ([A-Z]+)\b\.?(.*)", re.DOTALL)
 _UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '([^']+)'\.\s*(.*)", re.DOTALL)
@@ -76,14 +76,15 @@ def run_pipeline(
     from pyspark.pipelines.cli import register_definitions
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
-    outcome = Outcome()
+    outcome, noted = Outcome(), Graph() if graph is None else graph
     with _in_one_line(spec_path, outcome):
         graph_id = create_dataflow_graph(
             spark, default_catalog=spec.catalog, default_database=spec.database, sql_conf=spec.configuration
         )
-        registry = noting_registry(Graph() if graph is None else graph)(spark, graph_id)
+        registry = noting_registry(noted)(spark, graph_id)
         with redirect_stdout(sys.stderr if sys.stderr.isatty() else _Nowhere()):
             register_definitions(spec_path, registry, spec, spark, graph_id)
+        _check_known(refresh, noted)
         events = start_run(
             spark,
             graph_id,
@@ -98,6 +99,21 @@ def run_pipeline(
             if change is not None:
                 tell(*change, outcome.errors.get(change[0], ""))
     return outcome
+
+
+def _check_known(refresh: Refresh, graph: Graph) -> None:
+    """Raises OperatorError for a table that the pipeline does not have: Spark would run nothing, and say that all is well."""
+    known = {
+        each.name.rpartition(".")[2]: each.name
+        for each in graph.datasets.values()
+        if each.kind not in (TOPIC, TEMPORARY)
+    }
+    for option, names in (("--refresh", refresh.only), ("--full-refresh", refresh.full)):
+        for name in names:
+            if plain_name(name).rpartition(".")[2] not in known:
+                raise OperatorError(
+                    f"{option} {name}: the pipeline has no such table; it has {', '.join(known.values())}"
+                )
 
 
 class _Nowhere:
