@@ -11,7 +11,7 @@ import click
 
 from headrace.cli import cluster_dev
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, json_option, read_properties
+from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, Group, address_list, connect, json_option, read_properties
 from headrace.client import admin_cluster, routing
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Aliases(click.Group):
+class _Aliases(Group):
     """Knows `id` as another word for `cluster-id` (S1-74)."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from headrace.cli.shell import Group
 from headrace.core.errors import OperatorError
 from headrace.node.journal import read_journal
 from headrace.sim.replay import replay as replay_journal
@@ -13,7 +14,7 @@ from headrace.sim.report import failure_text
 from headrace.sim.run import parse_failure, replayed
 
 
-@click.group(help="Look into what went wrong.", no_args_is_help=True)
+@click.group(cls=Group, help="Look into what went wrong.", no_args_is_help=True)
 def command() -> None:
     """The group."""
 

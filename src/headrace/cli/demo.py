@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.cli.shell import Group
 from headrace.core.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"]}, help="Stream real data through a node and Spark."
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Stream real data through a node and Spark.",
 )
 def command() -> None:
     """The group of demos."""

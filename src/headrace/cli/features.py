@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from headrace.cli.output import is_terminal, show_json, show_table
-from headrace.cli.shell import connect_by, connection_options, json_option
+from headrace.cli.shell import Group, connect_by, connection_options, json_option
 from headrace.client import admin_cluster
 from headrace.client.admin_cluster import FeatureLevels, UpgradeType
 from headrace.core.errors import OperatorError
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 METADATA = "metadata.version"
 
 
-@click.group(help="Describe and change the feature levels of a cluster.")
+@click.group(cls=Group, help="Describe and change the feature levels of a cluster.")
 @connection_options(controller=True)
 @json_option
 @click.pass_context

@@ -6,10 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_WIDTH: Final = 1_000
+"""Of what is no terminal: a row is a line, and no word is broken."""
 
 
 def is_terminal() -> bool:
@@ -30,7 +34,7 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return OurConsole(highlight=False)
+    return OurConsole(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[int] = ()) -> None:

@@ -16,7 +16,15 @@ from headrace.cli.plan_file import depends_on, differences, parse_plan, plan_doc
 from headrace.cli.plan_report import plain, print_report, report
 from headrace.cli.reassignment_file import check_executable, name_of, parse_reassignment
 from headrace.cli.reassignment_states import wait_for_moves
-from headrace.cli.shell import BOOTSTRAP_SERVER_HELP, address_list, connect, exactly_one, json_option, read_properties
+from headrace.cli.shell import (
+    BOOTSTRAP_SERVER_HELP,
+    Group,
+    address_list,
+    connect,
+    exactly_one,
+    json_option,
+    read_properties,
+)
 from headrace.cli.text_files import read_json_text
 from headrace.cli.waiting import wait_option
 from headrace.client import admin_cluster, admin_placement, admin_quorum
@@ -38,6 +46,7 @@ class Source(NamedTuple):
 
 
 @click.group(
+    cls=Group,
     invoke_without_command=True,
     help="Foretell what the controller would do if a broker died or stopped, or replicas moved. Nothing is changed.",
 )

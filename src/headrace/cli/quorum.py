@@ -9,7 +9,7 @@ import click
 from headrace.cli.output import is_terminal, show_json
 from headrace.cli.quorum_change import describe_end_points, new_controller
 from headrace.cli.quorum_view import replication_lines, show_replication, show_status, status_lines
-from headrace.cli.shell import connect_by, connection_options, json_option, read_properties
+from headrace.cli.shell import Group, connect_by, connection_options, json_option, read_properties
 from headrace.client import admin_cluster, admin_quorum
 from headrace.client.admin_quorum import QuorumInfo
 from headrace.client.blocking import BlockingClient
@@ -19,6 +19,7 @@ from headrace.core.ids import Uuid
 
 
 @click.group(
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Describe the metadata quorum, change its voters, or explain what is wrong with it.",
 )

@@ -16,6 +16,22 @@ from headrace.core.errors import OperatorError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Group(click.Group):
+    """A command of commands whose help says each one's first sentence in full."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Click cuts them to what is left of the line."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [
+            (name, each.get_short_help_str(10_000))
+            for name, each in found.items()
+            if each is not None and not each.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 DEFAULT_SERVER = "127.0.0.1:9092"
 """Where `headrace start` listens when nothing else is said; Kafka's tools have no default."""
 BOOTSTRAP_SERVER_HELP = f"The brokers to connect to.  [default: {DEFAULT_SERVER}]"

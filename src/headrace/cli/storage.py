@@ -9,7 +9,7 @@ import click
 
 from headrace.cli.clock import RANDOM, date_line
 from headrace.cli.output import show_json
-from headrace.cli.shell import json_option
+from headrace.cli.shell import Group, json_option
 from headrace.config.node_config import NodeConfig
 from headrace.core.errors import OperatorError, StorageFault
 from headrace.core.ids import Uuid
@@ -29,7 +29,7 @@ from headrace.server.formatting import (
 from headrace.storage.meta_properties import MetaProperties, read_meta_properties
 
 
-@click.group(name="storage", help="Format and inspect the log directories of a node.")
+@click.group(cls=Group, name="storage", help="Format and inspect the log directories of a node.")
 def command() -> None:
     """The group of the commands below."""
 

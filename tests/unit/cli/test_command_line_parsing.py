@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -417,3 +418,19 @@ def test_an_option_in_the_wrong_place_is_told_where_it_belongs(capsys: pytest.Ca
         error = capsys.readouterr().err
         assert error.startswith("No such option '--"), error
         assert said in error, error
+
+
+def test_help_says_what_each_word_of_a_command_does_in_full() -> None:
+    """B78: click cuts the sentences to the line."""
+    groups = [
+        each
+        for name in COMMANDS
+        if isinstance(
+            each := getattr(import_module(f"headrace.cli.{name.replace('-', '_')}"), "command", None), click.Group
+        )
+    ]
+    assert len(groups) > 6
+    for group in groups:
+        said = group.get_help(click.Context(group)).partition("Commands:")[2]
+        assert said
+        assert "..." not in said

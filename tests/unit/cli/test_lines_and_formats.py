@@ -10,6 +10,7 @@ from headrace.cli.cluster import padded
 from headrace.cli.formatter import FormatSettings, RecordFormatter
 from headrace.cli.group_view import columns_of, plain_lines
 from headrace.cli.line_reader import LineReader, LineSettings
+from headrace.cli.output import show_table
 from headrace.cli.perf_stats import Latencies
 from headrace.cli.topic_view import PartitionFilter, TopicSheet
 from headrace.client.admin_topics import PartitionDescription, Reassignment, TopicDescription
@@ -208,3 +209,18 @@ def test_latencies_are_counted_as_kafkas_perf_test_counts_them() -> None:
     assert made.total_line().endswith(
         "50.50 ms avg latency, 100.00 ms max latency, 51 ms 50th, 96 ms 95th, 100 ms 99th, 100 ms 99.9th."
     )
+
+
+def test_a_table_in_a_pipe_has_a_line_for_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B78: where nobody has a width, no word is broken; COLUMNS says one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    columns, rows = ("flow", "into", "rows"), [("orders_" + "x" * 60, "orders_by_partition", 12)]
+    show_table("flows", columns, rows, right=(2,))
+    assert [each.split() for each in capsys.readouterr().out.splitlines()] == [
+        ["flows"], ["flow", "into", "rows"], [*rows[0][:2], "12"],
+    ]  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "40")
+    show_table("", columns, rows)
+    assert len(capsys.readouterr().out.splitlines()) > 2
