@@ -7,6 +7,7 @@ Needs: pip install headrace
 
 import argparse
 import json
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from headrace.client import groups, offsets
 from headrace.client.admin_topics import NewTopic, create_topics
 from headrace.client.blocking import BlockingClient
+from headrace.core.errors import OperatorError
 from headrace.records.record import NewRecord, build_batch
 
 METRICS, LAGS = "telemetry-metrics", "telemetry-lags"
@@ -78,4 +80,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OperatorError as error:  # no node there, say
+        sys.exit(str(error))

@@ -75,23 +75,39 @@ def report(
         if len(now.isr) < minimum <= len(was.isr):
             below.append((where, len(now.isr), minimum))
         if now.adding_replicas or now.removing_replicas:
-            unfinished.append((where, tuple(each for each in now.adding_replicas if each not in now.isr)))
+            unfinished.append((where, _late(now)))
         size = size_of(where, was, sizes)
         copied += size * len(set(now.replicas) - set(was.replicas))
         exposed += size * len(set(was.isr) - set(now.isr)) if set(now.replicas) == set(was.replicas) else 0
+    known = {where for where, _ in unfinished}
+    unfinished += [each for each in _waiting_for_nobody(after) if each[0] not in known]
     return Report(
         what=what,
         moved=tuple(moved),
         lost=tuple(lost),
         below_minimum=tuple(below),
         unclean=tuple(unclean),
-        unfinished=tuple(unfinished),
+        unfinished=tuple(sorted(unfinished)),
         refused=tuple((where, str(error)) for where, error in sorted(forecast.refused.items())),
         copied=copied,
         exposed=exposed,
         loads=loads(before, after, sizes),
         has_sizes=has_sizes,
     )
+
+
+def _late(partition: PartitionRegistration) -> tuple[int, ...]:
+    return tuple(each for each in partition.adding_replicas if each not in partition.isr)
+
+
+def _waiting_for_nobody(image: MetadataImage) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    """Reassignments that wait for a broker that does not run, whoever began them."""
+    brokers = image.cluster.brokers
+    for name, topic in image.topics.by_name.items():
+        for number, partition in topic.partitions.items():
+            away = [each for each in _late(partition) if each not in brokers or not brokers[each].is_active]
+            if away:
+                yield TopicPartition(name, number), tuple(away)
 
 
 def size_of(where: TopicPartition, partition: PartitionRegistration, sizes: Mapping[Replica, int]) -> int:

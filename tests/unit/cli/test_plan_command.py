@@ -15,6 +15,11 @@ from headrace.client.admin_placement import Replica
 from headrace.controller.forecast import if_broker_dies, if_broker_stops, if_reassigned
 from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tests.support.controller import ControllerBench
 from tests.support.partitions import cluster, fence, join, topic
 
@@ -80,6 +85,17 @@ def test_a_reassignment_says_what_is_copied_and_what_does_not_end() -> None:
     assert found.copied == 1_000 + 50
     refused = told(bench, if_reassigned, {T0: (9,)})
     assert [where for where, _ in refused.refused] == [T0]
+
+
+def test_a_reassignment_that_waits_already_is_told_too() -> None:
+    """Whoever began it: the broker that it waits for is away, and the same order changes nothing."""
+    bench, epochs = three_partitions()
+    part = ReassignablePartition(partition_index=1, replicas=(2, 4))
+    asked = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name="t", partitions=(part,)),))
+    assert bench.ask(asked).responses[0].partitions[0].error_code == 0
+    fence(bench, 4, epochs[4])
+    for found in (told(bench, if_reassigned, {T1: (2, 4)}), told(bench, if_broker_dies, 4)):
+        assert list(lines(found)) == ["Do not end as things are: 1: t-1 (waits for broker 4)"]
 
 
 def test_nothing_is_told_as_nothing() -> None:
