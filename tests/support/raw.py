@@ -52,8 +52,8 @@ def row_of(message: Message) -> ApiRow:
 class RawConnection:
     """One socket to a node."""
 
-    def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
-        self.socket = socket.create_connection((host, port), TIMEOUT_S)
+    def __init__(self, port: int, *, host: str = "127.0.0.1", from_host: str | None = None) -> None:
+        self.socket = socket.create_connection((host, port), TIMEOUT_S, from_host and (from_host, 0))
 
     def __enter__(self) -> Self:
         """Open already."""

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import field
 
 from headrace.core.values import value_class
+from headrace.net.creation_rate import UNLIMITED, CreationRate
 from headrace.wire.headers import SMALLEST_REQUEST
-
-UNLIMITED = 2_147_483_647
 
 
 @value_class
@@ -40,23 +39,6 @@ class ConnectionLimits:
     receive_buffer_bytes: int = -1
     backlog: int = 50
     loopback_congestion_control: str = ""
-
-
-class CreationRate:
-    """When new connections are read, so that no more than so many begin in a second (`max.connection.creation.rate`, KIP-612)."""
-
-    def __init__(self) -> None:
-        self._next_s = 0.0
-
-    def wait_s(self, now_s: float, most: int) -> float:
-        """How long a new connection must wait before it is read, where `most` may begin in a second.
-
-        A second's worth may come at once; a rate of 0 counts as 1. Call it once a connection.
-        """
-        if most >= UNLIMITED:
-            return 0.0
-        self._next_s = max(self._next_s, now_s) + 1 / max(most, 1)
-        return max(0.0, self._next_s - now_s - 1.0)
 
 
 class ConnectionCounter:

@@ -13,7 +13,8 @@ from headrace.core.values import value_class
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.limits import ConnectionCounter, ConnectionLimits, CreationRate
+from headrace.net.creation_rate import CreationRate
+from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
 from headrace.net.turn_shares import TurnShares
@@ -177,11 +178,21 @@ class Listener:
         assert self._loop is not None, "only an open listener has connections"
         self._loop.call_later(wait_s, callback)
 
-    def creation_wait_s(self) -> float:
-        """How long a new connection must wait: for its listener's `max.connection.creation.rate`, and for the node's."""
-        limits, now = self.limits, self.turn_time
-        own = self._rate.wait_s(now, limits.creation_rate_of_listener)
-        return own if limits.is_protected else max(own, self.counter.rate.wait_s(now, limits.max_creation_rate))
+    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+        """Whether a new connection may be read now, by its listener's `max.connection.creation.rate` and the node's; else `let_in` is called when it may."""
+
+        def let_in_by_node() -> None:
+            if self._begins_in_node(connection, let_in):
+                let_in()
+
+        if not self._rate.enter(connection, self, lambda: self.limits.creation_rate_of_listener, let_in_by_node):
+            return False
+        return self._begins_in_node(connection, let_in)
+
+    def _begins_in_node(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+        if self.limits.is_protected:
+            return True
+        return self.counter.rate.enter(connection, self, lambda: self.limits.max_creation_rate, let_in)
 
     def waits_for_room(self, connection: ServerConnection) -> bool:
         """Whether a new connection is admitted later, when others went (KIP-402). So many wait as `socket.listen.backlog.size` says."""

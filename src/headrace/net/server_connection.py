@@ -10,6 +10,7 @@ from headrace.core.holds import Hold
 from headrace.net.closed_log import ClosedConnectionLog
 from headrace.net.connection_core import ConnectionCore
 from headrace.net.connection_shared import ConnectionShared
+from headrace.net.creation_rate import PeerGone, peer_of
 from headrace.net.ports import FrameHandler
 from headrace.net.protocol_hints import hint_for
 from headrace.net.tls import TlsStage
@@ -25,11 +26,8 @@ class ConnectionHub(ConnectionShared, Protocol):
     name: str
     closed_log: ClosedConnectionLog
 
-    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
-        """Call back after a while."""
-
-    def creation_wait_s(self) -> float:
-        """How long a new connection must wait (`max.connection.creation.rate`)."""
+    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+        """Whether a new connection may be read now; else `let_in` is called when it may (`max.connection.creation.rate`)."""
 
     def waits_for_room(self, connection: ServerConnection) -> bool:
         """Whether a new connection must wait until others went; it is told when it is `admitted`."""
@@ -74,23 +72,33 @@ class ServerConnection(ConnectionCore):
             return
         self._handler = listener.handler_for(self)
         self.frame = self._handler.frame
-        has_waited, wait_s = Hold.ADMISSION in self.holds, listener.creation_wait_s()
-        if has_waited:
-            self._begin_anew()
-        if wait_s > 0:
+        has_waited = Hold.ADMISSION in self.holds
+        begins = listener.begins(self, self._let_in)
+        if not begins:
             self.hold(Hold.ADMISSION)
-            listener.later(wait_s, lambda: self.release(Hold.ADMISSION))
         elif has_waited:
-            self.release(Hold.ADMISSION)
-        if wait_s > 0 or listener.memory.is_exhausted:
+            self._let_in()
+        if not begins or listener.memory.is_exhausted:
             self._read_little()
             listener.soon(self.read_again)
 
-    def _begin_anew(self) -> None:
+    def _let_in(self) -> None:
         """It waited for us: what it may take of time counts from now on."""
         self.active_at = self._listener.now()
         if self.frame_since is not None:
             self.frame_since = self.active_at
+        self.release(Hold.ADMISSION)
+
+    def peer_has_gone(self) -> PeerGone | None:
+        """Whether the peer has left a connection that is not read yet."""
+        if self.is_closed:
+            return PeerGone(has_said_something=False)
+        gone = peer_of(self.descriptor)
+        return gone if gone is None or not self._first else PeerGone(has_said_something=True)
+
+    def drop(self) -> None:
+        """Its peer has gone, and has nothing to say."""
+        self.close_at_once()
 
     def refuse(self, reason: str) -> None:
         """The peer's bytes make no sense."""

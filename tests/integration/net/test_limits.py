@@ -163,6 +163,19 @@ def test_connections_beyond_the_rate_are_served_later() -> None:
         assert all(served(stack.enter_context(RawConnection(node.port))) for _ in range(8))
 
 
+@pytest.mark.parametrize("said", [b"", b"\0"])
+def test_who_opens_connections_and_leaves_keeps_nobody_waiting(said: bytes) -> None:
+    """S95, KIP-612: 600 that left in a second took the turns of half a minute, and descriptors for as long."""
+    with Node(properties={"max.connection.creation.rate": "20"}, in_process=True) as node:
+        for _ in range(600):
+            with RawConnection(node.port, from_host="127.0.0.2") as gone:
+                gone.send(said)
+        for _ in range(3):
+            with RawConnection(node.port) as polite:
+                polite.socket.settimeout(4)
+                assert served(polite)
+
+
 def test_an_idle_connection_is_closed() -> None:
     """`connections.max.idle.ms`."""
     with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node, RawConnection(node.port) as idle:

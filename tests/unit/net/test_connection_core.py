@@ -75,7 +75,7 @@ class Hub:
         self.closed_log = ClosedConnectionLog()
         self.turn_time = 0.0
         self.turns: list[Callable[[], None]] = []
-        self.wait_s = 0.0
+        self.lets_in = True
         self._handler = handler
 
     def now(self) -> float:
@@ -89,12 +89,9 @@ class Hub:
     def served(self) -> None:
         """Nobody counts."""
 
-    def later(self, wait_s: float, callback: Callable[[], None]) -> None:
-        """Nothing waits here."""
-
-    def creation_wait_s(self) -> float:
+    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
         """What the test says."""
-        return self.wait_s
+        return self.lets_in
 
     def waits_for_room(self, connection: ServerConnection) -> bool:
         """There is room."""
@@ -195,7 +192,7 @@ def test_others_have_a_turn_after_each_costly_request() -> None:
 def test_a_connection_that_waits_its_turn_is_not_read() -> None:
     """inv:M4, fault:S95, KIP-612: although the loop begins to read only after it told of the connection, whatever was said then."""
     hub, wire = Hub(Frames()), Wire()
-    hub.wait_s = 1.0
+    hub.lets_in = False
     connection = ServerConnection(hub)
     connection.connection_made(wire)
     wire.resume_reading()

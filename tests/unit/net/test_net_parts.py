@@ -8,7 +8,7 @@ import pytest
 
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.closed_log import printable
-from headrace.net.limits import ConnectionCounter, ConnectionLimits, CreationRate
+from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.protocol_hints import hint_for
 
 
@@ -130,15 +130,6 @@ def test_a_listener_has_a_limit_of_its_own_and_brokers_own_listener_is_not_bound
     assert [counter.opened("10.0.0.2", brokers, of_listener=each) for each in range(2)] == [None, None]
     assert "own max.connections=2" in (counter.opened("10.0.0.2", brokers, of_listener=2) or "")
     assert counter.total == 4
-
-
-def test_connections_beyond_the_rate_wait_their_turn() -> None:
-    """S95, KIP-612: a second's worth at once, then one every 1/rate seconds."""
-    rate = CreationRate()
-    waits = [rate.wait_s(100.0, 4) for _ in range(7)]
-    assert waits == [0.0, 0.0, 0.0, 0.0, 0.25, 0.5, 0.75]
-    assert rate.wait_s(110.0, 4) == 0.0
-    assert CreationRate().wait_s(100.0, 2_147_483_647) == 0.0
 
 
 @pytest.mark.parametrize(
