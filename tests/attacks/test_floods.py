@@ -12,7 +12,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.records.batch import HEADER_SIZE, set_crc
-from headrace.records.record import NewRecord, build_batch
+from headrace.records.record import NewRecord, ProducerStamp, build_batch
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -24,11 +24,13 @@ from headrace.wire.messages.incremental_alter_configs import (
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headrace.wire.messages.list_groups import ListGroupsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.attacks import MIB, POLITE_TOPIC, Target, wait_until
 from tests.support.peer import batch, produce_request
 from tests.support.raw import RawConnection, request_frame, row_of
 
 PRODUCERS = 100_000
+PARTITIONS = 20
 _PRODUCER_ID = slice(43, 51)
 _EPOCH_AND_SEQUENCE = slice(51, 57)
 
@@ -67,6 +69,36 @@ def test_a_hundred_thousand_producers_of_one_partition_are_remembered_cheaply(ta
             for each in range(first, first + 500):
                 (one,) = peer.answer(row, 9, each).responses[0].partition_responses
                 assert one.error_code == ErrorCode.NONE
+
+
+def test_what_many_partitions_forgot_of_a_producer_is_looked_for_at_once(target: Target) -> None:
+    """inv:E2 PR8: after a clean stop each partition knows a producer's last batch only, and looks for those before it; one request for twenty held the loop for half a second."""
+    target.create_topic("forgotten", PARTITIONS)
+
+    def of_all(records: bytes | bytearray) -> bytes:
+        parts = tuple(PartitionProduceData(index=each, records=bytes(records)) for each in range(PARTITIONS))
+        topic = TopicProduceData(name="forgotten", partition_data=parts)
+        return request_frame(ProduceRequest(acks=1, timeout_ms=5_000, topic_data=(topic,)), 9)
+
+    with RawConnection(target.node.port) as peer:
+        peer.socket.settimeout(60)
+        fifty = [of_all(batch(b"x"))] * 50
+        for frames in (
+            [of_all(batch(b"a", producer=ProducerStamp(5, 0, 0)))],
+            *[fifty] * 100,
+            [of_all(batch(b"a", producer=ProducerStamp(5, 0, 1)))],
+        ):
+            peer.send(b"".join(frames))
+            for _ in frames:
+                assert peer.receive_frame()
+    target.node.stop()
+    target.node.start()
+    with target.attacked(memory=32 * MIB), RawConnection(target.node.port) as peer:
+        peer.socket.settimeout(60)
+        peer.send(of_all(batch(b"b", b"c", producer=ProducerStamp(5, 0, 0))))
+        answer = peer.answer(row_of(ProduceRequest()), 9)
+    errors = {one.error_code for one in answer.responses[0].partition_responses}
+    assert errors == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 
 
 def test_metadata_of_members_is_kept_once(target: Target) -> None:

@@ -12,8 +12,8 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
-from headrace.broker.refused_batches import remembered_after
-from headrace.broker.walks import MAX_WAITING_BYTES
+from headrace.broker.refused_batches import ProducerPlace, place_of, remembered_after
+from headrace.broker.walks import LEAST_WAITING_BYTES, MAX_WAITING_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
@@ -64,19 +64,21 @@ Offered = Appended | AppendRefused | Opening
 
 
 class _Write:
-    """One partition's share of a request: where it went, or why it did not."""
+    """One partition's share of a request: where it went, or why it did not. While it `is_open` that is not known."""
 
-    __slots__ = ("end_offset", "give_up", "hosted", "leader_epoch", "result")
+    __slots__ = ("end_offset", "give_up", "hosted", "is_open", "leader_epoch", "result")
 
     def __init__(self, result: ProduceResult) -> None:
         self.result = result
         self.hosted: HostedPartition | None = None
         self.leader_epoch = -1
         self.end_offset = -1
+        self.is_open = False
         self.give_up: Callable[[], None] | None = None
 
     def take(self, other: _Write) -> None:
         """What became of it is known now."""
+        self.is_open = False
         self.result, self.hosted = other.result, other.hosted
         self.leader_epoch, self.end_offset = other.leader_epoch, other.end_offset
 
@@ -179,10 +181,12 @@ class ProduceCall:
             return partitions.by_id.get((topic, batch.partition))
         return partitions.by_name.get((topic, batch.partition))
 
-    def _remember(self, hosted: HostedPartition, records: memoryview | None, write: _Write) -> None:
+    def _remember(self, hosted: HostedPartition, of: memoryview | ProducerPlace | None, write: _Write) -> None:
         """A batch that was refused for the moment comes again before what its producer sent behind it."""
-        if write.result.error_code or hosted.refused is not None:
-            hosted.refused = remembered_after(hosted.refused, records, write.result.error_code, self._broker.now_ms())
+        error = write.result.error_code
+        if (error or hosted.refused is not None) and not write.is_open:
+            place = of if isinstance(of, ProducerPlace) else place_of(of)
+            hosted.refused = remembered_after(hosted.refused, place, error, self._broker.now_ms())
 
     def _try_append(self, batch: ProduceBatch) -> _Write:
         hosted = self._find(batch)
@@ -237,18 +241,21 @@ class ProduceCall:
     def _open(self, batch: ProduceBatch, hosted: HostedPartition, opening: Opening) -> _Write:
         """Look into the batch, here if that is quick; else the write is open until that is over."""
         assert batch.records is not None, "there are bytes to open"
-        walks, size, epoch = self._broker.walks, len(batch.records), hosted.leader_epoch
+        walks, epoch = self._broker.walks, hosted.leader_epoch
+        size = max(len(batch.records), LEAST_WAITING_BYTES)
         if walks.waiting_bytes + size > MAX_WAITING_BYTES:
             return _failed(batch, ErrorCode.REQUEST_TIMED_OUT)
-        place = ProduceBatch(batch.topic, batch.partition, None)
+        asked, place = ProduceBatch(batch.topic, batch.partition, None), place_of(batch.records)
         write = _failed(batch, ErrorCode.NONE)
+        write.is_open = True
         self._opening += 1
         walks.waiting_bytes += size
 
         def done(checked: CheckedBatch | AppendRefused) -> None:
             walks.waiting_bytes -= size
             self._opening -= 1
-            write.take(self._append_checked(place, hosted, epoch, checked))
+            write.take(self._append_checked(asked, hosted, epoch, checked))
+            self._remember(hosted, place, write)
             if self._deferred is not None and not self._opening:
                 self._finish(self._deferred)
 

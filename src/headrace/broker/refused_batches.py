@@ -16,9 +16,9 @@ from headrace.log.producers import is_behind, next_sequence
 from headrace.records.batch import HEADER, HEADER_SIZE, MAGIC, NO_PRODUCER_ID
 
 FOR_THE_MOMENT: Final = frozenset({
-    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT,
 })  # fmt: skip
-"""Reasons that pass; clients send the batch again as it is."""
+"""Reasons that pass; clients send the batch again as it is. REQUEST_TIMED_OUT where too many wait to be opened: nothing was appended."""
 REMEMBERED_MS: Final = 10_000
 """What was in flight comes sooner; a client that gave the refused batch up is held up for no longer."""
 _MOST_PRODUCERS = 16
@@ -86,10 +86,9 @@ class RefusedBatches:
 
 
 def remembered_after(
-    refused: RefusedBatches | None, records: memoryview | None, error: int, now_ms: int
+    refused: RefusedBatches | None, place: ProducerPlace | None, error: int, now_ms: int
 ) -> RefusedBatches | None:
-    """What is remembered after a batch was taken (`error` is 0) or refused; None for nothing."""
-    place = place_of(records)
+    """What is remembered after the batch at `place` was taken (`error` is 0) or refused; None for nothing."""
     if place is None:
         return refused
     if error in FOR_THE_MOMENT:

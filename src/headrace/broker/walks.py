@@ -20,6 +20,8 @@ EAGER_TURNS: Final = 50
 """Turns that a thread takes without rests: about 50 ms."""
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 """Bytes of requests that may be kept for searches under way."""
+LEAST_WAITING_BYTES: Final = 64 * 1024
+"""What a batch counts at least: the work for it may be much more than its bytes, and what others want waits in the same lane."""
 MOST_SEARCHES: Final = 8
 """So many searches by time are in the lanes: a produce that must be opened, or a group that is loaded, waits behind them."""
 _ALL_BYTES: Final = 1 << 62

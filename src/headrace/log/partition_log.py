@@ -7,16 +7,16 @@ So a failed write leaves the log as it was (D10). Source: KIP-98, KIP-101; P6, P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.core.error_code import ErrorCode
-from headrace.core.errors import PeerError
+from headrace.core.errors import PeerError, StorageFault
 from headrace.core.ports import BytesLike
 from headrace.log.config import LogConfig
 from headrace.log.epochs import EpochTable
 from headrace.log.ports import AbortedTransaction, Appended, AppendRefused, CheckedBatch, Opening, Origin
-from headrace.log.producers import ProducerStates, SequencedBatch, aborted_entry
+from headrace.log.producers import ProducerStates, aborted_entry
 from headrace.log.segments import MAX_RELATIVE_OFFSET
 from headrace.log.validation import begin_check, too_large
 from headrace.records.batch import (
@@ -90,17 +90,41 @@ class PartitionLog:
         self.epochs = EpochTable()
         self.producers = ProducerStates()
         self.on_start_moved: Callable[[], None] | None = None
-        self.recall: Callable[[BatchHeader], bool] | None = None
-        """Looks in the log for batches of a producer that its snapshot left out; whether it found any."""
+        self.recall: Callable[[BatchHeader], Iterator[None] | None] = _nothing_to_recall
+        """The steps of a look in the log for batches of a producer that its snapshot left out; None where there are none to look for."""
 
     # -- planning ----------------------------------------------------------------------------------------------
 
     def plan_client(
         self, batches: memoryview, *, leader_epoch: int, now_ms: int
     ) -> WritePlan | AppendRefused | Appended | Opening:
-        """A client's one batch, with offset and epoch set in place; `Appended` for a repeat of an earlier one (E2), `Opening` if its records must be seen first."""
+        """A client's one batch, with offset and epoch set in place; `Appended` for a repeat of an earlier one (E2), `Opening` if something must be looked at first.
+
+        That is its records, or what the log has of its producer.
+        """
         checked = begin_check(batches, self.config, now_ms)
-        return self.plan_checked(checked, leader_epoch=leader_epoch) if isinstance(checked, CheckedBatch) else checked
+        if isinstance(checked, AppendRefused):
+            return checked
+        if not isinstance(checked, CheckedBatch):
+            return self._opened(checked)
+        steps = self._missing(checked.header)
+        if steps is None:
+            return self.plan_checked(checked, leader_epoch=leader_epoch)
+        return _recalled(checked, steps)
+
+    def _opened(self, opening: Opening) -> Opening:
+        checked = yield from opening
+        steps = self._missing(checked.header) if isinstance(checked, CheckedBatch) else None
+        if steps is None or isinstance(checked, AppendRefused):
+            return checked
+        return (yield from _recalled(checked, steps))
+
+    def _missing(self, header: BatchHeader) -> Iterator[None] | None:
+        """The steps of a look for the batch that this one may repeat, where it seems out of order."""
+        if header.producer_id < 0:
+            return None
+        is_out_of_order = self.producers.check_client_batch(header) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return self.recall(header) if is_out_of_order else None
 
     def plan_checked(self, checked: CheckedBatch, *, leader_epoch: int) -> WritePlan | AppendRefused | Appended:
         """As `plan_client`, for a batch that was checked."""
@@ -108,7 +132,7 @@ class PartitionLog:
         if len(data) > self.config.segment_bytes:
             return self._refuse_oversized(len(data))
         if header.producer_id >= 0:
-            verdict = self._verdict(header)
+            verdict = self.producers.check_client_batch(header)
             if verdict is not None:
                 if isinstance(verdict, ErrorCode):
                     return self._refuse(verdict)
@@ -132,13 +156,6 @@ class PartitionLog:
             last,
             append_time,
         )
-
-    def _verdict(self, header: BatchHeader) -> SequencedBatch | ErrorCode | None:
-        """The earlier batch that a client's batch repeats, why it is refused, or None: it may be appended."""
-        verdict = self.producers.check_client_batch(header)
-        if verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.recall is not None and self.recall(header):
-            return self.producers.check_client_batch(header)
-        return verdict
 
     def _refuse(self, code: ErrorCode) -> AppendRefused:
         return AppendRefused(error=code, message=_REFUSALS[code], log_start_offset=self.log_start_offset)
@@ -307,6 +324,22 @@ class PartitionLog:
         self.log_end_offset = self.durable_end_offset = end_offset
         self.log_start_offset = log_start_offset
         self.high_watermark = min(max(self.high_watermark, log_start_offset), end_offset)
+
+
+def _recalled(checked: CheckedBatch, steps: Iterator[None]) -> Opening:
+    """The batch, when what the log has of its producer was looked through. Its request's buffer is not kept for so long."""
+    kept = checked._replace(data=memoryview(bytearray(checked.data)))
+    del checked
+    try:
+        for _ in steps:
+            yield None
+    except StorageFault as fault:
+        return AppendRefused(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(fault))
+    return kept
+
+
+def _nothing_to_recall(_: BatchHeader) -> None:
+    """A log that is no file has all that it knows."""
 
 
 def _plan(data: memoryview, planned: Iterable[PlannedBatch]) -> WritePlan:

@@ -1,14 +1,16 @@
 """Batches of a producer that the log holds and its snapshot does not tell.
 
 A producer snapshot, whose form is Kafka's, has room for the last batch of each producer; a client may send any of its last five again, when it heard
-no answer before the broker stopped. They are looked for when one is missed, so that a start reads nothing more.
+no answer before the broker stopped. They are looked for when one is missed, so that a start reads nothing more; in short steps, as one request may name
+very many partitions in each of which one is missed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from struct import Struct
 from typing import Final, Protocol
 
-from headrace.core.errors import PeerError
 from headrace.log.ports import OutOfRange
 from headrace.log.producers import (
     REMEMBERED_BATCHES,
@@ -18,13 +20,22 @@ from headrace.log.producers import (
     is_behind,
     next_sequence,
 )
-from headrace.records.batch import BatchHeader, iter_batches
+from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
 
-_STEP: Final = 1_000
-"""Offsets that are looked through at once, going back from the last known batch."""
+_FIRST_SPAN: Final = 10
+_SPAN: Final = 1_000
+"""Offsets that are looked through at once, going back from the last known batch: few, then twice as many each time, for batches may be large."""
 _MOST_OFFSETS: Final = 20_000
 _MOST_BYTES: Final = 4 << 20
-"""Of all steps; they take some milliseconds, once for each producer after a start."""
+"""Of all steps, once for each producer after a start."""
+_STEP_BYTES: Final = 128 << 10
+"""So much is read in one step, or one batch: half a millisecond of the smallest."""
+_ROOM: Final = REMEMBERED_BATCHES - 1
+_LENGTH = Struct(">i").unpack_from
+_LENGTH_POSITION: Final = 8
+_PRODUCER = Struct(">qh").pack
+_PRODUCER_POSITION: Final = 43
+_PRODUCER_END: Final = 53
 
 
 class ReadableLog(Protocol):
@@ -36,60 +47,82 @@ class ReadableLog(Protocol):
     @property
     def log_start_offset(self) -> int: ...
 
+    @property
+    def is_usable(self) -> bool: ...
+
     def read_bytes(
         self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
     ) -> bytes | OutOfRange: ...
 
 
-def recall_batches(log: ReadableLog, header: BatchHeader) -> bool:
-    """Whether batches were found before those that are known of the header's producer; they are known from now on. Raises StorageFault."""
+def recall_batches(log: ReadableLog, header: BatchHeader) -> Generator[None, None, None] | None:
+    """The steps of a look for batches before those that are known of the header's producer, which are known at its end; None: there is nothing to look for.
+
+    Others may use the log between two steps. They raise StorageFault.
+    """
     entry = log.producers.get(header.producer_id)
     if entry is None or not entry.is_shortened or entry.producer_epoch != header.producer_epoch:
-        return False
-    room = REMEMBERED_BATCHES - len(entry.batches)
-    if not entry.batches or not room:
-        return False
+        return None
+    if not 0 < len(entry.batches) < REMEMBERED_BATCHES:
+        return None
+    return _recalled(log, entry) if is_behind(entry.batches[0].first_sequence, header.base_sequence) else None
+
+
+def _recalled(log: ReadableLog, entry: ProducerEntry) -> Generator[None, None, None]:
     first = entry.batches[0]
-    if not is_behind(first.first_sequence, header.base_sequence):
-        return False
-    entry.is_shortened = False
     earlier: list[SequencedBatch] = []
-    end, left = first.first_offset, _MOST_BYTES
+    span, left, end = _FIRST_SPAN, _MOST_BYTES, first.first_offset
     lowest = max(log.log_start_offset, end - _MOST_OFFSETS)
-    while len(earlier) < room and end > lowest and left > 0:
-        begin = max(lowest, end - _STEP)
-        headers = _headers(log, begin, end, left)
-        left -= sum(header.size for header in headers)
-        end = min(begin, headers[0].base_offset) if headers else begin
-        earlier = _chain(earlier[0] if earlier else first, _batches_of(entry, headers)) + earlier
-    entry.batches[:0] = earlier[-room:]
-    return bool(earlier)
+    while len(earlier) < _ROOM and end > lowest and left > 0:
+        at = begin = max(lowest, end - span)
+        span = min(2 * span, _SPAN)
+        found: list[SequencedBatch] = []
+        while at < end and left > 0:
+            yield
+            if not _is_first(first, entry, log):
+                return  # whatever became of it, it is not what was looked for
+            data = log.read_bytes(at, min(left, _STEP_BYTES), upper_offset=end, min_one_batch=True)
+            offsets = None if isinstance(data, OutOfRange) else _looked_through(data, entry, found)
+            if isinstance(data, OutOfRange) or offsets is None:
+                break
+            left -= len(data)
+            begin, at = min(begin, offsets[0]), offsets[1]
+        end = begin
+        earlier = _chain(earlier[0] if earlier else first, found) + earlier
+    entry.is_shortened = False
+    for batch in reversed(earlier[-_ROOM:]):
+        if len(entry.batches) < REMEMBERED_BATCHES:
+            entry.batches.insert(0, batch)
 
 
-def _headers(log: ReadableLog, begin: int, end: int, max_bytes: int) -> list[BatchHeader]:
-    """Of the batches between two offsets, from the one on that holds the first, in order; as many as `max_bytes` have."""
-    found: list[BatchHeader] = []
-    while begin < end and max_bytes > 0:
-        data = log.read_bytes(begin, max_bytes, upper_offset=end, min_one_batch=True)
-        if isinstance(data, OutOfRange) or not data:
+def _is_first(first: SequencedBatch, entry: ProducerEntry, log: ReadableLog) -> bool:
+    """Whether this is still the first batch that is known of the producer, whatever was done with the log meanwhile."""
+    return (
+        log.is_usable
+        and log.producers.get(entry.producer_id) is entry
+        and len(entry.batches) > 0
+        and entry.batches[0] is first
+    )
+
+
+def _looked_through(data: bytes, entry: ProducerEntry, found: list[SequencedBatch]) -> tuple[int, int] | None:
+    """Adds the batches of the producer in its epoch to `found`. The first offset, and the one behind the last batch; None: there is no whole batch."""
+    wanted = _PRODUCER(entry.producer_id, entry.producer_epoch)
+    position, last, room = 0, -1, len(data) - HEADER_SIZE
+    while position <= room:
+        (length,) = _LENGTH(data, position + _LENGTH_POSITION)
+        following = position + LOG_OVERHEAD + length
+        if length < HEADER_SIZE - LOG_OVERHEAD or following > len(data):
             break
-        max_bytes -= len(data)
-        try:
-            for _, header in iter_batches(memoryview(data)):
-                found.append(header)
-                begin = header.next_offset
-        except PeerError:
-            break
-    return found
-
-
-def _batches_of(entry: ProducerEntry, headers: list[BatchHeader]) -> list[SequencedBatch]:
-    """Those of the producer in its epoch."""
-    return [
-        SequencedBatch(each.base_sequence, each.last_sequence, each.base_offset, each.last_offset, each.max_timestamp)
-        for each in headers
-        if (each.producer_id, each.producer_epoch) == (entry.producer_id, entry.producer_epoch)
-    ]
+        if data[position + _PRODUCER_POSITION : position + _PRODUCER_END] == wanted:
+            each = read_header(data, position)
+            found.append(
+                SequencedBatch(
+                    each.base_sequence, each.last_sequence, each.base_offset, each.last_offset, each.max_timestamp
+                )
+            )
+        last, position = position, following
+    return None if last < 0 else (read_header(data).base_offset, read_header(data, last).next_offset)
 
 
 def _chain(first: SequencedBatch, found: list[SequencedBatch]) -> list[SequencedBatch]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import pytest
 
 from headrace.broker.refused_batches import REMEMBERED_MS
+from headrace.broker.walks import MAX_WAITING_BYTES, WalkJob
 from headrace.core.error_code import ErrorCode
+from headrace.records.compression import Codec
 from headrace.records.record import ProducerStamp
 from tests.support.broker_bench import BrokerBench, Client
 from tests.support.filling_disk import FillingDisk
 from tests.support.peer import batch, produce_request
 
-NONE, TOO_FEW, ELSEWHERE, OUT_OF_ORDER, FULL = (
+NONE, TOO_FEW, ELSEWHERE, OUT_OF_ORDER, FULL, LATE = (
     ErrorCode.NONE,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
 )
+LARGE = b"x" * 300_000
+"""Opened by a thread, where its topic wants another codec than the producer's."""
 
 
 class Producer:
@@ -29,10 +34,18 @@ class Producer:
 
     def send(self, sequence: int, *, epoch: int = 0, acks: int = -1) -> int:
         """One record; the error."""
-        records = batch(b"%d" % sequence, producer=ProducerStamp(self._producer_id, epoch, sequence))
-        answer = self._client.ask(produce_request("kept", records, acks=acks), 9)
-        error: int = answer.responses[0].partition_responses[0].error_code
+        self.begin(sequence, b"%d" % sequence, epoch=epoch, acks=acks)
+        (error,) = self.errors()
         return error
+
+    def begin(self, sequence: int, value: bytes, *, epoch: int = 0, acks: int = -1) -> None:
+        """The same, whose answer may come later."""
+        records = batch(value, codec=Codec.GZIP, producer=ProducerStamp(self._producer_id, epoch, sequence))
+        self._client.send(produce_request("kept", records, acks=acks), 9)
+
+    def errors(self) -> list[int]:
+        """Of the answers that have come."""
+        return [each.responses[0].partition_responses[0].error_code for each in self._client.answers()]
 
 
 def alone(bench: BrokerBench) -> None:
@@ -131,3 +144,54 @@ def test_a_batch_for_which_there_was_no_room_holds_back_those_behind_it() -> Non
     disk.is_full = False
     assert [producer.send(each) for each in (2, 3)] == [FULL] * 2
     assert [producer.send(each) for each in (1, 2, 3)] == [NONE] * 3
+
+
+def test_a_batch_that_is_refused_when_it_was_opened_holds_back_those_behind_it() -> None:
+    """inv:E1 inv:E2: meanwhile another broker led for a moment; what comes behind it is not out of order, nor taken before it."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,))
+    bench.configure("kept", compression_type="zstd")
+    opened: list[WalkJob] = []
+    bench.broker.walks.begin = opened.append
+    producer = Producer(bench)
+    producer.begin(0, LARGE)
+    bench.topic("kept", leader=2, replicas=(1, 2), isr=(1, 2), leader_epoch=1, partition_epoch=1)
+    (job,) = opened
+    job.run(iter)
+    job.finish()
+    assert producer.errors() == [ELSEWHERE]
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=2, partition_epoch=2)
+    assert [producer.send(each) for each in (1, 2)] == [ELSEWHERE] * 2
+    assert [producer.send(each) for each in range(3)] == [NONE] * 3
+
+
+def test_a_batch_that_comes_again_and_is_being_opened_holds_back_those_behind_it() -> None:
+    """inv:E1: on another connection, say; it is not taken yet."""
+    bench = BrokerBench()
+    alone(bench)
+    bench.configure("kept", compression_type="zstd", min_insync_replicas="2")
+    opened: list[WalkJob] = []
+    bench.broker.walks.begin = opened.append
+    producer, again = Producer(bench), Producer(bench)
+    assert producer.send(0) == TOO_FEW
+    bench.configure("kept", compression_type="zstd")
+    again.begin(0, LARGE)
+    assert producer.send(1) == TOO_FEW
+    (job,) = opened
+    job.run(iter)
+    job.finish()
+    assert again.errors() == [NONE]
+    assert producer.send(1) == NONE
+
+
+def test_a_batch_that_is_one_too_many_to_be_opened_holds_back_those_behind_it() -> None:
+    """inv:E1 inv:E2: others have so much opened that it is told to come later; the next one would be the first that the log knows of its producer."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,))
+    bench.configure("kept", compression_type="zstd")
+    producer = Producer(bench)
+    bench.broker.walks.waiting_bytes = MAX_WAITING_BYTES
+    assert producer.send(0) == LATE
+    bench.broker.walks.waiting_bytes = 0
+    assert producer.send(1) == LATE
+    assert [producer.send(each) for each in (0, 1)] == [NONE] * 2

@@ -6,9 +6,10 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.config import LogConfig
-from headrace.log.ports import AppendRefused
+from headrace.log.ports import Appended, AppendRefused, Opening
 from headrace.log.producers import MAX_SEQUENCE
 from headrace.records.record import ProducerStamp
+from headrace.records.walk import finish
 from headrace.sim.disk import LossyFiles
 from headrace.storage.stored_log import StoredLog
 from tests.support.stores import NOW_MS, append, batch, memory_store, open_log, producer_batch
@@ -56,6 +57,72 @@ def test_large_batches_that_are_sent_again_are_known() -> None:
     store.close(clean=True, broker_epoch=1)
     log = open_log(memory_store(files, large), large)
     assert [sent(log, 5, 900 * each, *log_values) for each in range(4, 9)] == offsets[4:]
+
+
+def test_large_batches_of_one_record_are_known() -> None:
+    """inv:E2: sixty of a hundred kilobytes; a look from a thousand offsets before them ended long before the last ones."""
+    large = LogConfig(segment_bytes=1 << 30, index_interval_bytes=4096, retention_ms=-1)
+    files = LossyFiles()
+    value = b"x" * 100_000
+    store = memory_store(files, large)
+    log = open_log(store, large)
+    offsets = [append(log, producer_batch(ProducerStamp(5, 0, each), value)).first_offset for each in range(60)]
+    store.close(clean=True, broker_epoch=1)
+    log = open_log(memory_store(files, large), large)
+    assert [sent(log, 5, each, value) for each in range(55, 60)] == offsets[55:]
+
+
+def looked_for(between: int) -> tuple[StoredLog, Opening]:
+    """A log of a producer with two batches, others' between them, after a start; and the look for the first, not begun."""
+    files = LossyFiles()
+    store = memory_store(files)
+    log = open_log(store)
+    append(log, producer_batch(ProducerStamp(5, 0, 0), b"a"))
+    for _ in range(between):
+        append(log, batch(b"x"))
+    append(log, producer_batch(ProducerStamp(5, 0, 1), b"a"))
+    store.close(clean=True, broker_epoch=1)
+    log = open_log(memory_store(files))
+    look = log.append_client(producer_batch(ProducerStamp(5, 0, 0), b"a"), leader_epoch=0, now_ms=NOW_MS)
+    assert not isinstance(look, Appended | AppendRefused)
+    return log, look
+
+
+def test_a_look_goes_in_short_steps() -> None:
+    """PR8: a thousand offsets at a time, none in the request's own turn; twenty thousand took 30 ms of each partition that a request named."""
+    log, look = looked_for(5_000)
+    assert next(look) is None
+    steps = 1
+    try:
+        while True:
+            next(look)
+            steps += 1
+    except StopIteration as ended:
+        checked = ended.value
+    assert steps > 8
+    done = log.append_checked(checked, leader_epoch=0, now_ms=NOW_MS)
+    assert isinstance(done, Appended)
+    assert (done.first_offset, done.is_duplicate) == (0, True)
+
+
+@pytest.mark.parametrize("what", ["epoch", "cut", "start", "four more"])
+def test_the_log_may_change_while_it_is_looked_through(what: str) -> None:
+    """inv:E2 inv:E3: what was found is of the producer as it was, and is not added to what it is now."""
+    log, look = looked_for(3_000)
+    next(look)
+    next(look)
+    if what == "epoch":
+        append(log, producer_batch(ProducerStamp(5, 1, 0), b"b"))
+    elif what == "cut":
+        log.truncate_to(1_000)
+    elif what == "start":
+        log.truncate_fully_and_start_at(10_000)
+    else:
+        for each in (2, 3, 4, 5):
+            append(log, producer_batch(ProducerStamp(5, 0, each), b"b"))
+    before = [entry.state() for entry in log.producers]
+    finish(look)
+    assert [entry.state() for entry in log.producers] == before
 
 
 def test_what_was_written_since_the_start_counts_among_the_five() -> None:
