@@ -6,7 +6,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.log.config import LogConfig
-from headrace.log.ports import Appended, AppendRefused, Opening
+from headrace.log.ports import Appended, AppendRefused, CheckedBatch, Opening
 from headrace.log.producers import MAX_SEQUENCE
 from headrace.records.record import ProducerStamp
 from headrace.records.walk import finish
@@ -92,14 +92,19 @@ def test_a_look_goes_in_short_steps() -> None:
     """PR8: a thousand offsets at a time, none in the request's own turn; twenty thousand took 30 ms of each partition that a request named."""
     log, look = looked_for(5_000)
     assert next(look) is None
-    steps = 1
-    try:
-        while True:
-            next(look)
-            steps += 1
-    except StopIteration as ended:
-        checked = ended.value
-    assert steps > 8
+    steps = [None]
+
+    def counted() -> Opening:
+        try:
+            while True:
+                steps.append(next(look))  # type: ignore[arg-type]  # there is nothing to open
+                yield None
+        except StopIteration as ended:
+            done: CheckedBatch = ended.value
+            return done
+
+    checked = finish(counted())
+    assert len(steps) > 8
     done = log.append_checked(checked, leader_epoch=0, now_ms=NOW_MS)
     assert isinstance(done, Appended)
     assert (done.first_offset, done.is_duplicate) == (0, True)
