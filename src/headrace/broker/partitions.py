@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from headrace.broker.refused_batches import RefusedBatches
+from headrace.broker.refused_batches import EarlyBatches, RefusedBatches
 from headrace.core.error_code import ErrorCode
 from headrace.core.ids import Uuid
 from headrace.log.ports import PartitionLogPort
@@ -135,6 +135,7 @@ class PartitionTable:
         self.by_name: dict[tuple[str, int], HostedPartition] = {}
         self.by_id: dict[tuple[bytes, int], HostedPartition] = {}
         self.produce_routes = ProduceRoutes()
+        self.early = EarlyBatches()
         self.traffic: dict[str, TopicTraffic] = {}
         """Of each topic of which a partition is here."""
         self.former_traffic = TopicTraffic()
@@ -156,6 +157,7 @@ class PartitionTable:
         """Host one more, in place of one with the same name."""
         self.remove(hosted.topic, hosted.partition)
         self.by_name[hosted.topic, hosted.partition] = hosted
+        hosted.refused = self.early.take(hosted.topic, hosted.topic_id, hosted.partition)
         self.produce_routes.forget()
         traffic = hosted.traffic = self.traffic.setdefault(hosted.topic, hosted.traffic)
         traffic.partitions += 1

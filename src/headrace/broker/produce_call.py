@@ -12,7 +12,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal_topics import INTERNAL_TOPICS
 from headrace.broker.leader_hints import leader_hint, node_hint
 from headrace.broker.partitions import HostedPartition
-from headrace.broker.refused_batches import ProducerPlace, place_of, remembered_after
+from headrace.broker.refused_batches import NOT_HERE, ProducerPlace, place_of, remembered_after
 from headrace.broker.walks import LEAST_WAITING_BYTES, MAX_WAITING_BYTES
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import StorageFault
@@ -166,7 +166,11 @@ class ProduceCall:
         """Append it, unless one before it in its producer's order was refused and is about to come again."""
         hosted = self._hosted(batch)
         if hosted is None:
-            return self._try_append(batch)
+            write = self._try_append(batch)
+            place = place_of(batch.records)
+            if place is not None and write.result.error_code in NOT_HERE:
+                self._broker.partitions.early.note(batch.topic, batch.partition, place, self._broker.now_ms())
+            return write
         if hosted.refused is not None:
             error = hosted.refused.reason(batch.records, hosted.log, self._broker.now_ms())
             if error is not None:

@@ -23,6 +23,14 @@ REMEMBERED_MS: Final = 10_000
 """What was in flight comes sooner; a client that gave the refused batch up is held up for no longer."""
 _MOST_PRODUCERS = 16
 """Of one partition; the earliest are forgotten."""
+_MOST_PARTITIONS = 256
+"""That are not here; the same."""
+_LONGEST_NAME = 249
+"""Of a topic."""
+NOT_HERE: Final = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
+"""Reasons that pass where a partition is not here yet. What follows is told NOT_LEADER_OR_FOLLOWER: that it is there is known by then."""
 
 
 class ProducerPlace(NamedTuple):
@@ -83,6 +91,38 @@ class RefusedBatches:
     def forget(self, producer_id: int) -> None:
         """A batch of it was taken."""
         self._by_producer.pop(producer_id, None)
+
+
+class EarlyBatches:
+    """The same of partitions that are not here, which their clients knew sooner than this broker: kept for when they are.
+
+    A topic's first batches are sent as soon as any broker tells of it.
+    """
+
+    __slots__ = ("_by_place",)
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[bytes | str, int], RefusedBatches] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_place)
+
+    def note(self, topic: bytes | str, partition: int, place: ProducerPlace, now_ms: int) -> None:
+        """The batch at `place` was refused. `topic` is an id or a name, as the client says it."""
+        if len(topic) > _LONGEST_NAME:
+            return
+        early = self._by_place.pop((topic, partition), None) or RefusedBatches()
+        if len(self._by_place) >= _MOST_PARTITIONS:
+            del self._by_place[next(iter(self._by_place))]
+        self._by_place[topic, partition] = early
+        early.note(place, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+
+    def take(self, topic: str, topic_id: bytes, partition: int) -> RefusedBatches | None:
+        """What is known of a partition that is here from now on."""
+        if not self._by_place:
+            return None
+        by_name = self._by_place.pop((topic, partition), None)
+        return self._by_place.pop((topic_id, partition), None) or by_name
 
 
 def remembered_after(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.broker.refused_batches import REMEMBERED_MS
+from headrace.broker.refused_batches import REMEMBERED_MS, EarlyBatches, ProducerPlace
 from headrace.broker.walks import MAX_WAITING_BYTES, WalkJob
 from headrace.core.error_code import ErrorCode
 from headrace.records.compression import Codec
@@ -195,3 +195,27 @@ def test_a_batch_that_is_one_too_many_to_be_opened_holds_back_those_behind_it() 
     bench.broker.walks.waiting_bytes = 0
     assert producer.send(1) == LATE
     assert [producer.send(each) for each in (0, 1)] == [NONE] * 2
+
+
+def test_a_batch_that_came_before_its_partition_holds_back_those_behind_it() -> None:
+    """inv:E1 inv:E2: a new topic, of which another broker told first; the second batch was taken, and the first never."""
+    bench = BrokerBench()
+    producer = Producer(bench)
+    assert producer.send(0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,))
+    assert [producer.send(each) for each in (1, 2)] == [ELSEWHERE] * 2
+    assert [producer.send(each) for each in range(3)] == [NONE] * 3
+    assert bench.broker.partitions.by_name["kept", 0].refused is None
+
+
+def test_few_partitions_that_are_not_here_are_remembered() -> None:
+    """M1: ten thousand names that no topic has, one of them too long to be one; by name and by id the partition is the same."""
+    early = EarlyBatches()
+    for number in range(10_000):
+        early.note(f"none-{number}", 0, ProducerPlace(7, 0, 0), 0)
+    early.note("x" * 250, 0, ProducerPlace(7, 0, 0), 0)
+    assert len(early) <= 256
+    assert early.take("none-1", bytes(16), 0) is None
+    early.note(b"id-of-a-topic..1", 0, ProducerPlace(7, 0, 0), 0)
+    assert early.take("none-9999", b"id-of-a-topic..1", 0) is not None
+    assert early.take("none-9999", b"id-of-a-topic..1", 0) is None
