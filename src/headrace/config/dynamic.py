@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.config.key import InvalidConfigValue
-from headrace.config.listener_settings import limit_key
+from headrace.config.listener_settings import is_right_limit, limit_key, limits_of
 from headrace.config.node_config import NodeConfig
 from headrace.config.node_settings import KEYS, parse_node_config
 from headrace.config.rules import ResourceType, base_name, is_dynamic, keys_of, refuse_static_keys
@@ -30,7 +30,7 @@ def effective_config(started_with: NodeConfig, cluster: Mapping[str, str], own: 
     """`started_with` under the dynamic settings. What is stored and cannot be applied is left out: it was refused when it
     was made, or a newer node made it."""
     for dynamic in ({**cluster, **own}, cluster):
-        usable = _usable(dynamic)
+        usable = _usable(dynamic, started_with)
         if not usable:
             continue
         try:
@@ -40,11 +40,12 @@ def effective_config(started_with: NodeConfig, cluster: Mapping[str, str], own: 
     return started_with
 
 
-def _usable(dynamic: Mapping[str, str]) -> dict[str, str]:
-    """The dynamic keys among them, each with a value that it takes."""
+def _usable(dynamic: Mapping[str, str], node: NodeConfig) -> dict[str, str]:
+    """The dynamic keys among them, each with a value that it takes. Limits of listeners that the node does not have are none: there may be very many."""
     found: dict[str, str] = {}
+    limits = limits_of(node.listeners)
     for name, text in dynamic.items():
-        key = KEYS.get(name) or limit_key(name)
+        key = KEYS.get(name) or (limit_key(name) if name.lower() in limits else None)
         if key is None or not is_dynamic(key) or name in _FIXED_HERE:
             continue
         try:
@@ -76,7 +77,9 @@ def check_broker_settings(
             raise PeerError(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs: set it in its file"
             )
-        key = keys.get(name) or limit_key(name) or keys.get(base_name(name))
+        key = keys.get(name)
+        if key is None and not is_right_limit(name, text):
+            key = limit_key(name) or keys.get(base_name(name))
         if key is None:
             continue
         try:
@@ -87,7 +90,7 @@ def check_broker_settings(
             message = f"Invalid {name} 0: it must be at least 1 while the broker runs"
             raise PeerError(ErrorCode.INVALID_REQUEST, message)
     try:
-        after = parse_node_config({**started_with.originals, **_usable({**cluster, **own})})
+        after = parse_node_config({**started_with.originals, **_usable({**cluster, **own}, started_with)})
     except OperatorError as refusal:
         raise PeerError(ErrorCode.INVALID_REQUEST, str(refusal)) from refusal
     _check_thread_counts(current, after)

@@ -7,7 +7,7 @@ The rules are those of Kafka's `listeners`, `advertised.listeners`, `listener.se
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.config.checks import at_least
 from headrace.config.key import ConfigKey, InvalidConfigValue, Type, Update
@@ -18,6 +18,7 @@ _LISTENER = re.compile(r"([^:]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:%._a-zA-Z\-]+)\]|([0-9a-zA-Z\-%._]+)):([0-9]+)")
 _LIMITS_OF_LISTENERS = (".max.connections", ".max.connection.creation.rate")
 _ONE_LISTENERS = "listener.name."
+_DIGITS_OF_INT = 10
 MAX_PORT = 65_535
 MAX_NODE_ID = 2**31 - 1
 
@@ -60,6 +61,19 @@ def limit_key(name: str) -> ConfigKey | None:
     if not name.startswith(_ONE_LISTENERS) or not name.endswith(_LIMITS_OF_LISTENERS):
         return None
     return ConfigKey(name, Type.INT, None, at_least(1), Update.CLUSTER_WIDE)
+
+
+def is_right_limit(name: str, text: str) -> bool:
+    """Whether this is such a key with a value that it surely takes, which is told quickly: there may be very many."""
+    is_number = text.isascii() and text.isdigit() and len(text) < _DIGITS_OF_INT and int(text) > 0
+    return is_number and name.startswith(_ONE_LISTENERS) and name.endswith(_LIMITS_OF_LISTENERS)
+
+
+def limits_of(listeners: Iterable[Listener]) -> frozenset[str]:
+    """All such keys of some listeners, in small letters."""
+    return frozenset(
+        f"{_ONE_LISTENERS}{each.name}{limit}".lower() for each in listeners for limit in _LIMITS_OF_LISTENERS
+    )
 
 
 def limits_of_listeners(key: str, texts: Mapping[str, str]) -> dict[str, int]:

@@ -132,9 +132,13 @@ def test_stored_settings_that_cannot_be_applied_are_left_out() -> None:
     stored = {"nope": "1", "num.partitions": "7", "log.retention.ms": "x", "message.max.bytes": "9"}
     after = effective_config(NODE, stored, {})
     assert (after.num_partitions, after.log_retention_ms, after.message_max_bytes) == (1, 604_800_000, 9)
-    limits = {"listener.name.plaintext.max.connections": "0", "listener.name.b.max.connections": "5"}
-    assert effective_config(NODE, limits, {}).max_connections_of_listeners == {"B": 5}
     assert effective_config(NODE, {"max.connections": "0"}, {}).max_connections == NODE.max_connections
+    of_one = "listener.name.plaintext.max.connection"
+    limits = {f"{of_one}s": "0", f"{of_one}.creation.rate": "5", "listener.name.nobodys.max.connections": "5"}
+    after = effective_config(NODE, limits, {})
+    assert (after.max_connections_of_listeners, after.creation_rates_of_listeners) == ({}, {"PLAINTEXT": 5})
+    many = {f"listener.name.n{each}.max.connections": "5" for each in range(1_000)}
+    assert effective_config(NODE, many, {}) is NODE
     contradiction = effective_config(NODE, {"message.max.bytes": "9"}, {"log.retention.ms": "0"})
     assert contradiction.message_max_bytes == 9
 
