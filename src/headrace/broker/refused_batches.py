@@ -70,7 +70,7 @@ class RefusedBatches:
     def note(self, place: ProducerPlace, error: ErrorCode, now_ms: int) -> None:
         """The batch at `place` was refused. Of several that were in flight the first counts."""
         known = self._by_producer.get(place.producer_id)
-        if known is not None and known.epoch == place.epoch and is_behind(place.sequence, known.sequence):
+        if known is not None and (place.epoch < known.epoch or _is_held_back(place, known)):
             return
         if known is None and len(self._by_producer) >= _MOST_PRODUCERS:
             del self._by_producer[next(iter(self._by_producer))]
@@ -81,16 +81,20 @@ class RefusedBatches:
         self._by_producer = {key: each for key, each in self._by_producer.items() if each.until_ms > now_ms}
         place = place_of(records)
         refusal = None if place is None else self._by_producer.get(place.producer_id)
-        if place is None or refusal is None:
+        if place is None or refusal is None or place.epoch < refusal.epoch:
             return None
-        if refusal.epoch != place.epoch or (log is not None and not _is_awaited(refusal, log, place.producer_id)):
+        if place.epoch > refusal.epoch or (log is not None and not _is_awaited(refusal, log, place.producer_id)):
             del self._by_producer[place.producer_id]
             return None
-        return refusal.error if is_behind(place.sequence, refusal.sequence) else None
+        return refusal.error if _is_held_back(place, refusal) else None
 
-    def forget(self, producer_id: int) -> None:
-        """A batch of it was taken."""
-        self._by_producer.pop(producer_id, None)
+    def taken(self, place: ProducerPlace) -> None:
+        """The batch at `place` was: the refused one, or one of a later epoch, or an earlier one again, which says nothing of it."""
+        refusal = self._by_producer.get(place.producer_id)
+        if refusal is None or place.epoch < refusal.epoch:
+            return
+        if place.epoch > refusal.epoch or not is_behind(refusal.sequence, place.sequence):
+            del self._by_producer[place.producer_id]
 
 
 class EarlyBatches:
@@ -135,8 +139,13 @@ def remembered_after(
         refused = RefusedBatches() if refused is None else refused
         refused.note(place, ErrorCode(error), now_ms)
     elif not error and refused is not None:
-        refused.forget(place.producer_id)
+        refused.taken(place)
     return refused or None
+
+
+def _is_held_back(place: ProducerPlace, refusal: _Refusal) -> bool:
+    """The batch is behind the refused one in its producer's order."""
+    return place.epoch == refusal.epoch and is_behind(place.sequence, refusal.sequence)
 
 
 def _is_awaited(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> bool:

@@ -120,6 +120,34 @@ def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> 
     assert other.send(1) == NONE
 
 
+def test_a_batch_that_is_repeated_from_before_the_refused_one_changes_nothing() -> None:
+    """inv:E1 inv:E2: the client did not hear that it was written."""
+    bench = BrokerBench()
+    alone(bench)
+    enough(bench)
+    producer = Producer(bench)
+    assert producer.send(0) == NONE
+    bench.configure("kept", min_insync_replicas="2")
+    assert producer.send(1) == TOO_FEW
+    enough(bench)
+    assert producer.send(0) == NONE
+    assert producer.send(2) == TOO_FEW
+    assert [producer.send(each) for each in (1, 2)] == [NONE] * 2
+
+
+def test_a_former_epoch_changes_nothing() -> None:
+    """inv:E1 inv:E3: a request of it that was late is neither held back nor remembered."""
+    bench = BrokerBench()
+    alone(bench)
+    producer = Producer(bench)
+    assert producer.send(0, epoch=2) == TOO_FEW
+    assert producer.send(7, epoch=1) == TOO_FEW
+    enough(bench)
+    assert producer.send(9, epoch=1) == NONE
+    assert producer.send(1, epoch=2) == TOO_FEW
+    assert [producer.send(each, epoch=2) for each in (0, 1)] == [NONE] * 2
+
+
 def test_few_producers_are_remembered() -> None:
     """M1: each of ten thousand has one batch refused."""
     bench = BrokerBench()
