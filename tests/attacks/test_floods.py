@@ -12,7 +12,7 @@ import pytest
 
 from headrace.core.error_code import ErrorCode
 from headrace.records.batch import HEADER_SIZE, set_crc
-from headrace.records.record import NewRecord, ProducerStamp, build_batch
+from headrace.records.record import NO_PRODUCER, NewRecord, ProducerStamp, build_batch
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -75,30 +75,33 @@ def test_what_many_partitions_forgot_of_a_producer_is_looked_for_at_once(target:
     """inv:E2 PR8: after a clean stop each partition knows a producer's last batch only, and looks for those before it; one request for twenty held the loop for half a second."""
     target.create_topic("forgotten", PARTITIONS)
 
-    def of_all(records: bytes | bytearray) -> bytes:
-        parts = tuple(PartitionProduceData(index=each, records=bytes(records)) for each in range(PARTITIONS))
+    def of_all(*values: bytes, producer: ProducerStamp = NO_PRODUCER) -> bytes:
+        records = bytes(batch(*values, producer=producer))
+        parts = tuple(PartitionProduceData(index=each, records=records) for each in range(PARTITIONS))
         topic = TopicProduceData(name="forgotten", partition_data=parts)
         return request_frame(ProduceRequest(acks=1, timeout_ms=5_000, topic_data=(topic,)), 9)
 
+    def errors(peer: RawConnection, data: bytes) -> set[int]:
+        peer.send(data)
+        answer = peer.answer(row_of(ProduceRequest()), 9)
+        return {one.error_code for one in answer.responses[0].partition_responses}
+
     with RawConnection(target.node.port) as peer:
         peer.socket.settimeout(60)
-        fifty = [of_all(batch(b"x"))] * 50
-        for frames in (
-            [of_all(batch(b"a", producer=ProducerStamp(5, 0, 0)))],
-            *[fifty] * 100,
-            [of_all(batch(b"a", producer=ProducerStamp(5, 0, 1)))],
-        ):
-            peer.send(b"".join(frames))
-            for _ in frames:
+        first = of_all(b"a", producer=ProducerStamp(5, 0, 0))
+        wait_until(lambda: errors(peer, first) == {ErrorCode.NONE}, "all partitions are led")
+        fifty = of_all(b"x") * 50
+        for _ in range(100):
+            peer.send(fifty)
+            for _ in range(50):
                 assert peer.receive_frame()
+        assert errors(peer, of_all(b"a", producer=ProducerStamp(5, 0, 1))) == {ErrorCode.NONE}
     target.node.stop()
     target.node.start()
     with target.attacked(memory=32 * MIB), RawConnection(target.node.port) as peer:
         peer.socket.settimeout(60)
-        peer.send(of_all(batch(b"b", b"c", producer=ProducerStamp(5, 0, 0))))
-        answer = peer.answer(row_of(ProduceRequest()), 9)
-    errors = {one.error_code for one in answer.responses[0].partition_responses}
-    assert errors == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+        found = errors(peer, of_all(b"b", b"c", producer=ProducerStamp(5, 0, 0)))
+    assert found == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 
 
 def test_metadata_of_members_is_kept_once(target: Target) -> None:
