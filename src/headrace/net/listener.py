@@ -178,7 +178,7 @@ class Listener:
         assert self._loop is not None, "only an open listener has connections"
         self._loop.call_later(wait_s, callback)
 
-    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+    def may_begin(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
         """Whether a new connection may be read now, by its listener's `max.connection.creation.rate` and the node's; else `let_in` is called when it may."""
 
         def let_in_by_node() -> None:

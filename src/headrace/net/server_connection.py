@@ -26,7 +26,7 @@ class ConnectionHub(ConnectionShared, Protocol):
     name: str
     closed_log: ClosedConnectionLog
 
-    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+    def may_begin(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
         """Whether a new connection may be read now; else `let_in` is called when it may (`max.connection.creation.rate`)."""
 
     def waits_for_room(self, connection: ServerConnection) -> bool:
@@ -73,7 +73,7 @@ class ServerConnection(ConnectionCore):
         self._handler = listener.handler_for(self)
         self.frame = self._handler.frame
         has_waited = Hold.ADMISSION in self.holds
-        begins = listener.begins(self, self._let_in)
+        begins = listener.may_begin(self, self._let_in)
         if not begins:
             self.hold(Hold.ADMISSION)
         elif has_waited:

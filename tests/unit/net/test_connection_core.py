@@ -89,7 +89,7 @@ class Hub:
     def served(self) -> None:
         """Nobody counts."""
 
-    def begins(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
+    def may_begin(self, connection: ServerConnection, let_in: Callable[[], None]) -> bool:
         """What the test says."""
         return self.lets_in
 
