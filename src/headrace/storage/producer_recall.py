@@ -41,6 +41,8 @@ _PRODUCER_END: Final = 53
 class ReadableLog(Protocol):
     """What is needed of a log; `headrace.storage.stored_log.StoredLog` is the real one."""
 
+    is_closed: bool
+
     @property
     def producers(self) -> ProducerStates: ...
 
@@ -48,7 +50,7 @@ class ReadableLog(Protocol):
     def log_start_offset(self) -> int: ...
 
     @property
-    def is_usable(self) -> bool: ...
+    def is_being_cut(self) -> bool: ...
 
     def read_bytes(
         self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
@@ -98,7 +100,8 @@ def _recalled(log: ReadableLog, entry: ProducerEntry) -> Generator[None, None, N
 def _is_first(first: SequencedBatch, entry: ProducerEntry, log: ReadableLog) -> bool:
     """Whether this is still the first batch that is known of the producer, whatever was done with the log meanwhile."""
     return (
-        log.is_usable
+        not log.is_closed
+        and not log.is_being_cut
         and log.producers.get(entry.producer_id) is entry
         and len(entry.batches) > 0
         and entry.batches[0] is first

@@ -418,11 +418,6 @@ class StoredLog(LogFiles):
         """The log is part of a cut that is not over."""
         return self.owner.is_being_cut
 
-    @property
-    def is_usable(self) -> bool:
-        """Neither closed nor being cut."""
-        return not (self.is_closed or self.owner.is_being_cut)
-
     def after_cut(self, go_on: Callable[[], None]) -> bool:
         """True if the log is part of such a cut: `go_on` is called at its end."""
         return self.owner.after_cut(go_on)
