@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import tools.chaos as package
@@ -18,12 +19,13 @@ from tools.chaos.plan import EIGHT, MIXES, draw
 from tools.chaos.run import IN_SYNC_WITHIN_S, Result, cannot, run
 
 HOW_MANY = (3, 4, 5)
+FEWEST_SECONDS = 5
 
 
 def main() -> int:
     """0 when no run showed an anomaly. Ended by SIGTERM, it takes all that it started with it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    options = _options()
+    options = parsed()
     seed = options.seed or random.SystemRandom().randrange(1, 1_000_000)
     mixes = [each for each in options.mixes.split(",") if each] or list(EIGHT)
     if unknown := [each for each in mixes if each not in MIXES]:
@@ -39,11 +41,12 @@ def main() -> int:
             else:
                 failed += not _one(mix, seed + number, options)
     runs = options.rounds * len(mixes) - left_out
-    print(f"{runs} runs, {failed} of them bad, {left_out} left out")
+    print(f"{runs} run{'' if runs == 1 else 's'}, {failed} of them bad, {left_out} left out")
     return 1 if failed or not runs else 0
 
 
-def _options() -> argparse.Namespace:
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options; another command line ends the process with exit code 2."""
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=package.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -54,7 +57,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="how often each mix runs")
     parser.add_argument("--nodes", type=int, default=3, choices=HOW_MANY, help="each is broker and controller")
     parser.add_argument("--keep", action="store_true", help="histories and logs of good runs too")
-    return parser.parse_args()
+    options = parser.parse_args(arguments)
+    if not options.seconds >= FEWEST_SECONDS or options.rounds < 1:
+        parser.error(f"--seconds is {FEWEST_SECONDS} or more, in which the clients can begin, and --rounds 1 or more")
+    return options
 
 
 def _one(mix: str, seed: int, options: argparse.Namespace) -> bool:

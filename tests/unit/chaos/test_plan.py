@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tools.chaos.__main__ import parsed
 from tools.chaos.nemesis import Nemesis
 from tools.chaos.plan import EIGHT, HAPPENS_ONCE, MIXES, Kind, draw
 
@@ -46,3 +47,11 @@ def test_a_calm_run_breaks_nothing() -> None:
 def test_every_kind_can_be_done(kind: Kind) -> None:
     """By the method of its name."""
     assert callable(getattr(Nemesis, f"_{kind.replace('-', '_')}"))
+
+
+@pytest.mark.parametrize("arguments", [["--seconds", "0"], ["--seconds", "nan"], ["--rounds", "0"]])
+def test_a_run_without_time_is_none(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Its clients ended before they began, and that was told as a bad run."""
+    with pytest.raises(SystemExit):
+        parsed(arguments)
+    assert "--seconds is 5 or more" in capsys.readouterr().err
