@@ -197,12 +197,22 @@ class Listener:
     def waits_for_room(self, connection: ServerConnection) -> bool:
         """Whether a new connection is admitted later, when others went (KIP-402). So many wait as `socket.listen.backlog.size` says."""
         lack = self.counter.lack(self.limits, of_listener=len(self.connections))
+        if len(self._waiting) >= self.limits.backlog:
+            self._drop_who_has_gone()
         is_one_more = len(self._waiting) < self.limits.backlog and connection.descriptor < self._descriptors
         if not is_one_more or (lack is None and not self._waiting):
             return False
         self._waiting[connection] = None
         self.closed_log.waits(listener=self.name, peer=connection.peer, reason=lack or "others wait for room")
         return True
+
+    def _drop_who_has_gone(self) -> None:
+        """Of those that wait, who are not read: it is not told when they go."""
+        for connection in list(self._waiting):
+            gone = connection.peer_has_gone()
+            if gone is not None and not gone.has_said_something:
+                del self._waiting[connection]
+                connection.drop()
 
     def _admit_waiting(self) -> None:
         """Those that waited longest come first."""

@@ -176,6 +176,21 @@ def test_who_opens_connections_and_leaves_keeps_nobody_waiting(said: bytes) -> N
                 assert served(polite)
 
 
+def test_who_has_gone_takes_no_place_of_those_who_wait_for_room() -> None:
+    """S95, KIP-402: sixty that left while they waited had all places, and who came then was closed."""
+    with Node(properties={"max.connections": "2"}, in_process=True) as node, contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(2)]
+        assert all(served(one) for one in kept)
+        with contextlib.ExitStack() as leaving:
+            coming = [leaving.enter_context(RawConnection(node.port)) for _ in range(60)]
+            assert coming[-1].is_closed_by_node()
+        with RawConnection(node.port) as polite:
+            polite.send(request_frame(ASK, 4))
+            assert served(kept[0])
+            kept.pop().socket.close()
+            assert polite.receive_frame()
+
+
 def test_an_idle_connection_is_closed() -> None:
     """`connections.max.idle.ms`."""
     with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node, RawConnection(node.port) as idle:
