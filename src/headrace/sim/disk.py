@@ -73,11 +73,13 @@ class LossyFile:
 
     def pwrite(self, data: BytesLike, offset: int, /) -> None:
         """Write all of `data`."""
-        written, now_ms = bytes(data), self._files.wall_ms()
-        self._files.note(Op("write", self._node.number, "", 0, "", offset, written, now_ms), self.path)
-        write_at(self._node.data, written, offset)
-        self._node.changed_ms = now_ms
-        self._files.touch(self._node)
+        files, node = self._files, self._node
+        written, now_ms = bytes(data), files.wall_ms()
+        files.note(Op("write", node.number, "", 0, "", offset, written, now_ms), self.path)
+        write_at(node.data, written, offset)
+        node.changed_ms = now_ms
+        files.changes += 1
+        node.version = files.changes
 
     def truncate(self, size: int, /) -> None:
         """Make the file `size` bytes long."""
@@ -112,7 +114,8 @@ class LossyFiles:
     def __init__(self, root: Node | None = None, next_number: int = 1) -> None:
         self.root = root or Node(0, is_directory=True)
         self._next = next_number
-        self._changes = 0
+        self.changes = 0
+        """The number of the last change of a file's bytes or a directory's names."""
         self.ops: list[Op] = []
         self.marked = 0
         self.wall_ms: Callable[[], int] = _no_time
@@ -134,8 +137,8 @@ class LossyFiles:
 
     def touch(self, node: Node) -> None:
         """A file's bytes or a directory's names have changed."""
-        self._changes += 1
-        node.version = self._changes
+        self.changes += 1
+        node.version = self.changes
 
     def reading(self, path: str) -> None:
         """Somebody reads a file: a disk that fails may raise StorageFault."""

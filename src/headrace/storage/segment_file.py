@@ -106,10 +106,9 @@ class Segment:
         names = [offset_file(self.path, self.base_offset, suffix) for suffix in (INDEX, TIME_INDEX, TXN_INDEX)]
         for name in names:
             self._files.unlink(name)
-        files = [EntryFile(self._files, name) for name in names]
-        self._index = OffsetIndex(files[0], self.base_offset)
-        self._time_index = TimeIndex(files[1], self.base_offset)
-        self._txn_index = TransactionIndex(files[2])
+        index, time_index, aborted = (EntryFile(self._files, name) for name in names)
+        self._index, self._time_index = OffsetIndex(index, self.base_offset), TimeIndex(time_index, self.base_offset)
+        self._txn_index = TransactionIndex(aborted)
         self.names_changed = True
 
     # -- files -------------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ class Segment:
     @property
     def has_aborted(self) -> bool:
         """Some transaction that ends in this segment was aborted. False before `load_txn_index` where a start found no file of them."""
-        return self._txn_index is not None and len(self._txn_index) > 0
+        return bool(self._txn_index)
 
     def load_txn_index(self) -> bool:
         """Read the aborted transactions; False if the file is damaged."""
@@ -394,7 +393,8 @@ class Segment:
 
         The batch's offset is remembered: a reader that got everything before it asks for it next. An entry that came from a file is held against the log.
         """
-        batch = (self._index or self.index).batch_before(position)
+        index = self._index
+        batch = (self.index if index is None else index).batch_before(position)
         if batch is None or batch[2] <= start:
             return 0
         base, last_offset, found = batch
