@@ -139,7 +139,7 @@ class PartitionLog:
                 return Appended(
                     verdict.first_offset,
                     verdict.last_offset,
-                    append_time if append_time == NO_TIMESTAMP else verdict.timestamp,
+                    verdict.timestamp,
                     self.log_start_offset,
                     0,
                     is_duplicate=True,

@@ -35,7 +35,7 @@ class Origin(Enum):
 class Appended(NamedTuple):
     """Batches were written (or were there already: `is_duplicate`).
 
-    While it `waits_for_sync` nobody may be told of it (`flush.messages`). `last_offset` is inclusive. `log_append_time` is -1 unless the topic uses LogAppendTime. `size` is in bytes as stored.
+    While it `waits_for_sync` nobody may be told of it (`flush.messages`). `last_offset` is inclusive. `log_append_time` is -1 unless the topic uses LogAppendTime, or, as Kafka tells it, a batch was there already: then it is that one's highest timestamp. `size` is in bytes as stored.
     """
 
     first_offset: int

@@ -143,14 +143,19 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only(peer: Peer) -> None:
 
 
 def test_a_duplicate_is_answered_as_the_first_and_a_gap_refused(peer: Peer, topic: str) -> None:
-    """B-P04: sequences of an idempotent producer."""
+    """B-P04: sequences of an idempotent producer. The answer to a repeated batch tells its highest timestamp as if the broker had set it."""
+    first_ms = now_ms()
 
     def stamped(sequence: int) -> bytearray:
-        return batch(b"x", producer=ProducerStamp(producer_id=777, producer_epoch=0, base_sequence=sequence))
+        producer = ProducerStamp(producer_id=777, producer_epoch=0, base_sequence=sequence)
+        return batch(b"x", timestamp=first_ms + sequence, producer=producer)
 
-    assert peer.produce(topic, stamped(0)).base_offset == 0
-    assert peer.produce(topic, stamped(1)).base_offset == 1
-    assert peer.produce(topic, stamped(0)).base_offset == 0
+    for sequence in (0, 1):
+        answer = peer.produce(topic, stamped(sequence))
+        assert (answer.base_offset, answer.log_append_time_ms) == (sequence, -1)
+    for sequence in (0, 1):
+        again = peer.produce(topic, stamped(sequence))
+        assert (again.error_code, again.base_offset, again.log_append_time_ms) == (0, sequence, first_ms + sequence)
     assert peer.produce(topic, stamped(5)).error_code == 45
     assert peer.offset(topic, -1)[1] == 2
 
