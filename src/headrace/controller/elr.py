@@ -6,7 +6,7 @@
     ISR and ELR empty                        only the last leader may lead, as after an unclean election; or nobody
 
 As Apache Kafka 4.3.1 has it, but for what could lose records: `min.insync.replicas` counts for no more than the partition itself has replicas (Kafka
-looks at partition 0); who is no replica any more is in no ELR; and what is left of ELRs when the feature goes is kept true, or forgotten.
+looks at partition 0); who is no replica any more is in no ELR and is not who led last; and what is left of ELRs when the feature goes is kept true, or forgotten.
 """
 
 from __future__ import annotations
@@ -53,12 +53,16 @@ def last_known_leader(before: PartitionRegistration) -> int:
     return known[0] if len(known) == 1 else NO_LEADER
 
 
-def last_known_after(before: PartitionRegistration, leader: int, *, is_on: bool) -> tuple[int, ...]:
-    """LastKnownElr remembers who led when the partition lost its leader, until it has one again."""
+def last_known_after(
+    before: PartitionRegistration, replicas: tuple[int, ...], leader: int, *, is_on: bool
+) -> tuple[int, ...]:
+    """LastKnownElr remembers who led when the partition lost its leader, until it has one again. Whoever is no replica any more has no log of it."""
     known = before.last_known_elr
     if leader != NO_LEADER:
         return ()
-    return (before.leader,) if is_on and not known and before.leader != NO_LEADER else known
+    if is_on and not known and before.leader != NO_LEADER:
+        known = (before.leader,)
+    return tuple([each for each in known if each in replicas]) if known else known
 
 
 # What the settings must be

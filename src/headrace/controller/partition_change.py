@@ -216,7 +216,7 @@ def _outcome(
         leader=leader,
         isr=isr,
         elr=elr,
-        last_known=last_known_after(before, leader, is_on=min_isr is not None),
+        last_known=last_known_after(before, replicas, leader, is_on=min_isr is not None),
         recovery=recovery,
     )
 

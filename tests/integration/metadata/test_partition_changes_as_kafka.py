@@ -72,14 +72,14 @@ class Case:
         return facts(merge(self.before, record.record))
 
     def allowed(self, answer: str) -> list[str]:
-        """What Kafka makes of it, but that nobody is eligible who is no replica any more, and that -1 is no leader to remember."""
+        """What Kafka makes of it, but that nobody is eligible or led last who is no replica any more, and that -1 is no leader to remember."""
         if answer == "none":
             return [answer]
         found = answer.split(" ")
         replicas = found[0].split(",")
         if self.min_isr is not None:
             found[4] = ",".join(each for each in found[4].split(",") if each in replicas) or "-"
-        found[5] = found[5].replace("-1", "-")
+        found[5] = ",".join(each for each in found[5].split(",") if each in replicas) or "-"
         return found
 
 

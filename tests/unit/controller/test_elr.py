@@ -118,7 +118,15 @@ CASES = {
         lost(eligible_leader_replicas=(2,), last_known_elr=(1,)), Wish(isr=()), (1,), 2, (-1, (), (2,), (1,), OK),
     ),
     "several are not one": (lost(last_known_elr=(1, 2)), Wish(isr=()), (1, 2), 2, (-1, (), (), (1, 2), OK)),
-    "the last known is no replica": (lost(last_known_elr=(9,)), Wish(isr=()), (1, 2, 9), 2, (-1, (), (), (9,), OK)),
+    "the last known is no replica": (lost(last_known_elr=(9,)), Wish(isr=()), (1, 2, 9), 2, (-1, (), (), (), OK)),
+    "the last known is no replica any more": (
+        lost(eligible_leader_replicas=(3,), last_known_elr=(2,)),
+        Wish(isr=(), assignment=Assignment((1, 3))), (1, 2), 2, (-1, (), (3,), (), OK),
+    ),
+    "the leader is no replica any more": (
+        registered(isr=(1,), eligible_leader_replicas=(3,)),
+        Wish(isr=(), assignment=Assignment((2, 3))), (1, 2), 2, (-1, (), (3,), (), OK),
+    ),
     "unclean, where it may be": (
         lost(eligible_leader_replicas=(2,), last_known_elr=(2,)),
         Wish(isr=(), election=Election.UNCLEAN), (3,), 2, (3, (3,), (), (), MARKED),
