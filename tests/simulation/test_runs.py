@@ -152,9 +152,11 @@ def test_a_leader_that_answers_a_search_serves_its_follower() -> None:
     assert run(RunKey(level="partitions", seed=950_063)).failure is None
 
 
-@pytest.mark.parametrize(("level", "seed"), [("quorum", 960_018), ("quorum", 960_048), ("cluster", 930_303)])
+@pytest.mark.parametrize(
+    ("level", "seed"), [("quorum", 960_018), ("quorum", 960_048), ("cluster", 930_303), ("records", 5_800_713)]
+)
 def test_what_was_judged_too_strictly_is_fine(level: str, seed: int) -> None:
-    """inv:R22 inv:R8 inv:C19: the leader of who reads its snapshot is dead; a leader syncs late; copies are placed while a broker goes."""
+    """inv:R22 inv:R8 inv:C19 inv:P20: the leader of who reads its snapshot is dead; a leader syncs late; copies are placed while a broker goes; a log ends its move as the level comes with which metadata know directories."""
     assert run(RunKey(level=level, seed=seed)).failure is None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.ids import MIGRATING_DIRECTORY
 from headrace.metadata.versions import has_directory_assignment
 from headrace.sim.checkers.group import Group
 from headrace.sim.observation import LogMoved
@@ -40,7 +41,11 @@ class LogDirectories(Group):
             known = registered.directory_of(life.node_id)
             if committed is not None and (found := committed.topics.partition_by_id(change.topic_id, name.partition)):
                 known = found.directory_of(life.node_id)
-            if known != change.directory_id:
+            if (
+                known == MIGRATING_DIRECTORY
+            ):  # nobody has said it yet: the level came while the log was on its last steps
+                self.hit("log moved while the metadata began to know directories")
+            elif known != change.directory_id:
                 raise self.broken("P20", f"{name} went to {change.directory_id}, the metadata say {known}", life)
         self.hit("log moved to another directory while it was in use")
 
