@@ -62,7 +62,7 @@ def last_known_after(
         return ()
     if is_on and not known and before.leader != NO_LEADER:
         known = (before.leader,)
-    return tuple([each for each in known if each in replicas]) if known else known
+    return tuple([each for each in known if each in replicas])
 
 
 # What the settings must be

@@ -170,8 +170,7 @@ class ProducerStates:
         for batch in entry.batches:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
-        known = entry.last_sequence
-        if first != known + 1 and not (first == 0 and known == MAX_SEQUENCE) and epoch != NO_PRODUCER_EPOCH:
+        if first != next_sequence(entry.last_sequence) and epoch != NO_PRODUCER_EPOCH:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._check_transaction(entry, header)
 

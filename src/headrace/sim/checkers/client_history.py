@@ -257,10 +257,8 @@ class ClientHistory(Group):
         topic_id = topic_id_at(image, place)
         hosted = hosted_at(cluster, partition.leader, place, topic_id)
         stands_still = len(partition.isr) < needed_in_sync(image, place[0], partition)
-        if (
-            hosted is not None and hosted.leader is not None
-        ):  # it may not have been told yet that there are enough again
-            stands_still = stands_still or not hosted.leader.has_enough_replicas
+        if hosted is not None and hosted.leader is not None and not hosted.leader.has_enough_replicas:
+            stands_still = True  # it may not have been told yet that there are enough again
         for log, record in records_of(cluster, place, partition.leader, topic_id):
             if stands_still or record.offset < log.high_watermark:
                 yield SeenRecord(Part(*place), record.offset, (record.value or b"").decode(), _digest(record))
