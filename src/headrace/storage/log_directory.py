@@ -203,8 +203,8 @@ class LogDirectory:
             log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
             self._look_forward(log, future)
             return log
-        if not checkpoints.is_clean and log.durable_end_offset == 0 < log.log_end_offset:
-            log.distrust_names()
+        if not checkpoints.is_clean and log.durable_end_offset == 0:
+            log.distrust_names()  # of an empty log, too: records that come are synced without them
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
         self._adopt(log)
         self.notes += [f"{path}: {note}" for note in log.notes]
