@@ -10,6 +10,7 @@ VOLUMES ?= quick
 MIXES ?=
 SECONDS ?= 60
 ROUNDS ?= 1
+KEEP ?=
 NODES ?= 3
 FAULTS ?=
 TABLES ?=
@@ -81,8 +82,8 @@ transcripts: setup ## rewrite the transcripts; read the diff line by line
 sim: setup ## seeded clusters under faults, as CI runs them: make sim SEED=7
 	$(PY) -m headrace sim --suite ci --seed $(SEED)
 
-sim-deep: setup ## 10,000 quorums and more, by hand: make sim-deep SEED=7
-	$(PY) -m headrace sim --suite deep --seed $(SEED)
+sim-deep: setup ## 10,000 quorums and more, by hand, to be gone on with: make sim-deep SEED=7 KEEP=/var/tmp/deep.jsonl
+	$(PY) -m headrace sim --suite deep --seed $(SEED) $(if $(KEEP),--keep $(KEEP))
 
 mutants: setup ## planted defects, and the seed at which each is found
 	$(PY) -m tools.mutants

@@ -206,6 +206,36 @@ def test_the_command_line_tells_the_digest(capsys: pytest.CaptureFixture[str]) -
     assert told["failures"] == []
 
 
+def test_a_suite_that_was_stopped_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is kept counts as if it were made now, and is not made again; of the last line a process that was killed may have left a part."""
+    kept = tmp_path / "runs.jsonl"
+    arguments = ["sim", "--level", "quorum", "--seconds", "1", "--seed", "700", "--jobs", "1", "--json"]
+    assert headrace([*arguments, "--seeds", "3", "--keep", str(kept)]) == 0
+    lines = kept.read_text().splitlines()
+    kept.write_text("\n".join([*lines[:2], lines[2][:40]]))
+    capsys.readouterr()
+    assert headrace([*arguments, "--seeds", "4", "--keep", str(kept)]) == 0
+    gone_on = capsys.readouterr()
+    assert headrace([*arguments, "--seeds", "4"]) == 0
+    at_once = json.loads(capsys.readouterr().out)
+    told = json.loads(gone_on.out)
+    assert {name: told[name] for name in ("runs", "steps", "markers")} == {
+        name: at_once[name] for name in ("runs", "steps", "markers")
+    }
+    assert gone_on.err.startswith("2 runs kept, made by ")
+    assert [json.loads(line)["seed"] for line in kept.read_text().splitlines()] == [700, 701, 702, 703]
+
+
+@pytest.mark.parametrize("text", ["dear diary\n", "dear diary", '{"level": 3}\n'])
+def test_another_file_is_not_taken_for_kept_runs(tmp_path: Path, text: str) -> None:
+    """B78: nothing is written to it."""
+    other = tmp_path / "notes.txt"
+    other.write_text(text)
+    with pytest.raises(OperatorError, match=r"notes\.txt, line 1: no run of `headrace sim --keep`; name another file"):
+        headrace(["sim", "--level", "quorum", "--seconds", "1", "--keep", str(other)])
+    assert other.read_text() == text
+
+
 @pytest.mark.parametrize("arguments", [["--faults", "earthquake"], ["--suite", "ci", "--brokers", "3"]])
 def test_a_wrong_command_line_is_one_line(arguments: list[str]) -> None:
     """B78: what is wrong, and what would be right."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.kept_runs import KeptRuns
 from headrace.cli.output import show_json
 from headrace.cli.shell import offered
 from headrace.core.errors import OperatorError
@@ -84,6 +85,12 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 @click.option(
     "--save", type=click.Path(), metavar="FILE", help="Write the first failure there, for `headrace debug replay`."
 )
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Note each run that goes well there; those that FILE has already are not made again.",
+)
 @click.option("--no-shrink", is_flag=True, help="Report a failure with all its faults.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(**options: Any) -> int:
@@ -110,12 +117,20 @@ def _run_suite(suite: Suite, options: dict[str, Any]) -> int:
 def _run_all(keys: Iterable[RunKey], count: int, suite: Suite, options: dict[str, Any]) -> int:
     jobs = min(options["jobs"] or os.cpu_count() or 1, count)
     tally = Tally()
-    started = time.monotonic()
     last: RunResult | None = None
+    kept = KeptRuns(Path(options["keep"]), commit()) if options["keep"] else None
+    if kept is not None:
+        taken, keys = kept.take(keys)
+        for last in taken:
+            tally.add(last)
+        _tell_kept(kept)
+    started = time.monotonic()
     with _runner(jobs) as run_many:
         for result in run_many(keys):
             tally.add(result)
             last = result
+            if kept is not None:
+                kept.note(result)
             if count > 1:
                 _tell_progress(result, tally, count)
     seconds = time.monotonic() - started
@@ -134,6 +149,11 @@ def _run_all(keys: Iterable[RunKey], count: int, suite: Suite, options: dict[str
         if failure is not None:
             click.echo(failure_text(failure, commit=commit(), shrunk=is_shrunk))
     return 1 if tally.failures or shortfalls else 0
+
+
+def _tell_kept(kept: KeptRuns) -> None:
+    for made_by, count in sorted(kept.commits.items()):
+        click.echo(f"{count:,} {'run' if count == 1 else 'runs'} kept, made by {made_by}", err=True)
 
 
 def _tell_progress(result: RunResult, tally: Tally, count: int) -> None:
