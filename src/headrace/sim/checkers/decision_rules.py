@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.core.ids import Uuid
     from headrace.metadata.image import MetadataImage, PartitionRegistration
+    from headrace.sim.checkers.group import Group
 
 
 def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration | None, PartitionRegistration | None]]:
@@ -43,11 +44,23 @@ def touched(decided: Decided) -> Iterator[tuple[Uuid, int, PartitionRegistration
 class FencedIsOut(Judge):
     """A fenced or stopping broker leads nothing and is in no ISR, but without ELR as the last member without leading (C7)."""
 
+    def __init__(self, group: Group) -> None:
+        super().__init__(group)
+        self._leaderless: dict[tuple[Uuid, int], PartitionRegistration] = {}
+        """The partitions without a leader when the cluster began to keep ELRs, which may be while a broker is being fenced in steps."""
+
     def decided(self, decided: Decided) -> None:
         """The partitions that were touched, and all of them when a broker went."""
         if not decided.records:
             return
         image = decided.after
+        if has_elr(image) and not has_elr(decided.before):
+            self._leaderless = {
+                (topic_id, number): partition
+                for topic_id, topic in image.topics.by_id.items()
+                for number, partition in topic.partitions.items()
+                if partition.leader == NO_LEADER
+            }
         for topic_id, number, before, after in touched(decided):
             if after is not None:
                 is_new = before is None or before.isr != after.isr
@@ -59,9 +72,10 @@ class FencedIsOut(Judge):
                 return
 
     def _check_all(self, decided: Decided, image: MetadataImage) -> None:
-        for topic in image.topics.by_id.values():
+        for topic_id, topic in image.topics.by_id.items():
             for number, partition in topic.partitions.items():
-                self._check(decided, image, f"{topic.name}-{number}", partition, may_stay=True)
+                if len(partition.isr) > 1 or self._leaderless.get((topic_id, number)) != partition:
+                    self._check(decided, image, f"{topic.name}-{number}", partition, may_stay=True)
 
     def _check(
         self, decided: Decided, image: MetadataImage, name: str, partition: PartitionRegistration, *, may_stay: bool

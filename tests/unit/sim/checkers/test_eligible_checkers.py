@@ -12,8 +12,10 @@ from headrace.controller.events import BrokerUnreachable
 from headrace.metadata.versions import ELR_FEATURE
 from headrace.sim.checkers import JUDGES
 from headrace.sim.checkers.controller_steps import ControllerSteps
+from headrace.sim.checkers.decision_rules import FencedIsOut
 from headrace.sim.checkers.eligible_replicas import Commitment, elr_fault, min_isr
 from headrace.wire.messages.broker_registration import BrokerRegistrationRequest
+from headrace.wire.messages.update_features import UpdateFeaturesRequest
 from headrace.wire.metadata_records.config_record import ConfigRecord
 from headrace.wire.metadata_records.feature_level_record import FeatureLevelRecord
 from headrace.wire.metadata_records.fence_broker_record import FenceBrokerRecord
@@ -79,6 +81,21 @@ def test_the_last_member_does_not_stay_where_elrs_are_kept() -> None:
                 reign.decide(event, records)
         else:
             reign.decide(event, records)
+
+
+def test_who_stayed_as_the_last_member_before_elrs_were_kept_may_stay() -> None:
+    """inv:C7: the feature is switched on while a broker is being fenced in steps; what these had decided before stands, and nothing else."""
+    gone, fenced = _change(leader=-1), FenceBrokerRecord(id=1, epoch=1)
+    for before in ([gone], []):
+        image = image_of(*usual_records(), TWO, _change(isr=(1,)), *before)
+        reign = Reigning(lambda scene: ControllerSteps(scene, (FencedIsOut,)), image=image)
+        event = BrokerUnreachable(broker_id=1, broker_epoch=1, now_ms=reign.now_ms)
+        reign.decide(reign.request(UpdateFeaturesRequest()), [ON])
+        if before:
+            reign.decide(event, [fenced])
+        else:
+            with breaks("C7"):
+                reign.decide(event, [gone, fenced])
 
 
 # C10, C11
