@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.core.ids import Uuid
+    from headrace.metadata.image import MetadataImage
     from headrace.sim.checkers.ghost import Life
     from headrace.sim.checkers.group import Handler
     from headrace.sim.observation import ClusterView, NodeView
@@ -34,20 +35,24 @@ class LogDirectories(Group):
             raise self.broken("D2", f"{name} is less durable than it was in {change.home}", life)
         machine = self.scene.step.node.machine
         assert machine is not None, "it has just moved a log"
-        registered = machine.image.topics.partition_by_id(change.topic_id, name.partition)
-        level = machine.image.features.metadata_version or 0
-        if registered is not None and life.node_id in registered.replicas and has_directory_assignment(level):
-            committed = self.ghost.committed.image_at(self.ghost.committed.end)
-            known = registered.directory_of(life.node_id)
-            if committed is not None and (found := committed.topics.partition_by_id(change.topic_id, name.partition)):
-                known = found.directory_of(life.node_id)
-            if (
-                known == MIGRATING_DIRECTORY
-            ):  # nobody has said it yet: the level came while the log was on its last steps
-                self.hit("log moved while the metadata began to know directories")
-            elif known != change.directory_id:
-                raise self.broken("P20", f"{name} went to {change.directory_id}, the metadata say {known}", life)
+        known = self._known_directory(life.node_id, change, machine.image)
+        if known == MIGRATING_DIRECTORY:  # nobody has said it yet: the level came while the log was on its last steps
+            self.hit("log moved while the metadata began to know directories")
+        elif known not in (None, change.directory_id):
+            raise self.broken("P20", f"{name} went to {change.directory_id}, the metadata say {known}", life)
         self.hit("log moved to another directory while it was in use")
+
+    def _known_directory(self, node_id: int, change: LogMoved, own: MetadataImage) -> Uuid | None:
+        """Where the committed metadata say that the replica is. None if they, or the broker's own ones, know of no such replica (its topic may be deleted while the log is moved) or of no directories."""
+        committed = self.ghost.committed.image_at(self.ghost.committed.end)
+        known: Uuid | None = None
+        for image in (own, committed or own):
+            found = image.topics.partition_by_id(change.topic_id, change.partition.partition)
+            level = image.features.metadata_version or 0
+            if found is None or node_id not in found.replicas or not has_directory_assignment(level):
+                return None
+            known = found.directory_of(node_id)
+        return known
 
     def settled(self, cluster: ClusterView) -> None:
         """After healing every replica is where the metadata say, and none is on its way."""
