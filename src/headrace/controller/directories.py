@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.controller.decision import Decision, Moves, check_broker_epoch
+from headrace.controller.eligibility import NOBODY
 from headrace.controller.partition_change import Wish, change_partition, note_directories
 from headrace.controller.partitions import leader_and_isr_updates, min_isr_for
 from headrace.core.error_code import ErrorCode
@@ -55,7 +56,7 @@ def decide_assignment_to_directories(situation: Situation, request: AssignReplic
                     if is_offline:
                         offline.append(place)
                     else:
-                        records += _assigned(situation, topic, place, (request.broker_id, directory.id))
+                        records += _assigned(situation, topic, place, (broker, directory.id))
             topics.append(ResponseTopicData(topic_id=asked.topic_id, partitions=tuple(answers)))
         directories.append(ResponseDirectoryData(id=directory.id, topics=tuple(topics)))
         if offline:
@@ -110,13 +111,20 @@ def _error(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:
 
 
 def _assigned(
-    situation: Situation, topic: TopicImage, place: TopicIdPartition, where: tuple[int, Uuid]
+    situation: Situation, topic: TopicImage, place: TopicIdPartition, where: tuple[BrokerRegistration, Uuid]
 ) -> list[VersionedRecord]:
-    partition = topic.partitions[place.partition]
+    """A replica whose directory is there was moved; one whose directory is gone begins anew, empty."""
+    partition, (broker, directory) = topic.partitions[place.partition], where
+    former = partition.directory_of(broker.broker_id)
+    is_gone = not is_reserved_uuid(former) and _is_offline(broker, former)
     record = change_partition(
         place,
         partition,
-        Wish(isr=partition.isr, directories=dict([where])),
+        Wish(
+            isr=partition.isr,
+            emptied=broker.broker_id if is_gone else NOBODY,
+            directories={broker.broker_id: directory},
+        ),
         situation.eligible(),
         metadata_version=situation.metadata_version,
         min_isr=min_isr_for(situation, topic.name),

@@ -6,7 +6,8 @@
     ISR and ELR empty                        only the last leader may lead, as after an unclean election; or nobody
 
 As Apache Kafka 4.3.1 has it, but for what could lose records: `min.insync.replicas` counts for no more than the partition itself has replicas (Kafka
-looks at partition 0); who is no replica any more is in no ELR and is not who led last; and what is left of ELRs when the feature goes is kept true, or forgotten.
+looks at partition 0); who is no replica any more is in no ELR and is not who led last; nor is one whose replica begins anew, empty, where others have
+something of the log; and what is left of ELRs when the feature goes is kept true, or forgotten.
 """
 
 from __future__ import annotations
@@ -47,22 +48,22 @@ def elr_after(
     return tuple(sorted(members - {*isr, unclean}))
 
 
-def last_known_leader(before: PartitionRegistration) -> int:
-    """Who led last, where that is known: LastKnownElr has one member then."""
+def last_known_leader(before: PartitionRegistration, whole: tuple[int, ...]) -> int:
+    """Who led last, where that is known: LastKnownElr has one member then, which must be one of the `whole` replicas."""
     known = before.last_known_elr
-    return known[0] if len(known) == 1 else NO_LEADER
+    return known[0] if len(known) == 1 and known[0] in whole else NO_LEADER
 
 
 def last_known_after(
-    before: PartitionRegistration, replicas: tuple[int, ...], leader: int, *, is_on: bool
+    before: PartitionRegistration, whole: tuple[int, ...], leader: int, *, is_on: bool
 ) -> tuple[int, ...]:
-    """LastKnownElr remembers who led when the partition lost its leader, until it has one again. Whoever is no replica any more has no log of it."""
+    """LastKnownElr remembers who led when the partition lost its leader, until it has one again. Whoever is none of the `whole` replicas has no log of it."""
     known = before.last_known_elr
     if leader != NO_LEADER:
         return ()
     if is_on and not known and before.leader != NO_LEADER:
         known = (before.leader,)
-    return tuple([each for each in known if each in replicas])
+    return tuple([each for each in known if each in whole])
 
 
 # What the settings must be

@@ -67,11 +67,13 @@ def assignment_of(partition: PartitionRegistration) -> Assignment:
 class Wish:
     """What a partition should become; None = as it is. `directories` are those of replicas that move or are told.
 
-    `unclean` is a broker that did not stop cleanly: its replica may have lost what was not synced.
+    `unclean` is a broker that did not stop cleanly: its replica may have lost what was not synced. `emptied` is one whose replica begins anew in
+    another directory, because the one that it was in is gone.
     """
 
     isr: tuple[int, ...]
     unclean: int = NOBODY
+    emptied: int = NOBODY
     election: Election = Election.ONLINE
     leader_recovery_state: int | None = None
     assignment: Assignment | None = None
@@ -202,7 +204,8 @@ def _outcome(
     """The election among the new replicas and ISR, and what it leaves in the ISR, the ELR and the mark of an unclean one."""
     before, replicas, isr = change
     elr = elr_after(before, replicas, isr, min_isr=min_isr, unclean=wish.unclean)
-    last_known = NO_LEADER if isr or elr or min_isr is None else last_known_leader(before)
+    whole = tuple([each for each in replicas if each != wish.emptied]) or replicas
+    last_known = NO_LEADER if isr or elr or min_isr is None else last_known_leader(before, whole)
     leader, is_unclean = elect(before, replicas, Candidates(isr, elr, last_known), eligible, election=wish.election)
     recovery = before.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
     if is_unclean:
@@ -216,7 +219,7 @@ def _outcome(
         leader=leader,
         isr=isr,
         elr=elr,
-        last_known=last_known_after(before, replicas, leader, is_on=min_isr is not None),
+        last_known=last_known_after(before, whole, leader, is_on=min_isr is not None),
         recovery=recovery,
     )
 

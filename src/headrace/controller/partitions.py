@@ -45,7 +45,7 @@ def leader_and_isr_updates(
 ) -> Iterator[VersionedRecord]:
     """The changes that partitions need when broker `remove` leaves their ISR, or broker `add` becomes able to lead.
 
-    With `home` the replicas of `remove` are in that directory from now on; `is_unclean`: it did not stop cleanly, and leaves the ELR too (C10).
+    With `home` the replicas of `remove` are in that directory from now on, those that were elsewhere begin anew; `is_unclean`: it did not stop cleanly, and leaves the ELR too (C10).
     A place that is gone meanwhile needs none.
     """
     eligible = situation.eligible(without=remove, plus=add)
@@ -70,6 +70,7 @@ def leader_and_isr_updates(
             Wish(
                 isr=isr,
                 unclean=remove if is_unclean else NOBODY,
+                emptied=NOBODY if home in (None, before.directory_of(remove)) else remove,
                 election=election,
                 directories=None if home is None else {remove: home},
             ),

@@ -123,6 +123,12 @@ CASES = {
         lost(eligible_leader_replicas=(3,), last_known_elr=(2,)),
         Wish(isr=(), assignment=Assignment((1, 3))), (1, 2), 2, (-1, (), (3,), (), OK),
     ),
+    "the last known begins anew": (lost(last_known_elr=(1,)), Wish(isr=(), emptied=1), (1, 2), 2, (-1, (), (), (), OK)),
+    "the leader begins anew": (registered(isr=(1,)), Wish(isr=(), unclean=1, emptied=1), (2,), 1, (-1, (), (), (), OK)),
+    "another one begins anew": (lost(last_known_elr=(1,)), Wish(isr=(), emptied=2), (1, 2), 2, (1, (1,), (), (), MARKED)),
+    "the only replica begins anew": (
+        lost(replicas=(1,), last_known_elr=(1,)), Wish(isr=(), emptied=1), (1,), 2, (1, (1,), (), (), MARKED),
+    ),
     "the leader is no replica any more": (
         registered(isr=(1,), eligible_leader_replicas=(3,)),
         Wish(isr=(), assignment=Assignment((2, 3))), (1, 2), 2, (-1, (), (3,), (), OK),
@@ -227,6 +233,49 @@ def test_the_last_known_leader_leads_when_it_is_back_and_counts_as_unclean() -> 
     assert state(bench) == (1, (1,), (), ())
     assert partition(bench).leader_recovery_state == LEADER_RECOVERING
     assert bench.machine.statistics.unclean_elections == 1
+
+
+def test_the_last_known_leader_does_not_lead_with_an_empty_disk() -> None:
+    """inv:C11, KIP-858: the others, which stopped uncleanly, have nearly all; they would cut it."""
+    bench, epochs = on()
+    topic(bench, (1, 2, 3))
+    for broker_id in (3, 2, 1):
+        fence(bench, broker_id, epochs[broker_id])
+    again = {each: register_anew(bench, each, -1).broker_epoch for each in (2, 3)}
+    assert state(bench) == (NO_LEADER, (), (1,), (1,))
+    again[1] = register_anew(bench, 1, epochs[1], log_dirs=(Uuid(b"N" * 16),)).broker_epoch
+    for broker_id in (1, 2, 3):
+        bench.heartbeat(broker_id, again[broker_id])
+    assert state(bench) == (NO_LEADER, (), (), ())
+
+
+def assign(bench: ControllerBench, broker_id: int, broker_epoch: int, home: Uuid) -> None:
+    """The broker tells that its replica of the only partition is in this directory."""
+    topic_id = bench.machine.image.topics.by_name["t"].id
+    there = RequestTopicData(topic_id=topic_id, partitions=(RequestPartitionData(partition_index=0),))
+    where = RequestDirectoryData(id=home, topics=(there,))
+    bench.ask(AssignReplicasToDirsRequest(broker_id=broker_id, broker_epoch=broker_epoch, directories=(where,)))
+
+
+@pytest.mark.parametrize(("homes", "leader"), [(b"AB", 2), (b"BC", NO_LEADER)])
+def test_the_last_known_leader_does_not_lead_from_a_directory_that_took_a_lost_one_s_place(
+    homes: bytes, leader: int
+) -> None:
+    """inv:C11, KIP-858: one of its directories is gone, and its replica there is made anew in another; where it was moved it has all that it had."""
+    bench, epochs = on(1)
+    epochs[2] = bench.broker(2, log_dirs=(Uuid(b"A" * 16), Uuid(b"B" * 16)))
+    topic(bench, (2, 1))
+    assign(bench, 2, epochs[2], Uuid(b"A" * 16))
+    for broker_id in (1, 2):
+        fence(bench, broker_id, epochs[broker_id])
+    log_dirs = tuple(Uuid(bytes([each]) * 16) for each in homes)
+    again = {1: register_anew(bench, 1, -1).broker_epoch}
+    again[2] = register_anew(bench, 2, -1, log_dirs=log_dirs).broker_epoch
+    assert state(bench) == (NO_LEADER, (), (), (2,))
+    bench.heartbeat(1, again[1])
+    bench.heartbeat(2, again[2])
+    assign(bench, 2, again[2], Uuid(b"B" * 16))
+    assert state(bench)[0] == leader
 
 
 def configure(bench: ControllerBench, kind: int, name: str, value: str | None) -> tuple[int, str | None]:
