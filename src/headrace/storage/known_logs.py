@@ -2,7 +2,8 @@
 
 A start after a clean stop would list, open and read five small files of each partition. The list is believed for a log only while the partition's directory and
 its segments carry the stamps that they had: whatever was added, removed, renamed or written meanwhile, by whomever, that log is read as if there were no list.
-The list is left before the mark of a clean stop, is taken by the next start, and counts for nothing without the mark. One that is damaged counts for nothing, too.
+The list is left before the mark of a clean stop, is taken by the next start, and counts for nothing without the mark. One that is damaged, or cannot be read, counts for
+nothing, too.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from headrace.core.errors import StorageFault
 from headrace.core.ids import Uuid
 from headrace.core.offsets import OffsetAndEpoch
 from headrace.records.crc import crc32c
@@ -69,8 +72,11 @@ class KnownLogs:
         self._logs: dict[str, KnownLog] = {}
 
     def read(self) -> None:
-        """What the process before left."""
-        data = self._files.read_file(self._path)
+        """What the process before left; nothing if that cannot be read."""
+        try:
+            data = self._files.read_file(self._path)
+        except StorageFault:
+            data = None
         self._logs = {} if data is None else parse_known_logs(data)
 
     def take(self, name: str) -> KnownLog | None:
@@ -99,14 +105,14 @@ def known_logs_text(logs: dict[str, KnownLog]) -> bytes:
 
 
 def parse_known_logs(data: bytes) -> dict[str, KnownLog]:
-    """The rows; none of a list that is damaged or of another format."""
+    """The rows; none of a list that is damaged or of another format, or that says what no list says."""
     checksum, _, body = data.partition(b"\n")
     try:
         if int(checksum, 16) != crc32c(body):
             return {}
         found = json.loads(body)
         return {name: _known(row) for name, row in found["logs"].items()} if found["format"] == _FORMAT else {}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 
@@ -115,12 +121,16 @@ _topic_id = lru_cache(maxsize=1_024)(Uuid.parse)  # the partitions of a topic sa
 
 def _known(row: list[Any]) -> KnownLog:
     stamp, topic_id, end_offset, epochs, segments, snapshots, has_producers = row
-    return KnownLog(
+    known = KnownLog(
         tuple(stamp),
         _topic_id(topic_id),
         end_offset,
-        tuple(OffsetAndEpoch(offset, epoch) for offset, epoch in epochs),
-        tuple(KnownSegment(base_offset, size, tuple(at)) for base_offset, size, at in segments),
+        tuple([OffsetAndEpoch(offset, epoch) for offset, epoch in epochs]),
+        tuple([KnownSegment(base_offset, size, tuple(at)) for base_offset, size, at in segments]),
         tuple(snapshots),
         has_producers,
     )
+    numbers = [end_offset, *snapshots, *chain(*epochs), *chain(*[each[:2] for each in segments])]
+    if not segments or set(map(type, numbers)) != {int} or min(numbers) < 0:
+        raise ValueError(f"no log is like {row}")
+    return known

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from headrace.core.ports import DiskFull
 from headrace.records.crc import crc32c
 from headrace.records.record import ProducerStamp
 from headrace.sim.disk import LossyFiles, Op
-from headrace.storage.known_logs import KNOWN_LOGS, KnownLog, KnownLogs, known_logs_text, parse_known_logs
+from headrace.storage.known_logs import KNOWN_LOGS, KnownLog, KnownLogs, KnownSegment, known_logs_text, parse_known_logs
 from headrace.storage.layout import CLEAN_SHUTDOWN
 from headrace.storage.os_files import OsFiles
 from headrace.storage.stored_log import StoredLog
@@ -212,10 +214,53 @@ def test_a_damaged_list_names_nothing() -> None:
 
 def test_a_list_of_another_format_names_nothing() -> None:
     """A later release may write what this one cannot read."""
-    data = known_logs_text({NAME: KnownLog((1, 2), TOPIC_ID, 3, (), (), (), has_producers=False)})
+    segments = (KnownSegment(0, 0, (3, 4)),)
+    data = known_logs_text({NAME: KnownLog((1, 2), TOPIC_ID, 0, (), segments, (), has_producers=False)})
     assert set(parse_known_logs(data)) == {NAME}
     body = data.partition(b"\n")[2].replace(b'"format":1', b'"format":2')
     assert parse_known_logs(b"%08x\n%s" % (crc32c(body), body)) == {}
+
+
+def listed(body: bytes) -> bytes:
+    """A list with this body, whose checksum is right."""
+    return b"%08x\n%s" % (crc32c(body), body)
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"7", b"null", b'{"format":1}', b'{"format":1,"logs":[]}', b"\xff"])
+def test_a_list_that_is_none_names_nothing(body: bytes) -> None:
+    """Whoever made it."""
+    assert parse_known_logs(listed(body)) == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *[(place, value) for place in range(6) for value in ("x", None, [["x", 1]], {"a": 1})],
+        *[(2, -1), (2, True), (2, 1e9), (3, [[-1, 0]]), (4, []), (4, [[0, -1, [1, 2]]]), (5, [-1])],
+    ],
+)  # fmt: skip
+def test_a_row_that_no_log_is_like_stops_no_start(place: int, value: object) -> None:
+    """All is read then, as if there were no list."""
+    files = LossyFiles()
+    closed(files)
+    other = copy.deepcopy(files)
+    other.unlink(LIST)
+    found = json.loads((files.read_file(LIST) or b"").partition(b"\n")[2])
+    found["logs"][NAME][place] = value
+    files.open(LIST, truncate=True).pwrite(listed(json.dumps(found).encode()), 0)
+    assert told(memory_store(files).logs()[PARTITION]) == told(memory_store(other).logs()[PARTITION])
+
+
+def test_a_list_that_cannot_be_read_names_nothing(tmp_path: Path) -> None:
+    """Its directory is in use all the same."""
+    data = tmp_path / "data"
+    store = open_store(data)
+    open_log(store).append_as_leader(batch(b"one"), leader_epoch=0, now_ms=NOW_MS)
+    store.close(clean=True)
+    (data / KNOWN_LOGS).unlink()
+    os.mkfifo(data / KNOWN_LOGS)
+    assert load_store(OsFiles(), str(data), SMALL, now_ms=NOW_MS).logs()[PARTITION].log_end_offset == 1
+    assert not (data / KNOWN_LOGS).exists()
 
 
 class FullForTheList(LossyFiles):
