@@ -70,7 +70,8 @@ class RefusedBatches:
     def note(self, place: ProducerPlace, error: ErrorCode, now_ms: int) -> None:
         """The batch at `place` was refused. Of several that were in flight the first counts."""
         known = self._by_producer.get(place.producer_id)
-        if known is not None and (place.epoch < known.epoch or _is_held_back(place, known)):
+        is_remembered = known is not None and known.until_ms > now_ms
+        if known is not None and is_remembered and (place.epoch < known.epoch or _is_held_back(place, known)):
             return
         if known is None and len(self._by_producer) >= _MOST_PRODUCERS:
             del self._by_producer[next(iter(self._by_producer))]
@@ -132,9 +133,9 @@ class EarlyBatches:
 def remembered_after(
     refused: RefusedBatches | None, place: ProducerPlace | None, error: int, now_ms: int
 ) -> RefusedBatches | None:
-    """What is remembered after the batch at `place` was taken (`error` is 0) or refused; None for nothing."""
+    """What is remembered after the batch at `place` was taken (`error` is 0) or refused; None for nothing, so that batches go the quick way."""
     if place is None:
-        return refused
+        return refused or None
     if error in FOR_THE_MOMENT:
         refused = RefusedBatches() if refused is None else refused
         refused.note(place, ErrorCode(error), now_ms)

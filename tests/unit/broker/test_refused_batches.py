@@ -120,6 +120,19 @@ def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> 
     assert other.send(1) == NONE
 
 
+def test_a_partition_has_its_quick_way_back_when_the_time_is_over() -> None:
+    """M5: those who write to it have no place in any order; the producer of the refused batch is gone."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=2, replicas=(1, 2), isr=(1, 2))
+    assert Producer(bench).send(0) == ELSEWHERE
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1, partition_epoch=1)
+    hosted = bench.broker.partitions.by_name["kept", 0]
+    for waits_ms, is_remembered in ((REMEMBERED_MS - 1, True), (1, False)):
+        bench.advance(waits_ms)
+        Client(bench).send(produce_request("kept", batch(b"plain")), 9)
+        assert (hosted.refused is not None) == is_remembered
+
+
 def test_a_batch_that_is_repeated_from_before_the_refused_one_changes_nothing() -> None:
     """inv:E1 inv:E2: the client did not hear that it was written."""
     bench = BrokerBench()
@@ -234,6 +247,18 @@ def test_a_batch_that_came_before_its_partition_holds_back_those_behind_it() -> 
     assert [producer.send(each) for each in (1, 2)] == [ELSEWHERE] * 2
     assert [producer.send(each) for each in range(3)] == [NONE] * 3
     assert bench.broker.partitions.by_name["kept", 0].refused is None
+
+
+def test_what_was_refused_long_ago_hides_no_other_batch() -> None:
+    """inv:E1: the first was written elsewhere meanwhile; what is behind another one now is held back."""
+    bench = BrokerBench()
+    producer = Producer(bench)
+    assert producer.send(0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    bench.advance(REMEMBERED_MS)
+    assert producer.send(5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,))
+    assert [producer.send(each) for each in (6, 7)] == [ELSEWHERE] * 2
+    assert [producer.send(each) for each in (5, 6, 7)] == [NONE] * 3
 
 
 def test_few_partitions_that_are_not_here_are_remembered() -> None:
