@@ -78,13 +78,13 @@ class RefusedBatches:
         self._by_producer[place.producer_id] = _Refusal(place.epoch, place.sequence, error, now_ms + REMEMBERED_MS)
 
     def reason(self, records: memoryview | None, log: PartitionLogPort | None, now_ms: int) -> ErrorCode | None:
-        """Why a batch is refused: one before it in its producer's order was, which `log` still waits for. None: it may be taken."""
+        """Why a batch is refused: one before it in its producer's order was, which `log` does not have. None: it may be taken."""
         self._by_producer = {key: each for key, each in self._by_producer.items() if each.until_ms > now_ms}
         place = place_of(records)
         refusal = None if place is None else self._by_producer.get(place.producer_id)
         if place is None or refusal is None or place.epoch < refusal.epoch:
             return None
-        if place.epoch > refusal.epoch or (log is not None and not _is_awaited(refusal, log, place.producer_id)):
+        if place.epoch > refusal.epoch or (log is not None and _has_come(refusal, log, place.producer_id)):
             del self._by_producer[place.producer_id]
             return None
         return refusal.error if _is_held_back(place, refusal) else None
@@ -149,11 +149,11 @@ def _is_held_back(place: ProducerPlace, refusal: _Refusal) -> bool:
     return place.epoch == refusal.epoch and is_behind(place.sequence, refusal.sequence)
 
 
-def _is_awaited(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> bool:
-    """The refused batch is the next that the log would take of its producer; it came by another way otherwise."""
+def _has_come(refusal: _Refusal, log: PartitionLogPort, producer_id: int) -> bool:
+    """The log is past the refused batch, which came by another way; one that is behind it is a copy that has not caught up."""
     known = log.producer_end(producer_id)
     if known is None:
-        return True
+        return False
     if known.epoch != refusal.epoch:
-        return refusal.sequence == 0 and known.epoch < refusal.epoch
-    return refusal.sequence == next_sequence(known.last_sequence)
+        return known.epoch > refusal.epoch
+    return is_behind(next_sequence(known.last_sequence), refusal.sequence)

@@ -7,6 +7,7 @@ import pytest
 from headrace.broker.refused_batches import REMEMBERED_MS, EarlyBatches, ProducerPlace
 from headrace.broker.walks import MAX_WAITING_BYTES, WalkJob
 from headrace.core.error_code import ErrorCode
+from headrace.records.batch import set_offset_and_epoch
 from headrace.records.compression import Codec
 from headrace.records.record import ProducerStamp
 from tests.support.broker_bench import BrokerBench, Client
@@ -103,6 +104,26 @@ def test_a_batch_that_came_by_another_leader_holds_nothing_back() -> None:
     log.append_as_follower(memoryview(copied), leader_epoch=0, now_ms=bench.clock.wall_ms())
     bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1, partition_epoch=1)
     assert [producer.send(each) for each in (1, 2)] == [NONE] * 2
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_copy_that_is_behind_the_refused_batch_waits_for_it(epoch: int) -> None:
+    """inv:E1: what came before it, perhaps the beginning of its epoch, is copied from the leader meanwhile; then this broker leads."""
+    bench = BrokerBench()
+    bench.topic("kept", leader=2, replicas=(1, 2), isr=(2,))
+    producer = Producer(bench)
+    log = bench.broker.partitions.by_name["kept", 0].log
+    assert log is not None
+    first = 2 - epoch
+    for at, stamp in enumerate([ProducerStamp(7, 0, 0), ProducerStamp(7, epoch, first - 1)]):
+        copied = batch(b"%d" % at, producer=stamp)
+        set_offset_and_epoch(copied, 0, at, 0)
+        log.append_as_follower(memoryview(copied), leader_epoch=0, now_ms=bench.clock.wall_ms())
+        if not at:
+            assert [producer.send(first + each, epoch=epoch) for each in (0, 1)] == [ELSEWHERE] * 2
+    bench.topic("kept", leader=1, replicas=(1, 2), isr=(1,), leader_epoch=1, partition_epoch=1)
+    assert producer.send(first + 2, epoch=epoch) == ELSEWHERE
+    assert [producer.send(first + each, epoch=epoch) for each in range(3)] == [NONE] * 3
 
 
 def test_a_batch_that_never_comes_again_holds_others_back_for_a_while_only() -> None:
