@@ -19,6 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from headrace.storage.known_logs import KnownLogs
+from headrace.storage.os_files import OsFiles
 from headrace.testing import Node
 from tests.peers import kafka
 
@@ -191,6 +193,24 @@ def test_kafka_takes_over_our_directory_and_gives_it_back(tmp_path: Path) -> Non
     on_kafka(tmp_path / "theirs", tour.check_and_fill)
     shutil.copytree(tmp_path / "theirs/data", tmp_path / "again/data")
     on_headrace(tmp_path / "again", tour.check_and_fill)
+
+
+def test_kafka_takes_over_our_directory_itself_and_gives_it_back(tmp_path: Path) -> None:
+    """B-C05, B-S10: not a copy of it, whose files have other stamps. Kafka passes by our list of logs, and what it wrote to is not as the list says."""
+    written = {"plain-0", "plain-1", "packed-0", "latest-0"}
+    tour = Tour()
+    on_headrace(tmp_path, tour.fill)
+    assert believed(tmp_path / "data") >= written
+    on_kafka(tmp_path, tour.check_and_fill)
+    assert not believed(tmp_path / "data") & written
+    on_headrace(tmp_path, tour.check_and_fill)
+
+
+def believed(data: Path) -> set[str]:
+    """The logs that the next start of ours would take as the list tells them."""
+    known = KnownLogs(OsFiles(), str(data))
+    known.read()
+    return {each.name for each in data.iterdir() if known.take(each.name) is not None}
 
 
 def test_we_take_over_kafkas_directory_and_give_it_back(tmp_path: Path) -> None:
