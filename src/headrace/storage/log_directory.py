@@ -431,22 +431,23 @@ class LogDirectory:
     # -- closing -----------------------------------------------------------------------------------------------
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
-        """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4). Where a cut is under way recovery is to look."""
+        """Close all logs; with `clean`, sync them, write the checkpoints and leave the mark last (D4). Where a cut is under way recovery is to look.
+
+        May run in a thread, while topics come and go.
+        """
         for _, close in self._left:
             close()
-        futures = [future.log for future in self.futures.values()]
-        logs = [*self.logs.values(), *futures]
+        here, futures = [*self.logs.values()], [future.log for future in list(self.futures.values())]
+        logs = [*here, *futures]
         if clean and self.is_online and not any(log.owner.is_being_cut for log in logs):
-            jobs = [(log, job) for log in logs if (job := log.prepare_stop()) is not None]
+            jobs = [(log, job) for log in logs if (job := _prepared(log)) is not None]
             self.sync([job for _, job in jobs])
             for log, job in jobs:
                 job.check_room()
                 log.flushed(job.upto)
             self.write_checkpoints()
             with suppress(DiskFull):  # then each is read
-                self._known.write(
-                    {log.path.rpartition("/")[2]: known for log in self.logs.values() if (known := log.at_rest())}
-                )
+                self._known.write({log.path.rpartition("/")[2]: known for log in here if (known := log.at_rest())})
             write_clean_shutdown(self._files, self.path, broker_epoch)
         for log in logs:
             log.close(clean=False)
@@ -466,6 +467,12 @@ class LogDirectory:
         self.logs.clear()
         self.futures.clear()
         return lost
+
+
+def _prepared(log: StoredLog) -> SegmentFlush | None:
+    """What a log that stops wants to have synced; None where it was closed meanwhile: its names may be those of another."""
+    with log.owner.closing:
+        return None if log.is_closed else log.prepare_stop()
 
 
 class _Checkpoints(NamedTuple):

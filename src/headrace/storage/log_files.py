@@ -119,7 +119,7 @@ class LogFiles:
         self.owner.wake()
 
     def at_rest(self) -> KnownLog | None:
-        """How the log stands on the disk after a flush, as its directory and files would tell the next start; None where that must read them.
+        """How the log stands on the disk after a flush, as its directory and files would tell the next start; None where that must read them, or the log was closed.
 
         Nothing but appends has happened to such a log since it was opened: a file whose removal is under way, or is not decided, would be overlooked.
         """
@@ -130,7 +130,7 @@ class LogFiles:
             return None
         sizes = ((segment.base_offset, segment.size) for segment in segments.in_order)
         found, directory = known_segments(self._files, self.path, sizes), self._files.stat(self.path)
-        if found is None or directory is None:
+        if found is None or directory is None or self._flush.is_closed:  # else another log may have the name by now
             return None
         return KnownLog(
             directory.stamp,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.ids import TopicPartition
-from headrace.core.ports import DiskFull
+from headrace.core.ids import TopicPartition, Uuid
+from headrace.core.ports import DiskFull, FileStat
 from headrace.records.crc import crc32c
 from headrace.records.record import ProducerStamp
-from headrace.sim.disk import LossyFiles, Op
+from headrace.sim.disk import LossyFile, LossyFiles, Op
 from headrace.storage.known_logs import KNOWN_LOGS, KnownLog, KnownLogs, KnownSegment, known_logs_text, parse_known_logs
 from headrace.storage.layout import CLEAN_SHUTDOWN
 from headrace.storage.os_files import OsFiles
@@ -37,6 +37,7 @@ from tests.support.stores import (
 )
 
 NAME = "topic-0"
+OTHER_ID = Uuid(b"another topic id")
 LIST = f"/data/{KNOWN_LOGS}"
 
 
@@ -281,6 +282,98 @@ def test_a_disk_without_room_for_the_list_stops_cleanly_all_the_same() -> None:
     store.close(clean=True)
     assert files.exists(f"/data/{CLEAN_SHUTDOWN}")
     assert memory_store(files).logs()[PARTITION].log_end_offset > 0
+
+
+class Meanwhile(LossyFiles):
+    """Files of which one is looked at (`stat`) or opened in a thread, as `at` says: the event loop does something just before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at, self.job = ("", ""), list[Callable[[], object]]()
+
+    def stat(self, path: str, /) -> FileStat | None:
+        """As the files'."""
+        self._now_at("stat", path)
+        return super().stat(path)
+
+    def open(self, path: str, /, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> LossyFile:
+        """As the files'."""
+        self._now_at("open", path)
+        return super().open(path, create=create, truncate=truncate, read_only=read_only)
+
+    def _now_at(self, call: str, path: str) -> None:
+        if (call, path) == self.at and self.job:
+            self.job.pop()()
+
+
+@pytest.mark.parametrize(
+    ("comes", "goes", "known"),
+    [
+        ((), (2,), {"many-0", "many-1"}),
+        ((3,), (), {"many-0", "many-1", "many-2"}),
+        ((3,), (1, 2), {"many-0"}),
+    ],
+)
+def test_partitions_that_come_and_go_while_the_list_is_made_keep_no_stop_from_its_end(
+    comes: tuple[int, ...], goes: tuple[int, ...], known: set[str]
+) -> None:
+    """inv:D4: the metadata go on while the logs are closed in a thread."""
+    files = Meanwhile()
+    store = memory_store(files)
+    for number in range(3):
+        log = store.create(TopicPartition("many", number), topic_id=TOPIC_ID, config=SMALL)
+        log.begin_epoch(0)
+        fill(log, 3)
+
+    def change() -> None:
+        for number in goes:
+            store.delete(TopicPartition("many", number), NOW_MS)
+        for number in comes:
+            store.create(TopicPartition("many", number), topic_id=TOPIC_ID, config=SMALL)
+
+    files.at, files.job = ("stat", "/data/many-0"), [change]
+    store.close(clean=True)
+    assert files.job == []
+    assert files.exists(f"/data/{CLEAN_SHUTDOWN}")
+    assert known_names(files) == known
+
+
+@pytest.mark.parametrize("comes", [(), (2,)])
+def test_a_partition_that_goes_before_it_is_prepared_keeps_no_stop_from_its_end(comes: tuple[int, ...]) -> None:
+    """inv:D4: nothing is written to the directory that it had, which another topic may have now."""
+    files = Meanwhile()
+    store = memory_store(files)
+    for number in range(3):
+        log = store.create(TopicPartition("many", number), topic_id=TOPIC_ID, config=SMALL)
+        log.append_as_leader(producer_batch(ProducerStamp(7, 0, 0), b"one"), leader_epoch=0, now_ms=NOW_MS)
+
+    def change() -> None:
+        store.delete(TopicPartition("many", 2), NOW_MS)
+        for number in comes:
+            store.create(TopicPartition("many", number), topic_id=OTHER_ID, config=SMALL)
+
+    files.at, files.job = ("open", f"/data/many-0/{1:020d}.snapshot"), [change]
+    store.close(clean=True)
+    assert files.job == []
+    assert files.exists(f"/data/{CLEAN_SHUTDOWN}")
+    assert not files.exists(f"/data/many-2/{1:020d}.snapshot")
+
+
+@pytest.mark.parametrize("at", ["", f"/{0:020d}.log"])
+def test_a_topic_that_takes_the_name_of_one_that_is_deleted_just_now_is_not_known_as_that_one(at: str) -> None:
+    """Both are empty."""
+    files = Meanwhile()
+    store = memory_store(files)
+    open_log(store)
+
+    def change() -> None:
+        store.delete(PARTITION, NOW_MS)
+        store.create(PARTITION, topic_id=OTHER_ID, config=SMALL)
+
+    files.at, files.job = ("stat", f"/data/{NAME}{at}"), [change]
+    store.close(clean=True)
+    assert files.job == []
+    assert memory_store(files).logs()[PARTITION].topic_id == OTHER_ID
 
 
 def test_a_log_whose_compaction_began_is_not_known() -> None:
