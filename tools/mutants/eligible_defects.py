@@ -70,7 +70,7 @@ def prefers_who_led_last(planting: Planting) -> None:
     honest = partition_change.elect
 
     def elect(partition: PartitionRegistration, replicas: Any, candidates: Any, eligible: Any, *, election: Any) -> Any:
-        last = last_known_leader(partition)
+        last = last_known_leader(partition, replicas)
         if not candidates.isr and last != NO_LEADER and last in replicas and eligible.may_lead(partition, last):
             return last, True
         return honest(partition, replicas, candidates, eligible, election=election)
