@@ -122,6 +122,34 @@ def test_hosts_take_turns() -> None:
     assert [name for name, _ in door.came[10:16]] == ["many", "few", "one", "many", "few", "many"]
 
 
+def test_who_has_gone_does_not_end_the_turn_of_its_host() -> None:
+    """Beside a host that opens many, one that opens and leaves was let go of at no more than the rate: a descriptor for each."""
+    door = Door(10)
+    door.enter(*(Guest("busy", "10.0.0.1") for _ in range(1_000)))
+    flood = [Guest("flood", "10.0.0.2") for _ in range(5_000)]
+    door.enter(*flood)
+    for each in flood:
+        each.gone = GONE
+    polite = Guest("polite", "10.0.0.2")
+    door.enter(polite)
+    door.clock.until(101.0)
+    assert all(each.is_dropped for each in flood)
+    assert not polite.is_dropped
+
+
+def test_who_is_new_looks_at_some_of_those_that_wait() -> None:
+    """Where very many hosts wait, the turn of one comes once in minutes: until then all that it opened and left would wait."""
+    door = Door(1)
+    busy = [Guest("busy", f"10.1.{each // 250}.{each % 250}") for each in range(1_000)]
+    door.enter(*busy)
+    flood = [Guest("flood", "10.0.0.2") for _ in range(10_000)]
+    for each in flood:
+        door.enter(each)
+        each.gone = GONE
+    assert sum(not each.is_dropped for each in flood) <= len(busy)
+    assert not any(each.is_dropped for each in busy)
+
+
 def test_a_rate_that_is_raised_counts_for_those_who_wait() -> None:
     """Within a second, however long they would have waited."""
     door = Door(1)
