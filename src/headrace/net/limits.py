@@ -40,6 +40,10 @@ class ConnectionLimits:
     backlog: int = 50
     loopback_congestion_control: str = ""
 
+    def most_of(self, host: str) -> int:
+        """How many connections a host may have."""
+        return self.per_ip_overrides.get(host, self.max_connections_per_ip)
+
 
 class ConnectionCounter:
     """Counts connections of the whole node (`max.connections`, `max.connections.per.ip`)."""
@@ -59,15 +63,17 @@ class ConnectionCounter:
             return f"the listener's own max.connections={limits.max_of_listener} is reached"
         return None
 
+    def of_host(self, host: str) -> int:
+        """How many a host has."""
+        return self._by_host.get(host, 0)
+
     def opened(self, host: str, limits: ConnectionLimits, *, of_listener: int) -> str | None:
         """Count one more from `host`, where its listener has so many; or say which limit refuses it, counting nothing."""
         lack = self.lack(limits, of_listener=of_listener)
         if lack is not None:
             return lack
-        per_host = limits.per_ip_overrides.get(host, limits.max_connections_per_ip)
-        if self._by_host[host] >= per_host:
-            if not self._by_host[host]:
-                del self._by_host[host]
+        per_host = limits.most_of(host)
+        if self.of_host(host) >= per_host:
             return f"max.connections.per.ip={per_host} is reached for {host}"
         self.total += 1
         self._by_host[host] += 1

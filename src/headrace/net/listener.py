@@ -13,7 +13,7 @@ from headrace.core.values import value_class
 from headrace.net.buffers import BufferPool, RequestMemory
 from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import ClosedConnectionLog
-from headrace.net.creation_rate import CreationRate
+from headrace.net.creation_rate import UNLIMITED, CreationRate, left_by_peers
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
 from headrace.net.ports import FrameHandler
 from headrace.net.server_connection import ServerConnection
@@ -197,18 +197,30 @@ class Listener:
     def waits_for_room(self, connection: ServerConnection) -> bool:
         """Whether a new connection is admitted later, when others went (KIP-402). So many wait as `socket.listen.backlog.size` says."""
         lack = self.counter.lack(self.limits, of_listener=len(self.connections))
-        if len(self._waiting) >= self.limits.backlog:
-            self._drop_who_has_gone()
-        is_one_more = len(self._waiting) < self.limits.backlog and connection.descriptor < self._descriptors
-        if not is_one_more or (lack is None and not self._waiting):
+        if (lack is None and not self._waiting) or connection.descriptor >= self._descriptors:
             return False
+        if not self._may_wait(connection):
+            self._drop_who_has_gone()
+            if not self._may_wait(connection):
+                return False
         self._waiting[connection] = None
         self.closed_log.waits(listener=self.name, peer=connection.peer, reason=lack or "others wait for room")
         return True
 
+    def _may_wait(self, connection: ServerConnection) -> bool:
+        """Whether one more waits. Of a host no more do than it may have: where no room comes they would keep all others from waiting."""
+        if len(self._waiting) >= self.limits.backlog:
+            return False
+        most = self.limits.most_of(connection.host)
+        if most >= UNLIMITED:
+            return True
+        waiting = sum(each.host == connection.host for each in self._waiting)
+        return self.counter.of_host(connection.host) + waiting < most
+
     def _drop_who_has_gone(self) -> None:
         """Of those that wait, who are not read: it is not told when they go."""
-        for connection in list(self._waiting):
+        left = left_by_peers(each.descriptor for each in self._waiting if not each.is_closed)
+        for connection in [each for each in self._waiting if each.is_closed or each.descriptor in left]:
             gone = connection.peer_has_gone()
             if gone is not None and not gone.has_said_something:
                 del self._waiting[connection]

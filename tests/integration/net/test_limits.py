@@ -191,6 +191,43 @@ def test_who_has_gone_takes_no_place_of_those_who_wait_for_room() -> None:
             assert polite.receive_frame()
 
 
+def test_of_a_host_no_more_wait_for_room_than_it_may_have() -> None:
+    """S95, KIP-402: a host that may have two connections took all fifty places of those that wait, and who came then was closed."""
+    properties = {
+        "max.connections": "4",
+        "max.connections.per.ip": "2",
+        "max.connections.per.ip.overrides": "127.0.0.1:4",
+    }
+    with Node(properties=properties, in_process=True) as node, contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(RawConnection(node.port)) for _ in range(4)]
+        assert all(served(one) for one in kept)
+        greedy = [stack.enter_context(RawConnection(node.port, from_host="127.0.0.2")) for _ in range(60)]
+        assert all(each.is_closed_by_node() for each in greedy[2:])
+        polite = stack.enter_context(RawConnection(node.port, from_host="127.0.0.3"))
+        polite.send(request_frame(ASK, 4))
+        assert served(kept[0])
+        for each in kept[1:]:
+            each.socket.close()
+        assert polite.receive_frame()
+
+
+def test_who_has_gone_while_it_waited_counts_no_more_for_its_host() -> None:
+    """S95: its two that had gone while they waited would be all that it may have until there is room."""
+    properties = {"max.connections": "1", "max.connections.per.ip": "2"}
+    with Node(properties=properties, in_process=True) as node, contextlib.ExitStack() as stack:
+        kept = stack.enter_context(RawConnection(node.port))
+        assert served(kept)
+        for _ in range(3):
+            with RawConnection(node.port, from_host="127.0.0.2"), RawConnection(node.port, from_host="127.0.0.2"):
+                assert served(kept)
+        assert served(kept)
+        late = stack.enter_context(RawConnection(node.port, from_host="127.0.0.2"))
+        late.send(request_frame(ASK, 4))
+        assert served(kept)
+        kept.socket.close()
+        assert late.receive_frame()
+
+
 def test_an_idle_connection_is_closed() -> None:
     """`connections.max.idle.ms`."""
     with Node(properties={"connections.max.idle.ms": "500"}, in_process=True) as node, RawConnection(node.port) as idle:

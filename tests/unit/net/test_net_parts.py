@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from headrace.net.buffers import BufferPool, RequestMemory
+from headrace.net.busy_poll import BusyPoller
 from headrace.net.closed_log import printable
+from headrace.net.creation_rate import PeerGone, peer_of
 from headrace.net.limits import ConnectionCounter, ConnectionLimits
+from headrace.net.listener import Listener, SharedByListeners
 from headrace.net.protocol_hints import hint_for
+from headrace.net.turn_shares import TurnShares
 
 
 def test_a_taken_buffer_keeps_its_bytes_and_another_takes_its_place() -> None:
@@ -118,6 +124,49 @@ def test_connections_are_counted_in_all_and_by_address() -> None:
     counter.closed("10.0.0.1")
     assert opened("10.0.0.3", limits) is None
     assert counter.total == 3
+
+
+class Waiting:
+    """A connection that waits for room, whose peer is there; counts how often it is asked for."""
+
+    def __init__(self) -> None:
+        self.host, self.peer, self.is_closed = "10.0.0.1", "10.0.0.1:1", False
+        self.ours, self.theirs = socket.socketpair()
+        self.descriptor = self.ours.fileno()
+        self.asked = 0
+        self.is_dropped = False
+
+    def peer_has_gone(self) -> PeerGone | None:
+        """It has where the other end is closed."""
+        self.asked += 1
+        return peer_of(self.descriptor)
+
+    def drop(self) -> None:
+        """Remember."""
+        self.is_dropped = True
+
+
+def test_those_that_wait_and_are_there_cost_nothing_for_each_that_is_refused() -> None:
+    """S95, KIP-402: each newcomer beyond the places asked of every one that waits, three microseconds for each of a thousand."""
+    limits = ConnectionLimits(max_connections=1, max_of_listener=0, backlog=10)
+    pool, memory, poller = BufferPool(64), RequestMemory(), BusyPoller("off")
+    shared = SharedByListeners(pool=pool, shares=TurnShares(), memory=memory, poller=poller)
+    listener = Listener("L", lambda *_: cast("Any", None), limits=limits, shared=shared, counter=ConnectionCounter())
+    waiting = [cast("Any", Waiting()) for _ in range(10)]
+    try:
+        assert all(listener.waits_for_room(each) for each in waiting)
+        late = cast("Any", Waiting())
+        waiting.append(late)
+        assert not listener.waits_for_room(late)
+        assert [each.asked for each in waiting] == [0] * 11
+        waiting[3].theirs.close()
+        assert listener.waits_for_room(late)
+        assert [each.asked for each in waiting] == [0, 0, 0, 1] + [0] * 7
+        assert waiting[3].is_dropped
+    finally:
+        for each in waiting:
+            each.ours.close()
+            each.theirs.close()
 
 
 def test_a_listener_has_a_limit_of_its_own_and_brokers_own_listener_is_not_bound_by_the_nodes() -> None:
