@@ -16,11 +16,14 @@ this controller never heard the former one. Its listeners are probed as if they 
     unknown -> probing (succeeded)          another process came with the directories of one that was not heard
     probing -> gone (all refused twice)     or watched again: silence, or a heartbeat came on another connection
     probing -> pausing -> probing           a listener took the connect: a process that dies may close it last; a few times
+    watched -> pausing (connection closed)  it closed a moment ago too
+
+Whoever reaches the controllers' listener may register a broker, with whatever addresses there are, and open and close connections in its name. So
+few addresses of a broker are probed, a broker is looked at anew once a second, and few probes are under way.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -37,6 +40,12 @@ ROUNDS = 2
 _LEARN_AGAIN_MS = 10_000
 _AT_ONCE = 50
 """Brokers that are probed in one turn of the loop: of very many none is held up for long."""
+MOST_ADDRESSES = 8
+"""Of one broker, the first of its registration: more than it has networks, and a registration may name hundreds. A process that is gone refuses at all."""
+LOOKS_EVERY_MS = 1_000
+"""A broker whose connection closes again sooner is looked at when so much time is over, if it was not heard until then."""
+MOST_UNDER_WAY = 400
+"""Probes: each is a socket, for a second where nobody answers. The others wait for them."""
 PAUSES_MS = (20, 50, 100, 200, 400, 800)
 """How long after each connect that was taken the probing begins anew; then the session timeout decides."""
 
@@ -57,13 +66,14 @@ class Probe:
 
 @dataclass(slots=True)
 class _Watched:
-    """One broker epoch. `asked` are the probes of the round that is under way, `round` 0 is none. `again_at_ms` ends a pause. `is_heard`, `is_succeeded`: in this activity."""
+    """One broker epoch. `asked` are the probes of the round that is under way, `round` 0 is none. `again_at_ms` ends a pause; no close is looked at before `look_at_ms`. `is_heard`, `is_succeeded`: in this activity."""
 
     broker_id: int
     epoch: int
     connection: ConnectionName | None = None
     eligible: set[Address] = field(default_factory=set)
     learn_at_ms: int = 0
+    look_at_ms: int = 0
     round: int = 0
     asked: set[int] = field(default_factory=set)
     pauses: int = 0
@@ -95,7 +105,8 @@ class BrokerWatch:
         self._watched: dict[int, _Watched] = {}
         self._asked: dict[int, tuple[_Watched, bool, Address]] = {}
         self._was_active = False
-        self._to_probe: deque[int] = deque()
+        self._to_probe: dict[int, None] = {}
+        self._to_learn: dict[int, None] = {}
 
     def activity_changed(self) -> None:
         """This node's controller may have become active, or resigned: every broker is looked at, in the next turns."""
@@ -103,11 +114,11 @@ class BrokerWatch:
             self._was_active = not self._was_active
             for watched in self._watched.values():
                 watched.connection, watched.again_at_ms = None, None
-                watched.round = watched.pauses = 0
+                watched.round = watched.pauses = watched.look_at_ms = 0
                 watched.is_heard = watched.is_succeeded = False
             self._to_probe.clear()
             if self._was_active:
-                self._to_probe.extend(sorted(self._watched))
+                self._to_probe = dict.fromkeys(sorted(self._watched))
 
     def heard(self, broker_id: int, broker_epoch: int, connection: ConnectionName, now_ms: int) -> None:
         """A heartbeat of a broker came on a connection of this node."""
@@ -157,39 +168,60 @@ class BrokerWatch:
     def _learn(self, watched: _Watched, registered: BrokerRegistration, now_ms: int) -> None:
         if watched.eligible or registered.fenced or now_ms < watched.learn_at_ms:
             return
+        if not self._has_room:
+            self._to_learn[watched.broker_id] = None
+            return
         watched.learn_at_ms = now_ms + _LEARN_AGAIN_MS
-        for end_point in registered.end_points:
-            self._ask(next(self._numbers), watched, (end_point.host, end_point.port), is_learning=True)
+        for address in _addresses_of(registered):
+            self._ask(next(self._numbers), watched, address, is_learning=True)
 
-    def closed(self, connection: ConnectionName) -> None:
+    @property
+    def _has_room(self) -> bool:
+        """Whether another broker's listeners may be probed now."""
+        return len(self._asked) < MOST_UNDER_WAY
+
+    def closed(self, connection: ConnectionName, now_ms: int) -> None:
         """A connection to this node is gone."""
         for watched in [each for each in self._watched.values() if each.connection == connection]:
             watched.connection = None
-            self._look(watched)
+            if now_ms < watched.look_at_ms:
+                watched.again_at_ms = watched.look_at_ms
+            else:
+                watched.look_at_ms = now_ms + LOOKS_EVERY_MS
+                self._look(watched)
 
     def _look(self, watched: _Watched) -> None:
         """Begin to probe, where refusals mean something and something would come of it."""
         registered = self._registered(watched.broker_id, watched.epoch)
         is_meaningful = bool(watched.eligible) or watched.is_succeeded
-        if is_meaningful and registered is not None and not registered.fenced and self._is_active():
+        if not is_meaningful or registered is None or registered.fenced or not self._is_active():
+            return
+        if self._has_room:
             self._begin_round(watched, registered, 1)
+        else:
+            self._to_probe[watched.broker_id] = None
 
     def tick(self, now_ms: int) -> None:
         """Go on with the brokers of a controller that is new, and after a pause that is over."""
-        for _ in range(min(len(self._to_probe), _AT_ONCE)):
-            to_probe = self._watched.get(self._to_probe.popleft())
+        for broker_id in list(self._to_probe)[:_AT_ONCE] if self._has_room else ():
+            del self._to_probe[broker_id]
+            to_probe = self._watched.get(broker_id)
             if to_probe is not None and to_probe.connection is None and not to_probe.round:
                 self._look(to_probe)
+        for broker_id in list(self._to_learn)[:_AT_ONCE] if self._has_room else ():
+            del self._to_learn[broker_id]
+            self.changed((broker_id,), now_ms)
         for watched in list(self._watched.values()):
             if watched.again_at_ms is not None and now_ms >= watched.again_at_ms:
                 watched.again_at_ms = None
+                watched.look_at_ms = max(watched.look_at_ms, now_ms + LOOKS_EVERY_MS)
                 self._look(watched)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
         if not self._watched:
             return None
-        if self._to_probe:
+        if (self._to_probe or self._to_learn) and self._has_room:
             return 0
         return earliest([each.again_at_ms for each in self._watched.values()])
 
@@ -227,9 +259,7 @@ class BrokerWatch:
             self._gone(watched.broker_id, watched.epoch)
 
     def _begin_round(self, watched: _Watched, registered: BrokerRegistration, number: int) -> None:
-        addresses = watched.eligible
-        if watched.is_succeeded:
-            addresses = {(each.host, each.port) for each in registered.end_points}
+        addresses = _addresses_of(registered) if watched.is_succeeded else watched.eligible
         watched.round = number
         numbered = [(next(self._numbers), address) for address in sorted(addresses)]
         watched.asked = {correlation for correlation, _ in numbered}
@@ -244,3 +274,8 @@ class BrokerWatch:
         """The broker's registration, while it is of that epoch."""
         found = self._image().cluster.brokers.get(broker_id)
         return found if found is not None and found.broker_epoch == broker_epoch else None
+
+
+def _addresses_of(registered: BrokerRegistration) -> list[Address]:
+    """Where a broker is probed."""
+    return list(dict.fromkeys((each.host, each.port) for each in registered.end_points))[:MOST_ADDRESSES]

@@ -241,7 +241,7 @@ class NodeMachine:
 
     def connection_closed(self, listener: str, connection_id: int) -> None:
         """A connection to one of this node's controller listeners is gone."""
-        self.watch.closed((listener, connection_id))
+        self.watch.closed((listener, connection_id), self._clock.now_ms())
         self.alarm.changed()
 
     def recovered(self) -> None:

@@ -10,7 +10,7 @@ from headrace.config.node_config import NodeConfig
 from headrace.core.ids import Uuid
 from headrace.core.peers import SendFailure
 from headrace.metadata.image import EMPTY_IMAGE, BrokerRegistration, ClusterImage, EndPoint, MetadataImage
-from headrace.node.broker_watch import PAUSES_MS, BrokerWatch, Probe
+from headrace.node.broker_watch import LOOKS_EVERY_MS, MOST_ADDRESSES, MOST_UNDER_WAY, PAUSES_MS, BrokerWatch, Probe
 
 ONE = ("CONTROLLER", 7)
 TWO = ("CONTROLLER", 8)
@@ -69,7 +69,7 @@ def test_a_broker_whose_listeners_all_refuse_twice_is_gone() -> None:
     bench = Bench(broker(ports=(1, 2)))
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None, None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.answer(REFUSED, REFUSED)
     assert bench.gone == []
     bench.answer(REFUSED, REFUSED)
@@ -82,7 +82,7 @@ def test_one_listener_that_refuses_says_nothing_while_another_may_answer() -> No
     bench = Bench(broker(ports=(1, 2)))
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None, None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     for outcome in (REFUSED, None):
         first, second = bench.probes
         bench.probes.clear()
@@ -97,7 +97,7 @@ def test_a_listener_that_dies_last_is_probed_again_a_few_times() -> None:
     bench = Bench(broker())
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.answer(None)
     assert bench.watch.next_deadline_ms() == 100 + PAUSES_MS[0]
     bench.watch.tick(100 + PAUSES_MS[0])
@@ -107,7 +107,7 @@ def test_a_listener_that_dies_last_is_probed_again_a_few_times() -> None:
     alive = Bench(broker())
     alive.watch.heard(3, 5, ONE, 100)
     alive.answer(None)
-    alive.watch.closed(ONE)
+    alive.watch.closed(ONE, 100)
     for pause_ms in PAUSES_MS:
         alive.answer(None)
         alive.watch.tick(100 + pause_ms)
@@ -122,7 +122,7 @@ def test_silence_leaves_it_to_the_session_timeout() -> None:
         bench = Bench(broker())
         bench.watch.heard(3, 5, ONE, 100)
         bench.answer(None)
-        bench.watch.closed(ONE)
+        bench.watch.closed(ONE, 100)
         bench.answer(REFUSED)
         bench.answer(second)
         assert bench.gone == []
@@ -134,12 +134,12 @@ def test_a_listener_that_was_never_reached_in_this_epoch_does_not_count() -> Non
     bench = Bench(broker(ports=(1, 2)))
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(REFUSED, None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     assert [each.port for each in bench.probes] == [2]
     never = Bench(broker())
     never.watch.heard(3, 5, ONE, 100)
     never.answer(REFUSED)
-    never.watch.closed(ONE)
+    never.watch.closed(ONE, 100)
     assert never.probes == []
 
 
@@ -148,7 +148,7 @@ def test_a_new_epoch_begins_anew() -> None:
     bench = Bench(broker())
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.image = image(broker(epoch=9, fenced=True))
     bench.watch.heard(3, 9, TWO, 200)
     bench.answer(REFUSED)
@@ -161,7 +161,7 @@ def test_a_heartbeat_on_another_connection_ends_the_probing() -> None:
     bench = Bench(broker())
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.watch.heard(3, 5, TWO, 101)
     bench.answer(REFUSED)
     assert bench.probes == []
@@ -188,9 +188,9 @@ def test_a_standby_probes_nobody_that_may_be_gone() -> None:
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None)
     bench.is_active = False
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.watch.heard(3, 5, TWO, 100)
-    bench.watch.closed(TWO)
+    bench.watch.closed(TWO, 100)
     assert bench.probes == []
     bench.is_active = True
     bench.watch.heard(3, 4, ONE, 200)
@@ -316,7 +316,7 @@ def test_nobody_is_looked_for_on_less_proof() -> None:
     heard = Bench(broker())
     heard.watch.heard(3, 5, ONE, 100)
     heard.answer(SILENT)
-    heard.watch.closed(ONE)
+    heard.watch.closed(ONE, 100)
     heard.watch.succeeded(3, LATTER, [HOME])
     for each in (bench, fenced, without, heard):
         assert each.probes == []
@@ -328,7 +328,7 @@ def test_a_heartbeat_of_the_former_process_ends_the_look() -> None:
     bench.watch.succeeded(3, LATTER, [HOME])
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(REFUSED, REFUSED)  # the look's, and what is learned of its listeners
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     bench.watch.succeeded(3, LATTER, [HOME])
     assert (bench.gone, bench.probes) == ([], [])
 
@@ -338,7 +338,7 @@ def test_a_late_answer_counts_in_its_own_round_only() -> None:
     bench = Bench(broker(ports=(1, 2)))
     bench.watch.heard(3, 5, ONE, 100)
     bench.answer(None, None)
-    bench.watch.closed(ONE)
+    bench.watch.closed(ONE, 100)
     now = 100
     slow = []
     for pause in PAUSES_MS[:3]:
@@ -357,3 +357,70 @@ def test_a_late_answer_counts_in_its_own_round_only() -> None:
     for probe in bench.probes[-2:]:
         bench.watch.probed(probe.correlation, REFUSED, now)
     assert bench.gone == [(3, 5)]
+
+
+def test_of_hundreds_of_addresses_in_a_brokers_name_few_are_probed() -> None:
+    """M6: whoever registers a broker chooses them; each close was a connect to each of four hundred."""
+    bench = Bench(broker(ports=tuple(range(1, 401))))
+    bench.watch.heard(3, 5, ONE, 100)
+    assert [each.port for each in bench.probes] == list(range(1, MOST_ADDRESSES + 1))
+    bench.answer(*[None] * MOST_ADDRESSES)
+    bench.watch.closed(ONE, 100)
+    assert len(bench.probes) == MOST_ADDRESSES
+    latter = Bench(broker(ports=tuple(range(1, 401))))
+    latter.watch.succeeded(3, LATTER, (HOME,))
+    assert len(latter.probes) == MOST_ADDRESSES
+
+
+def test_a_broker_whose_connections_close_again_and_again_is_looked_at_once_a_second() -> None:
+    """M6, C14: fifty connections were 22,000 connects to whom their peer had named. The last close is looked at, a little later."""
+    bench = Bench(broker())
+    bench.watch.heard(3, 5, ONE, 100)
+    bench.answer(None)
+    for each in range(50):
+        bench.watch.heard(3, 5, ("CONTROLLER", 10 + each), 200 + each)
+        bench.watch.closed(("CONTROLLER", 10 + each), 200 + each)
+    assert len(bench.probes) == 1
+    bench.answer(None)
+    assert bench.watch.next_deadline_ms() == 200 + LOOKS_EVERY_MS
+    bench.watch.tick(200 + LOOKS_EVERY_MS)
+    bench.answer(REFUSED)
+    bench.answer(REFUSED)
+    assert bench.gone == [(3, 5)]
+
+
+def test_a_broker_that_is_heard_again_is_not_looked_at_for_an_earlier_close() -> None:
+    """C14: what was put off is for one that stays away."""
+    bench = Bench(broker())
+    for connection in (ONE, TWO):
+        bench.watch.heard(3, 5, connection, 100)
+        bench.answer(*[None] * len(bench.probes))
+        bench.watch.closed(connection, 100)
+    assert bench.watch.next_deadline_ms() == 100 + LOOKS_EVERY_MS
+    bench.watch.heard(3, 5, ("CONTROLLER", 9), 200)
+    assert bench.watch.next_deadline_ms() is None
+
+
+def test_few_probes_are_under_way() -> None:
+    """M6: thousands of brokers that are loaded, or go, at one moment were as many sockets, and tasks of one turn."""
+    ids = range(10, 10 + 2 * MOST_UNDER_WAY)
+    bench = Bench(*(replace(broker(ports=(1, 2)), broker_id=number) for number in ids))
+    bench.watch.changed(ids, 100)
+    under_way, learned = [], 0
+    while bench.probes:
+        under_way.append(len(bench.probes))
+        learned += len(bench.probes)
+        bench.answer(*[None] * len(bench.probes))
+        bench.watch.tick(100)
+    assert max(under_way) == MOST_UNDER_WAY
+    assert learned == 2 * len(ids)
+    for number in ids:
+        bench.watch.heard(number, 5, ("CONTROLLER", number), 100)
+        bench.watch.closed(("CONTROLLER", number), 100)
+    assert len(bench.probes) == MOST_UNDER_WAY
+    assert bench.watch.next_deadline_ms() is None
+    while bench.probes:
+        assert len(bench.probes) <= MOST_UNDER_WAY + 1
+        bench.answer(*[REFUSED] * len(bench.probes))
+        bench.watch.tick(100)
+    assert sorted(bench.gone) == [(number, 5) for number in ids]
