@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 
 from headrace.config.listener_settings import MAX_PORT
@@ -16,8 +16,26 @@ _NO_ADDRESS = (OSError, ValueError)
 """What comes of a name off the wire that cannot be one: with an empty or a long label, or a NUL byte."""
 
 
+LookUp = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a host, each once. Raises OSError, ValueError: no such name."""
+
+
+async def addresses_of(host: str, port: int) -> list[str]:
+    """As the system finds them; see `LookUp`."""
+    try:
+        return [str(ip_address(host))]
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
 async def connect(
-    host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, timeout_s: float
+    host: str,
+    port: int,
+    protocol: Callable[[], asyncio.BaseProtocol],
+    *,
+    timeout_s: float,
+    look_up: LookUp = addresses_of,
 ) -> SendFailure | None:
     """Connect to the first of the host's addresses that takes it; None when `protocol` has its connection.
 
@@ -30,7 +48,7 @@ async def connect(
         if not 0 < port <= MAX_PORT:
             return SendFailure.DISCONNECTED  # uvloop would take the lower sixteen bits
         async with asyncio.timeout_at(ends_at):
-            addresses = await _addresses(host, port)
+            addresses = await look_up(host, port)
     except TimeoutError:
         return SendFailure.TIMED_OUT
     except _NO_ADDRESS:
@@ -62,18 +80,35 @@ async def _connect_to(
     return None
 
 
-async def _addresses(host: str, port: int) -> list[str]:
-    """The host's addresses, each once. Raises OSError, ValueError: no such name."""
-    try:
-        return [str(ip_address(host))]
-    except ValueError:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+class Prober:
+    """Probes of one node: connects that send no byte, closed at once. Of their hosts' names one is looked up at a time.
 
+    A look-up cannot be given up: its thread waits for the system's own time limits, and there are as few as two. Whoever registers a broker with
+    names that nobody answers for would take them from the node's own connections for minutes.
+    """
 
-async def probe(host: str, port: int, *, timeout_s: float) -> SendFailure | None:
-    """A connect that sends no byte, closed at once: None when it was taken, else how it failed."""
-    return await connect(host, port, _Closing, timeout_s=timeout_s)
+    def __init__(self, look_up: LookUp = addresses_of) -> None:
+        self._look_up = look_up
+        self._one = asyncio.Lock()
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> SendFailure | None:
+        """None when the connect was taken, else how it failed."""
+        return await connect(host, port, _Closing, timeout_s=timeout_s, look_up=self._in_turn)
+
+    async def _in_turn(self, host: str, port: int) -> list[str]:
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            pass
+        await self._one.acquire()
+        found = asyncio.ensure_future(self._look_up(host, port))
+        found.add_done_callback(self._is_over)
+        return await asyncio.shield(found)  # it goes on when nobody waits for it any more, and the next one after it
+
+    def _is_over(self, found: asyncio.Future[list[str]]) -> None:
+        self._one.release()
+        if not found.cancelled():
+            found.exception()  # nobody may have waited for it
 
 
 class _Closing(asyncio.Protocol):

@@ -38,6 +38,7 @@ from headrace.wire.schema import Message
 
 if TYPE_CHECKING:
     from headrace.core.ports import Rng
+    from headrace.net.connecting import Prober
     from headrace.net.links import OutboundLinks
     from headrace.server.journal_file import JournalFile
     from headrace.server.metrics.service import MetricsService
@@ -77,6 +78,7 @@ class NodeServer:
         self._listeners = NodeListeners(config, self._clock.now_ms)
         self._node: ComposedNode | None = None
         self._links: OutboundLinks | None = None
+        self._prober: Prober | None = None
         self._bound: tuple[Listener, ...] = ()
         self._metrics_at: HostPort | None = None
         self._is_ready: asyncio.Event = asyncio.Event()
@@ -273,9 +275,11 @@ class NodeServer:
             await self._state_changes.close()
 
     async def _probe(self, effect: Probe) -> None:
-        from headrace.net.connecting import probe  # as in `_ask_peer`
+        if self._prober is None:
+            from headrace.net.connecting import Prober  # as in `_ask_peer`
 
-        failure = await probe(effect.host, effect.port, timeout_s=effect.timeout_ms / 1000)
+            self._prober = Prober()
+        failure = await self._prober.probe(effect.host, effect.port, timeout_s=effect.timeout_ms / 1000)
         self.machine.probed(effect.correlation, failure)
 
     def _state_changed(self, state: BrokerState) -> None:

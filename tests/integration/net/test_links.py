@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.core.peers import SendFailure
-from headrace.net.connecting import probe
+from headrace.net.connecting import Prober
 from headrace.net.links import OutboundLinks, Target, link_settings
 from headrace.server.run import new_event_loop
 from headrace.wire.codec import decode
@@ -189,9 +189,9 @@ def test_a_port_that_nobody_listens_on_refuses() -> None:
             port = taken.getsockname()[1]
             assert await links.ask(port) is SendFailure.REFUSED
             assert await links.ask(port) is SendFailure.REFUSED
-            assert await probe("127.0.0.1", port, timeout_s=5) is SendFailure.REFUSED
+            assert await Prober().probe("127.0.0.1", port, timeout_s=5) is SendFailure.REFUSED
         async with Peer(heartbeat_answered) as peer:
-            assert await probe("127.0.0.1", peer.port, timeout_s=5) is None
+            assert await Prober().probe("127.0.0.1", peer.port, timeout_s=5) is None
             assert not isinstance(await links.ask(peer.port), SendFailure)
 
     run(test)
@@ -276,7 +276,7 @@ def test_a_name_that_nobody_has_is_disconnected() -> None:
     """Not REFUSED: nothing is known about the host."""
 
     async def main() -> None:
-        assert await probe("no-such-host.invalid", 1, timeout_s=10) is SendFailure.DISCONNECTED
+        assert await Prober().probe("no-such-host.invalid", 1, timeout_s=10) is SendFailure.DISCONNECTED
 
     asyncio.run(main())
 
@@ -314,8 +314,8 @@ def test_a_silent_address_leaves_time_for_the_others() -> None:
                 for one in (first, second):  # they fill the row of those that wait to be accepted
                     one.setblocking(False)
                     one.connect_ex(("127.0.0.2", peer.port))
-                assert await probe("two-homes", peer.port, timeout_s=1) is None
-                assert await probe("127.0.0.2", peer.port, timeout_s=0.2) is SendFailure.TIMED_OUT
+                assert await Prober().probe("two-homes", peer.port, timeout_s=1) is None
+                assert await Prober().probe("127.0.0.2", peer.port, timeout_s=0.2) is SendFailure.TIMED_OUT
 
     with asyncio.Runner(loop_factory=TwoHomes) as runner:
         runner.run(main())
@@ -327,8 +327,8 @@ def test_a_text_that_is_no_host_name_is_disconnected(host: str, loop: Any) -> No
     """input:B29, input:B23: addresses come from registrations; a link to one that cannot be is asked again and again like any other."""
 
     async def main() -> None:
-        assert await probe(host, 1, timeout_s=10) is SendFailure.DISCONNECTED
-        assert await probe("127.0.0.1", 70_000, timeout_s=10) is SendFailure.DISCONNECTED
+        assert await Prober().probe(host, 1, timeout_s=10) is SendFailure.DISCONNECTED
+        assert await Prober().probe("127.0.0.1", 70_000, timeout_s=10) is SendFailure.DISCONNECTED
         links = OutboundLinks(SETTINGS)
         for _ in range(2):
             future: asyncio.Future[Message | SendFailure] = asyncio.get_running_loop().create_future()
