@@ -253,15 +253,16 @@ class BrokerBench:
 
 
 class Turns:
-    """An event loop of which the test gives each turn, with a clock that goes on by a millisecond at each look."""
+    """An event loop of which the test gives each turn, with a clock that goes on by a millisecond at each look, or so much."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, look_s: float = 0.001) -> None:
         self.now_s = 0.0
+        self._look_s = look_s
         self.due: list[Callable[[], None]] = []
         self.work = LongWork(soon=self.due.append, clock=self._clock)
 
     def _clock(self) -> float:
-        self.now_s += 0.001
+        self.now_s += self._look_s
         return self.now_s
 
     def turn(self) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
-from headrace.rpc.reply import AnyReply, Deferred
+from headrace.rpc.reply import OTHERS_FIRST, AnyReply, Deferred
 from headrace.rpc.unread import UnreadAnswers
 from headrace.wire.schema import Message, fields_of
 
@@ -150,9 +150,10 @@ class _Lane:
 class _Row:
     """Works that wait for a step: those that have not run yet, those that have run little, and the rest."""
 
-    __slots__ = ("_fresh", "_new", "_under_way")
+    __slots__ = ("_are_others_first", "_fresh", "_new", "_others_had_none", "_under_way")
 
     def __init__(self) -> None:
+        self._are_others_first = self._others_had_none = False
         self._new: dict[int, deque[Job]] = {}
         self._fresh: deque[Job] = deque()
         self._under_way: deque[Job] = deque()
@@ -168,9 +169,16 @@ class _Row:
             (self._fresh if job.spent_s < QUICK_S else self._under_way).append(job)
 
     def take(self, number: int) -> Job:
-        """Whose step is the turn's next; `number` have been taken in it. The first two are for works that wait behind others by rule."""
-        if self._under_way and (not number or not (self._new or self._fresh)):
+        """Whose step is the turn's next; `number` have been taken in it.
+
+        The first two are for works that wait behind others by rule. Where a step of one that has run for long was all of the last turn, this one is for the others.
+        """
+        others = bool(self._new or self._fresh)
+        if not number:
+            self._are_others_first, self._others_had_none = self._others_had_none, others
+        if self._under_way and not (others and (number or self._are_others_first)):
             return self._under_way.popleft()
+        self._others_had_none = False
         if self._fresh and (number < _OF_THE_LAST or not self._new):
             return self._fresh.popleft()
         kind, jobs = next(iter(self._new.items()))
@@ -321,6 +329,8 @@ class LongWork:
             self._ended(job)
             job.done(result.pop())
             return False
+        if wants is OTHERS_FIRST:
+            job.spent_s, wants = max(job.spent_s, QUICK_S), None
         if wants is not None:
             job.wait(wants, self._go_on)
         return wants is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from headrace.core.values import value_class
 
@@ -49,7 +49,7 @@ class CloseConnection:
 class InSteps:
     """An answer that takes long to make: a generator that does a bounded piece of work between two yields and returns the answer.
 
-    It may yield a `Deferred`, whose reply it is sent. See `headrace.rpc.long_work`. `size` is what it keeps of its request, in bytes. With `holds_back`
+    It may yield a `Deferred`, whose reply it is sent, or `OTHERS_FIRST`. See `headrace.rpc.long_work`. `size` is what it keeps of its request, in bytes. With `holds_back`
     the connection's next request is not begun before the answer; with `keeps_frame` the steps read the request where it was received. What
     `outlives_asker` is done to its end also when the connection has closed. Of what is `mostly_short` the first steps are taken at once where no crowd asks;
     they wait for no reply. Requests with `asks_for_all` are no crowd in which one that names what it wants must wait.
@@ -192,6 +192,8 @@ class Deferred:
 
 
 HandlerResult = AnyReply | Deferred
+OTHERS_FIRST: Final = Deferred()
+"""What steps yield before one that takes long, as a decision of the controller does: all who have run little are before it, as if this work had run for long."""
 
 
 Pieces = tuple[bytes, ReadableSlice, bytes] | tuple[bytes, ReadableSlice]
@@ -211,7 +213,7 @@ def begun(result: HotResult) -> HotResult:
     try:
         for _ in range(_STEPS_AT_ONCE):
             waits_for = next(result.steps)
-            assert waits_for is None, "the first steps wait for nobody"
+            assert waits_for in (None, OTHERS_FIRST), "the first steps wait for nobody"
     except StopIteration as end:
         found: HandlerResult = end.value
         return found

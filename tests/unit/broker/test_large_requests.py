@@ -98,6 +98,23 @@ def test_metadata_of_many_topics_that_cannot_be_made_is_answered_once_for_all() 
     ]
 
 
+def test_who_asks_for_a_topic_that_there_is_does_not_wait_for_all_that_are_made() -> None:
+    """PR8, M6: four hundred clients that each had a topic made kept another one's Metadata waiting for 1.4 s, until all were decided."""
+    bench, turns = BrokerBench(), Turns(look_s=0.0001)
+    bench.topic("known")
+    turns.work.spent(1.0)  # as a crowd has
+    for number in range(50):
+        Client(bench, turns=turns).send(MetadataRequest(topics=(MetadataRequestTopic(name=f"t{number}"),)), 9)
+    other = Client(bench, turns=turns)
+    other.send(MetadataRequest(topics=(MetadataRequestTopic(name="known"),)), 9)
+    while not (answers := other.answers()):
+        turns.turn()
+    assert [topic.error_code for topic in answers[0].topics] == [ErrorCode.NONE]
+    assert len(bench.controller.asked) <= 15
+    turns.run()
+    assert len(bench.controller.asked) == 50
+
+
 def test_metadata_that_waited_for_new_topics_is_answered_in_steps() -> None:
     """input:B25, M6: nothing is made of it in the turn in which the controller answers, or time is up; nor for one who has gone."""
     for ending in ("answered", "in vain", "gone"):

@@ -17,7 +17,7 @@ from headrace.rpc.long_work import (
     all_released,
     released,
 )
-from headrace.rpc.reply import NO_REPLY, AnyReply, Deferred
+from headrace.rpc.reply import NO_REPLY, OTHERS_FIRST, AnyReply, Deferred
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.broker_bench import Turns
 
@@ -81,6 +81,36 @@ def test_what_goes_on_with_a_long_work_is_not_before_a_new_one() -> None:
     turns.work.begin(counting(1, log, "b"), lambda _: None)
     turns.turn()
     assert log == ["a0-0", "b0"]
+
+
+@pytest.mark.parametrize("heavy_s", [0.002, 0.010])
+def test_a_step_that_takes_long_is_behind_all_who_have_run_little(heavy_s: float) -> None:
+    """PR8, M6: a hundred that look a little and have a topic made then took all turns; where one such step is all of a turn, others have the next."""
+    now_s = 0.0
+    due, ended = list[Callable[[], None]](), list[str]()
+    work = LongWork(soon=due.append, clock=lambda: now_s)
+
+    def steps(name: str, wants: Deferred | None, then_s: float) -> Steps[str]:
+        nonlocal now_s
+        now_s += 0.0001
+        yield wants
+        now_s += then_s
+        return name
+
+    def turn() -> None:
+        turn, due[:] = list(due), []
+        for each in turn:
+            each()
+
+    for _ in range(100):
+        work.begin(steps("heavy", OTHERS_FIRST, heavy_s), ended.append)
+    work.begin(steps("short", None, 0.0001), ended.append)
+    while "short" not in ended:
+        turn()
+    assert len(ended) <= 10
+    while due:
+        turn()
+    assert len(ended) == 101
 
 
 def test_of_huge_works_one_is_under_way_at_a_time() -> None:

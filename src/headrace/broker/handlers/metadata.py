@@ -18,7 +18,7 @@ from headrace.core.ids import ZERO_UUID, Uuid
 from headrace.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from headrace.rpc.context import RequestContext
 from headrace.rpc.long_work import Steps, emptied, released
-from headrace.rpc.reply import AnyReply, Deferred, HandlerResult, InSteps, Reply
+from headrace.rpc.reply import OTHERS_FIRST, AnyReply, Deferred, HandlerResult, InSteps, Reply
 from headrace.wire.messages.create_topics import CreateTopicsResponse
 from headrace.wire.messages.metadata import (
     MetadataRequest,
@@ -64,6 +64,7 @@ def _steps(
         return Reply(refused)
     missing = yield from _to_create(request, context, broker)
     if missing:
+        yield OTHERS_FIRST
         return _after_creation(request, context, broker, missing)
     if is_new and (yield from _is_leader_query(request, broker)):
         return _in_a_moment(request, context, broker)
