@@ -24,6 +24,8 @@ from tests.support.mutations import Mutator
 
 REPLY_LIMIT_S = 30.0
 LOOK_FOR_ANSWERS_S = 0.05
+LOOK_FOR_THE_END_S = 5.0
+"""By one connection in fifty: on a busy machine the node may have closed none of the others by the time that they hang up."""
 MOST_FRAMES_A_CONNECTION = 8
 STEADY_TOPIC = "steady"
 MAY_WAIT = {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
@@ -171,7 +173,7 @@ class Attackers:
             writer.write(piece)
             await writer.drain()
         answers = FrameReader(largest=1 << 24, smallest=SMALLEST_RESPONSE)
-        async with asyncio.timeout(LOOK_FOR_ANSWERS_S):
+        async with asyncio.timeout(LOOK_FOR_THE_END_S if self._rng.random() < 0.02 else LOOK_FOR_ANSWERS_S):
             while received := await reader.read(1 << 16):
                 self.outcomes["answers"] += len(answers.feed(received))
         self.outcomes["closed by the node"] += 1
