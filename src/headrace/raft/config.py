@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from headrace.core.ids import Uuid
 from headrace.core.values import value_class
 from headrace.raft.voters import SUPPORTED_KRAFT_VERSION, VoterEndPoint, VoterSet
+
+FETCH_MAX_WAIT_MS: Final = 500
+"""So long a follower lets the leader wait for something to answer, as Kafka's do."""
 
 
 @value_class
@@ -35,7 +40,7 @@ class RaftConfig:
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1_000
-    fetch_max_wait_ms: int = 500
+    fetch_max_wait_ms: int = FETCH_MAX_WAIT_MS
     elect_on_refused: bool = True
     elect_at_start: bool = True
     max_batch_bytes: int = 8_388_608

@@ -9,6 +9,7 @@ from typing import Final
 
 from headrace.core.errors import OperatorError
 from headrace.metadata.versions import LATEST_METADATA_VERSION, has_elr
+from headrace.raft.config import FETCH_MAX_WAIT_MS
 from headrace.sim.faults import DRAWN_KINDS, LEADER, Fault, FaultKind, Profile, draw_faults, draw_profile, profile_of
 from headrace.sim.limits import Limits, draw_limits
 from headrace.sim.network import NetworkQuality
@@ -193,6 +194,14 @@ def _older_releases(chance: random.Random, voters: int) -> dict[int, dict[int, i
     return {node_id: {key: chance.choice(newest) for key, newest in _OLDER.items()} for node_id in old}
 
 
+def _elects_at_rest(plan: Plan) -> bool:
+    """Followers give the leader up before it answers where nothing happens, and older releases do not ask first whether others hear it.
+
+    There is always a new epoch then, and in none are they told what is committed.
+    """
+    return bool(plan.versions) and plan.limits.controller_quorum_fetch_timeout_ms <= FETCH_MAX_WAIT_MS
+
+
 def _with_more_requests(plan: Plan) -> Plan:
     """In half of the runs with scripted brokers these come and go as an operator has them; in a quarter the cluster is upgraded, too."""
     chance = random.Random(f"brokers {plan.seed}")
@@ -272,8 +281,10 @@ def draw_plan(level: str, seed: int, options: Mapping[str, object]) -> Plan:
     plan = replace(plan, **sizes)  # type: ignore[arg-type]
     if plan.producers and plan.copies > plan.brokers:
         plan = replace(plan, brokers=plan.copies)
-    if plan.copies > 1 or plan.members:  # the quorum is never silent for as long as its followers wait
-        plan = plan.with_limits(replace(plan.limits, metadata_max_idle_interval_ms=100))
+    if plan.copies > 1 or plan.members or _elects_at_rest(plan):
+        # the quorum is never silent for as long as its followers wait
+        idle_ms = min(plan.limits.metadata_max_idle_interval_ms, 100)
+        plan = plan.with_limits(replace(plan.limits, metadata_max_idle_interval_ms=idle_ms))
     if "seconds" in options:
         plan = replace(plan, faults_until_ms=1_000 * int(str(options["seconds"])))
     if "faults" in options or "seconds" in options or "every_ms" in options:
