@@ -26,10 +26,9 @@ class KeptRuns:
         """Read what is there. Raises OperatorError for a file of something else."""
         self._path = path
         self._commit = commit
-        self._results: dict[Name, RunResult] = {}
+        self._kept: dict[Name, tuple[RunResult, str]] = {}
         self.commits: Counter[str] = Counter()
         """Of each commit, how many of the runs that were taken from the file it made."""
-        self._made_by: dict[Name, str] = {}
         self._read()
 
     def _read(self) -> None:
@@ -41,11 +40,10 @@ class KeptRuns:
                 result, made_by = _parse(line)
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise self._refusal(number) from None
-            self._results[_name(result.key)] = result
-            self._made_by[_name(result.key)] = made_by
+            self._kept[_name(result.key)] = result, made_by
         if rest:
             if not rest.startswith(_BEGIN) and not _BEGIN.startswith(rest):
-                raise self._refusal(len(self._results) + 1)
+                raise self._refusal(whole.count("\n") + bool(whole) + 1)
             os.truncate(self._path, len(text.encode()) - len(rest.encode()))
 
     def _refusal(self, number: int) -> OperatorError:
@@ -55,12 +53,13 @@ class KeptRuns:
         """The results of those that were made before, and the keys of the others."""
         taken, left = [], []
         for key in keys:
-            name = _name(key)
-            if name in self._results:
-                taken.append(self._results[name])
-                self.commits[self._made_by[name]] += 1
-            else:
+            kept = self._kept.get(_name(key))
+            if kept is None:
                 left.append(key)
+                continue
+            result, made_by = kept
+            taken.append(result)
+            self.commits[made_by] += 1
         return taken, left
 
     def note(self, result: RunResult) -> None:
