@@ -50,3 +50,9 @@ class DueRoles:
             if not self._places[due.place]:
                 del self._places[due.place]
         return due
+
+    def clear(self) -> None:
+        """Nothing is to be done any more."""
+        self._roles.clear()
+        self._logs.clear()
+        self._places.clear()

@@ -273,10 +273,12 @@ class NodeMachine:
         self.notices.on_notice(Notice("broker", "registration", text, is_warning=True))
 
     def end_upkeep(self) -> None:
-        """The logs are going to be closed: nothing is ordered for them or written to them any more."""
+        """The logs are going to be closed: nothing is ordered for them or written to them any more, and what the metadata say is for the next process."""
+        self._is_publishing = False
         if self.upkeep is not None:
             self.upkeep.end()
         if self.broker is not None:
+            self.broker.due_roles.clear()
             self.broker.replica_fetchers.end()
             self.broker.replica_moves.end()
 
