@@ -113,10 +113,9 @@ def _error(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:
 def _assigned(
     situation: Situation, topic: TopicImage, place: TopicIdPartition, where: tuple[BrokerRegistration, Uuid]
 ) -> list[VersionedRecord]:
-    """A replica whose directory is there was moved; one whose directory is gone begins anew, empty."""
+    """A replica whose directory is there was moved; one whose directory is gone, or was lost before it was known, begins anew, empty."""
     partition, (broker, directory) = topic.partitions[place.partition], where
-    former = partition.directory_of(broker.broker_id)
-    is_gone = not is_reserved_uuid(former) and _is_offline(broker, former)
+    is_gone = _is_offline(broker, partition.directory_of(broker.broker_id))
     record = change_partition(
         place,
         partition,

@@ -11,7 +11,7 @@ from headrace.controller.events import Answer, TimeAdvanced
 from headrace.controller.isr_index import IsrIndex, in_elr
 from headrace.controller.partition_change import Assignment, Election, Wish, change_partition
 from headrace.core.error_code import ErrorCode
-from headrace.core.ids import MIGRATING_DIRECTORY, TopicIdPartition, Uuid
+from headrace.core.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, TopicIdPartition, Uuid
 from headrace.metadata.image import (
     EMPTY_IMAGE,
     LEADER_RECOVERED,
@@ -276,6 +276,24 @@ def test_the_last_known_leader_does_not_lead_from_a_directory_that_took_a_lost_o
     bench.heartbeat(2, again[2])
     assign(bench, 2, again[2], Uuid(b"B" * 16))
     assert state(bench)[0] == leader
+
+
+def test_the_last_known_leader_does_not_lead_from_the_directory_that_follows_a_lost_place() -> None:
+    """inv:C11, KIP-858: it was in a directory that failed before the controller knew of it, so nobody can tell whether the replica was found there or made anew."""
+    bench, epochs = on(1)
+    epochs[2] = bench.broker(2, log_dirs=(Uuid(b"A" * 16), Uuid(b"B" * 16)))
+    topic(bench, (2, 1))
+    fence(bench, 1, epochs[1])
+    assign(bench, 2, epochs[2], LOST_DIRECTORY)
+    assert state(bench) == (NO_LEADER, (), (1, 2), (2,))
+    fence(bench, 2, epochs[2])
+    again = {1: register_anew(bench, 1, -1).broker_epoch}
+    again[2] = register_anew(bench, 2, -1, log_dirs=(Uuid(b"B" * 16), Uuid(b"C" * 16))).broker_epoch
+    bench.heartbeat(1, again[1])
+    bench.heartbeat(2, again[2])
+    assert state(bench) == (NO_LEADER, (), (), (2,))
+    assign(bench, 2, again[2], Uuid(b"C" * 16))
+    assert state(bench) == (NO_LEADER, (), (), ())
 
 
 def configure(bench: ControllerBench, kind: int, name: str, value: str | None) -> tuple[int, str | None]:
