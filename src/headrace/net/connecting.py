@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from ipaddress import ip_address
+from typing import Final
 
 from headrace.config.listener_settings import MAX_PORT
 from headrace.core.peers import SendFailure
 
+_SLOW_S: Final = 1.0
+"""As long as a probe waits."""
+_RESTS_TIMES_AS_LONG: Final = 10
+_RESTS_AT_MOST_S: Final = 300.0
+"""What is remembered is bounded by it, too: one name is looked up at a time."""
 _REFUSALS = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})
 _NO_ADDRESS = (OSError, ValueError)
 """What comes of a name off the wire that cannot be one: with an empty or a long label, or a NUL byte."""
@@ -84,12 +92,16 @@ class Prober:
     """Probes of one node: connects that send no byte, closed at once. Of their hosts' names one is looked up at a time.
 
     A look-up cannot be given up: its thread waits for the system's own time limits, and there are as few as two. Whoever registers a broker with
-    names that nobody answers for would take them from the node's own connections for minutes.
+    names that nobody answers for would take them from the node's own connections for minutes. Such a name counts as silent for ten times as long as
+    its look-up took: else it would keep all other names from being looked up.
     """
 
-    def __init__(self, look_up: LookUp = addresses_of) -> None:
+    def __init__(self, look_up: LookUp = addresses_of, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` gives seconds."""
         self._look_up = look_up
+        self._now = now
         self._one = asyncio.Lock()
+        self._rests_until: dict[str, float] = {}
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> SendFailure | None:
         """None when the connect was taken, else how it failed."""
@@ -100,13 +112,19 @@ class Prober:
             return [str(ip_address(host))]
         except ValueError:
             pass
+        if self._now() < self._rests_until.get(host, 0.0):
+            raise TimeoutError
         await self._one.acquire()
         found = asyncio.ensure_future(self._look_up(host, port))
-        found.add_done_callback(self._is_over)
+        found.add_done_callback(partial(self._is_over, host, self._now()))
         return await asyncio.shield(found)  # it goes on when nobody waits for it any more, and the next one after it
 
-    def _is_over(self, found: asyncio.Future[list[str]]) -> None:
+    def _is_over(self, host: str, began_s: float, found: asyncio.Future[list[str]]) -> None:
         self._one.release()
+        now_s = self._now()
+        if now_s - began_s > _SLOW_S:
+            self._rests_until = {name: until_s for name, until_s in self._rests_until.items() if until_s > now_s}
+            self._rests_until[host] = now_s + min(_RESTS_TIMES_AS_LONG * (now_s - began_s), _RESTS_AT_MOST_S)
         if not found.cancelled():
             found.exception()  # nobody may have waited for it
 

@@ -70,3 +70,32 @@ def test_an_address_waits_for_no_name() -> None:
         return found
 
     assert asyncio.run(probe_beside_a_name()) is SendFailure.REFUSED
+
+
+def test_a_name_that_takes_long_leaves_the_others_their_turns() -> None:
+    """M6, C14: one that nobody answers for, learned anew every ten seconds, kept brokers with names from being found gone."""
+
+    async def probe_again() -> list[tuple[SendFailure | None, int]]:
+        names, now = Names(), [0.0]
+        prober = Prober(names.look_up, now=lambda: now[0])
+        slow = asyncio.ensure_future(prober.probe("slow", 1, timeout_s=60))
+        await _turns()
+        now[0] = 20.0
+        names.answers["slow"].set()
+        assert await slow is SendFailure.DISCONNECTED
+        names.answers.setdefault("quick", asyncio.Event()).set()
+        told = []
+        for host, at_s in (
+            ("slow", 20.0),
+            ("quick", 20.0),
+            ("quick", 20.0),
+            ("slow", 219.0),
+            ("slow", 220.0),
+            ("slow", 220.0),
+        ):
+            now[0] = at_s
+            told.append((await prober.probe(host, 1, timeout_s=60), len(names.asked)))
+        return told
+
+    silent, known = SendFailure.TIMED_OUT, SendFailure.DISCONNECTED
+    assert asyncio.run(probe_again()) == [(silent, 1), (known, 2), (known, 3), (silent, 3), (known, 4), (known, 5)]
