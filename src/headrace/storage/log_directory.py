@@ -199,12 +199,13 @@ class LogDirectory:
             most = unsynced_bytes(loaded.segments, durable_end)
             renew_unsynced(loaded.segments, durable_end=durable_end, max_bytes=most)
         log = StoredLog(files, partition, loaded, directory=self.path, topic_id=found.topic_id, rng=self.rng)
+        if not checkpoints.is_clean and (future is not None or log.durable_end_offset <= log.segments[0].base_offset):
+            # of an empty log, too: records that come are synced without them; a future log is flushed when all is copied
+            log.distrust_names()
         if future is not None:
             log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
             self._look_forward(log, future)
             return log
-        if not checkpoints.is_clean and log.durable_end_offset == 0:
-            log.distrust_names()  # of an empty log, too: records that come are synced without them
         log.set_high_watermark(checkpoints.high_watermarks.get(partition, 0))
         self._adopt(log)
         self.notes += [f"{path}: {note}" for note in log.notes]
