@@ -132,7 +132,7 @@ def _of_partition(event: Happened, before: PartitionRegistration | None, after: 
         parts.append(f"{name} has recovered from its unclean election")
     if before.directories != after.directories and before.replicas == after.replicas:
         parts.append(f"directories of {name} were noted")
-    if not parts and before.eligible_leader_replicas != after.eligible_leader_replicas:
+    if set(before.eligible_leader_replicas) != set(after.eligible_leader_replicas):
         was, now = (_ids(each.eligible_leader_replicas) or "none" for each in (before, after))
         parts.append(f"eligible leader replicas of {name}: {was} -> {now}")
     return "; ".join(parts) or f"{name} changed"

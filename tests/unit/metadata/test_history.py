@@ -49,7 +49,7 @@ REQUEST = Cause(
 
 def batch(at: int, records: Sequence[Message], cause: Cause | None = None) -> CommittedAppend:
     """A batch whose first record carries the cause."""
-    data = [encode_record(each, 0) for each in records]
+    data = [encode_record(each, 2 if isinstance(each, PartitionChangeRecord) else 0) for each in records]
     if cause is not None:
         data[0] = encode_with_cause(records[0], 0, encode_cause(cause))
     return CommittedAppend(at, tuple(data), 9, 1_000 + at)
@@ -109,6 +109,15 @@ def test_an_unclean_leader_is_told_as_one() -> None:
     texts = lines(batch(0, [*MADE, lost, elected]))
     assert "leader of orders-3: 2 -> none (leader epoch 5 -> 6)" in texts[2]
     assert "leader of orders-3: none -> 1 (leader epoch 6 -> 7, unclean: records may be lost)" in texts[3]
+
+
+def test_who_may_still_lead_is_told_whatever_else_changes() -> None:
+    """C10, KIP-966: so that one sees why a broker that is back is not elected, though its registration notes a new directory, too."""
+    out = change(leader=1, isr=(1,), eligible_leader_replicas=(2,))
+    back = change(eligible_leader_replicas=(), directories=(TOPIC, Uuid(bytes([8]) * 16)))
+    texts = lines(batch(0, [*MADE, out, back]))
+    assert "ISR of orders-3: 1,2 -> 1; eligible leader replicas of orders-3: none -> 2" in texts[2]
+    assert "directories of orders-3 were noted; eligible leader replicas of orders-3: 2 -> none" in texts[3]
 
 
 def test_settings_are_told_but_no_secrets() -> None:
