@@ -35,6 +35,8 @@ from headrace.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, Brok
 
 _REGISTRATION, _HEARTBEAT = 62, 63
 _FIRST_BACKOFF_MS = 100
+_REFUSALS_TOLD = 5
+"""After so many, a second and a half, an operator hears of another process with this id; one that has died is forgotten sooner as a rule."""
 _SECOND_SHUTDOWN_HEARTBEAT_MS = 50
 _CAUGHT_UP_RETRY_MS = 10
 
@@ -125,8 +127,8 @@ class BrokerLifecycle:
         """Those of which no answered heartbeat told yet, and when that is too late."""
         self.on_heard: Callable[[int], None] = lambda _: None
         """Told when a heartbeat was sent that was answered well."""
-        self.on_unregistered: Callable[[str], None] = lambda _: None
-        """Told what it does about it."""
+        self.on_trouble: Callable[[str], None] = lambda _: None
+        """Told what an operator should know of the registration: that it is gone, or that another process has it."""
         self.on_registered_again: Callable[[], None] = lambda: None
         """Told when there is another `broker_epoch`."""
         self.unregistrations = 0
@@ -149,6 +151,8 @@ class BrokerLifecycle:
         self._is_ready = False
         self._refused_as = ErrorCode.NONE
         """The last answer to a registration."""
+        self._refusals = 0
+        """How often another process had the id."""
         self._returns = False
         """Unregistered while it ran, and not unfenced again."""
         self._shutdown_heartbeats = 0
@@ -291,6 +295,7 @@ class BrokerLifecycle:
             self.broker_epoch = response.broker_epoch
             self._give_up_at_ms = None  # to catch up with the metadata may take as long as it takes
             self._backoff_ms = _FIRST_BACKOFF_MS
+            self._refusals = 0
             if self._returns:
                 self.on_registered_again()
             self._soon(0)
@@ -300,8 +305,18 @@ class BrokerLifecycle:
             jitter = 1 + 0.02 * (2 * self._rng.random() - 1)
             self._soon(int(self._backoff_ms * jitter))
             self._backoff_ms = min(2 * self._backoff_ms, self._config.broker_session_timeout_ms)
+            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                self._taken()
         else:
             self._fail(f"the controller refused the registration: {error.name}{_ADVICE.get(error, '')}")
+
+    def _taken(self) -> None:
+        self._refusals += 1
+        if self._refusals == _REFUSALS_TOLD:
+            self.on_trouble(
+                f"another process that is alive, or was a moment ago, is registered as broker {self._config.node_id}: "
+                "this one waits until it is gone; where both shall run, give one another node.id"
+            )
 
     # --- heartbeats ---
 
@@ -377,7 +392,7 @@ class BrokerLifecycle:
         if self._config.headrace_when_unregistered == "exit":
             self._fail("this broker is no longer registered, and headrace.when.unregistered is exit")
             return
-        self.on_unregistered("this broker is no longer registered; it registers again")
+        self.on_trouble("this broker is no longer registered; it registers again")
         self._returns = True
         self.broker_epoch = -1
         self.is_fenced = True

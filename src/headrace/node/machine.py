@@ -197,7 +197,7 @@ class NodeMachine:
             broker.is_shut = lambda: fencing.is_closed
         parts.lifecycle.on_heard = fencing.heartbeat_answered
         parts.lifecycle.on_registered_again = self._tell_broker_epoch
-        parts.lifecycle.on_unregistered = self._unregistered
+        parts.lifecycle.on_trouble = self._registration_trouble
         self.broker, self._publisher, self.lifecycle = broker, parts.publisher, parts.lifecycle
         self.self_fencing, self.upkeep = fencing, parts.upkeep
         timed = (broker, parts.publisher, parts.lifecycle, fencing, parts.upkeep)
@@ -269,7 +269,7 @@ class NodeMachine:
         for part in (broker, broker.producer_ids, broker.isr_changes, broker.replica_fetchers, broker.assignments):
             part.broker_epoch = self.lifecycle.broker_epoch
 
-    def _unregistered(self, text: str) -> None:
+    def _registration_trouble(self, text: str) -> None:
         self.notices.on_notice(Notice("broker", "registration", text, is_warning=True))
 
     def end_upkeep(self) -> None:

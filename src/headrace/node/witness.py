@@ -219,16 +219,27 @@ class QuorumWitness:
             self.clock_jump_ms, self.clock_jumped_ms = lead - before, now_ms
 
     def failing_links(self) -> list[str]:
-        """The addresses of the quorum that do not answer, and how they fail."""
+        """The addresses of the quorum that do not answer, or refuse what this node asks, and how."""
         return sorted(
-            f"{link.host}:{link.port} {SendFailure[link.failure].value}"
+            f"{link.host}:{link.port} {trouble}"
             for link in self.links.values()
-            if link.failing_since_ms >= 0 and link.host
+            if link.host and (trouble := _trouble_of(link))
         )
 
     def disk_failed(self, reason: str, now_ms: int) -> None:
         """A disk refused to do its work."""
         self.disk_failure, self.disk_failed_ms = reason, now_ms
+
+
+def _trouble_of(link: Link) -> str:
+    if link.failing_since_ms >= 0:
+        return SendFailure[link.failure].value
+    if link.refused_ms < 0 or link.refused_ms < link.answered_ms:
+        return ""
+    name = ErrorCode.known(link.refusal_code).name
+    if link.refusal_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return f"is of another cluster than this node's directory ({name})"
+    return f"answered {name}"
 
 
 def asker_of(request: object) -> int:

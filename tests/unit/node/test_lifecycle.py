@@ -272,7 +272,7 @@ def test_an_unregistered_broker_registers_again() -> None:
     """S1-73, S3-29: at once, as the same process, in the state that it was in; the next heartbeats carry the new epoch until it is unfenced."""
     setting = Setting()
     told: list[object] = []
-    setting.machine.on_unregistered = told.append
+    setting.machine.on_trouble = told.append
     setting.machine.on_registered_again = lambda: told.append(setting.machine.broker_epoch)
     setting.run_up()
     setting.machine.tick(3_000)
@@ -289,6 +289,26 @@ def test_an_unregistered_broker_registers_again() -> None:
     assert setting.machine.next_deadline_ms() == 3_010 + 2_000
     assert setting.effects[-1] == StateChanged(state=BrokerState.RUNNING)
     assert not setting.machine.is_fenced
+
+
+def test_an_operator_hears_that_another_process_has_the_id() -> None:
+    """S1-29: once, and not of one that died a moment ago: a minute without a word looks like a hang."""
+    setting = Setting()
+    told: list[str] = []
+    setting.machine.on_trouble = told.append
+    setting.machine.start(0)
+    first = 0
+    for now_ms in range(0, 10_000, 50):
+        setting.machine.tick(now_ms)
+        while setting.controller.asked:
+            setting.controller.answer(
+                BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, broker_epoch=-1)
+            )
+        first = first or (now_ms if told else 0)
+    assert len(told) == 1
+    assert "registered as broker 4" in told[0]
+    assert "another node.id" in told[0]
+    assert 1_000 < first < 3_000
 
 
 def test_a_broker_whose_id_was_taken_gives_up_at_last() -> None:

@@ -17,6 +17,7 @@ from headrace.rpc.reply import Reply
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from headrace.wire.messages.vote import VoteResponse
 from tests.support.broker_bench import Client
 from tests.support.memory_node import METADATA, MemoryNode
 from tests.support.peer import batch, fetch_request, produce_request
@@ -242,3 +243,17 @@ def test_a_node_says_what_keeps_it_from_the_quorum() -> None:
         failure = SendFailure.REFUSED if each.to.node_id == 2 else SendFailure.TIMED_OUT
         node.machine.failed(each.correlation, failure)
     assert "other:9093 refused, third:9093 timed out" in node.machine.quorum_trouble()
+
+
+def test_a_node_says_which_controllers_refuse_it() -> None:
+    """S4-24, S1-28: they answer, and what they answer is what keeps this node away."""
+    voters = (QuorumVoter(1, "127.0.0.1", 9093), QuorumVoter(2, "other", 9093), QuorumVoter(3, "third", 9093))
+    node = MemoryNode(controller_quorum_voters=voters)
+    node.start()
+    for each in list(node.asked):
+        code = ErrorCode.INCONSISTENT_CLUSTER_ID if each.to.node_id == 2 else ErrorCode.INVALID_REQUEST
+        node.machine.answered(each.correlation, VoteResponse(error_code=code))
+    assert (
+        "(other:9093 is of another cluster than this node's directory (INCONSISTENT_CLUSTER_ID), "
+        "third:9093 answered INVALID_REQUEST)" in node.machine.quorum_trouble()
+    )
