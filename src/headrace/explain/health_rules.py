@@ -142,19 +142,25 @@ def _cut(facts: Facts, kind: CauseKind, asker: int, peer: int) -> Cause:
     elif is_failing(back):
         assert back is not None, "it fails"
         evidence.append(f"node {peer} -> node {asker}: {back.failure}")
+    else:
+        evidence.append(
+            f"node {peer} -> node {asker}: nothing was asked lately, so it is not known whether that way works"
+        )
     if facts.is_reached(peer):
         evidence.append(f"node {peer} answers us at {', '.join(facts.addresses_of(peer))}")
-    way = "one way only: " if kind is CauseKind.ONE_WAY_CUT else ""
+    headline = f"node {asker} cannot reach node {peer}"
+    if is_working(back):
+        headline = f"the link is cut one way only: {headline}"
+    elif is_failing(back):
+        headline = f"the link between node {asker} and node {peer} is cut"
     return Cause(
         kind=kind,
         nodes=(asker, peer),
-        headline=f"the link is cut {way}node {asker} cannot reach node {peer}"
-        if way
-        else f"the link between node {asker} and node {peer} is cut",
+        headline=headline,
         evidence=tuple(evidence),
         advice=(
             f"Look at firewalls and routes from node {asker} to {link.host}:{link.port}"
-            f"{'' if kind is CauseKind.ONE_WAY_CUT else ', and back'}.",
+            f"{'' if is_working(back) else ', and back'}.",
         ),
         is_blocking=not facts.has_leader or facts.is_stalled,
     )

@@ -216,7 +216,18 @@ def test_a_link_cut_one_way() -> None:
     """fault:S26: 2 cannot reach 1, 1 reaches 2."""
     found = diagnose(seen([view(1), view(2, links=(failing(1), link(3))), view(3)]))
     assert first(found) == (State.DEGRADED, CauseKind.ONE_WAY_CUT, (2, 1))
+    assert found.causes[0].headline == "the link is cut one way only: node 2 cannot reach node 1"
     assert "node 1 -> node 2: answered 100 ms ago" in found.causes[0].evidence
+
+
+def test_the_way_back_of_a_cut_is_not_guessed() -> None:
+    """fault:S26: followers ask the leader and nobody else, so that a cut between two of them shows on one side."""
+    silent = view(2, links=(link(1), link(3, answered_age_ms=-1)))
+    found = diagnose(seen([view(1), silent, view(3, links=(link(1), failing(2)))]))
+    assert first(found) == (State.DEGRADED, CauseKind.ONE_WAY_CUT, (3, 2))
+    assert found.causes[0].headline == "node 3 cannot reach node 2"
+    assert any("not known whether that way works" in line for line in found.causes[0].evidence)
+    assert found.causes[0].advice[0].endswith(", and back.")
 
 
 def test_a_link_cut_both_ways_is_told_once() -> None:
