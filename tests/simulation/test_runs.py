@@ -236,7 +236,15 @@ def test_another_file_is_not_taken_for_kept_runs(tmp_path: Path, text: str) -> N
     assert other.read_text() == text
 
 
-@pytest.mark.parametrize("arguments", [["--faults", "earthquake"], ["--suite", "ci", "--brokers", "3"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--faults", "earthquake"],
+        ["--suite", "ci", "--brokers", "3"],
+        ["--suite", "ci", "--level", "quorum"],
+        ["--suite", "ci", "--seeds", "1"],
+    ],
+)
 def test_a_wrong_command_line_is_one_line(arguments: list[str]) -> None:
     """B78: what is wrong, and what would be right."""
     with pytest.raises(OperatorError):

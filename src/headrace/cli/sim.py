@@ -30,7 +30,7 @@ from headrace.sim.suites import SUITES, Suite, Tally
 _DRAWN_ELSE = (*SIZES, "seconds", "faults", "every_ms")
 """What is drawn from the seed unless it is given."""
 _TELL_EVERY_RUNS = 500
-_EPILOG = "\b\nFault kinds: " + "\n".join(
+_EPILOG = "\b\nFault kinds: " + ",\n".join(
     ", ".join(kind.value for kind in list(FaultKind)[start : start + 9]) for start in range(0, len(FaultKind), 9)
 )
 
@@ -40,11 +40,12 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
     epilog=_EPILOG,
 )
 @click.option("--seed", type=int, default=1, show_default=True, metavar="N", help="The first seed.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many seeds.")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="How many seeds; one unless it is said.")
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
-    help="quorum: controllers and scripted clients; cluster: whole brokers too; partitions: replicas that move, elections and reads as well. "
+    help="quorum: controllers and scripted clients; cluster: whole brokers too; partitions: replicas that move, elections and reads as well; "
+    "records: producers, consumers and groups on whole brokers. "
     "Default: cluster with --brokers, else quorum.",
 )
 @click.option("--controllers", type=click.IntRange(1, 9), metavar="N", help="Nodes with the controller role.")
@@ -77,7 +78,9 @@ _EPILOG = "\b\nFault kinds: " + "\n".join(
 )
 @click.option("--every-ms", type=click.IntRange(min=10), metavar="MS", help="Mean time between two faults of a kind.")
 @click.option(
-    "--suite", type=click.Choice(sorted(SUITES)), help="A set of runs in place of one; what it must reach is checked."
+    "--suite",
+    type=click.Choice(sorted(SUITES)),
+    help="A set of runs in place of one; what it must reach is checked. Levels, sizes and faults are its own.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 256), metavar="N", help="Processes for several seeds. Default: one a core."
@@ -99,13 +102,15 @@ def command(**options: Any) -> int:
     if "faults" in given:
         parse_kinds(given["faults"])
     if options["suite"] is not None:
-        if given:
-            raise OperatorError("a suite draws everything from its seeds: leave out the sizes and faults")
+        if given or options["level"] is not None or options["seeds"] is not None:
+            raise OperatorError(
+                "a suite has its own levels and draws everything from its seeds: leave out --level, --seeds, the sizes and faults"
+            )
         return _run_suite(SUITES[options["suite"]], options)
     level = options["level"] or ("cluster" if options["brokers"] else "quorum")
     keys = [
         RunKey(level=level, seed=seed, options=given)
-        for seed in range(options["seed"], options["seed"] + options["seeds"])
+        for seed in range(options["seed"], options["seed"] + (options["seeds"] or 1))
     ]
     return _run_all(keys, len(keys), Suite(parts=(), needs_markers=False), options)
 
