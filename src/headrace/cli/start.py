@@ -282,6 +282,7 @@ def _format_if_new(config: NodeConfig) -> None:
     from headrace.node.directories import all_directories, are_unformatted
     from headrace.storage.meta_properties import FILE_NAME
     from headrace.storage.os_files import OsFiles
+    from headrace.storage.snapshot_files import METADATA_PARTITION_DIRECTORY
 
     files = OsFiles()
     directories = all_directories(config)
@@ -294,9 +295,12 @@ def _format_if_new(config: NodeConfig) -> None:
         )
         format_directories(config, order, files=files, rng=RANDOM, date=date_line())
     elif not any(files.exists(f"{directory}/{FILE_NAME}") for directory in directories):
-        raise OperatorError(
-            f"{', '.join(directories)} holds files, but none of a node: give --data a new or an empty directory"
-        )
+        where = ", ".join(directories)
+        if any(files.exists(f"{directory}/{METADATA_PARTITION_DIRECTORY}") for directory in directories):
+            raise OperatorError(
+                f"{where} holds the data of a node, but its {FILE_NAME} is gone: put that file back, or give --data another directory"
+            )
+        raise OperatorError(f"{where} holds files, but none of a node: give --data a new or an empty directory")
 
 
 def _bootstrap(config: NodeConfig) -> None:

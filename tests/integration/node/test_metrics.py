@@ -251,7 +251,10 @@ def test_an_address_that_is_taken_or_wrong_stops_the_start() -> None:
     [port] = free_ports(1)
     with (
         socket.create_server(("127.0.0.1", port)),
-        pytest.raises(OperatorError, match=f"cannot listen on 127.0.0.1:{port}"),
+        pytest.raises(
+            OperatorError,
+            match=f"cannot listen on 127.0.0.1:{port}: .*: stop what listens there, or give it another port",
+        ),
     ):
         Node(properties={"headrace.metrics.listener": f"127.0.0.1:{port}"}, in_process=True).start()
 

@@ -136,6 +136,18 @@ def test_files_of_somebody_else_are_left_alone(tmp_path: Path, ports: list[str])
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.png"]
 
 
+def test_a_node_that_lost_its_properties_is_not_told_to_be_no_node(tmp_path: Path, ports: list[str]) -> None:
+    """B75, B-T01: its log is there, and a new directory would leave it behind."""
+    (tmp_path / "mine" / "__cluster_metadata-0").mkdir(parents=True)
+    refused = headrace("start", "--data", "mine", *ports, cwd=tmp_path)
+    assert refused.returncode == 1
+    (line,) = refused.stderr.splitlines()
+    assert line == (
+        "headrace: mine holds the data of a node, but its meta.properties is gone: "
+        "put that file back, or give --data another directory"
+    )
+
+
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(tmp_path: Path, ports: list[str]) -> None:
     """B75: not writable, or a file stands in the way."""
     (tmp_path / "headrace-data").write_text("a file")

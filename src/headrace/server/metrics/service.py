@@ -8,6 +8,7 @@ controller: between two events it reads plain numbers (B-M09).
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -82,7 +83,9 @@ class MetricsService:
             port = await self._http.open(wanted.host, wanted.port)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise OperatorError(f"headrace.metrics.listener: cannot listen on {text}: {reason}") from error
+            is_taken = getattr(error, "errno", 0) == errno.EADDRINUSE
+            advice = ": stop what listens there, or give it another port" if is_taken else ""
+            raise OperatorError(f"headrace.metrics.listener: cannot listen on {text}: {reason}{advice}") from error
         self._sample()
         self._look_at_loop(asyncio.get_running_loop().time())
         return wanted._replace(port=port)
