@@ -16,7 +16,8 @@ from tests.support.peer import Peer, batch
 pytestmark = pytest.mark.java
 
 UNKNOWN = Uuid(b"0123456789abcdef")
-WAIT_MS = 400
+WAIT_MS = 600
+"""Long beside what an answer takes that does not wait, on a machine that is very busy."""
 
 
 class Story:
@@ -63,7 +64,7 @@ class Story:
         )
         begun = time.monotonic()
         answer = self.peer.ask(request, self.version)
-        has_waited = time.monotonic() - begun > WAIT_MS / 2_000
+        has_waited = time.monotonic() - begun > 0.95 * WAIT_MS / 1_000
         names = {topic_id: name for name, topic_id in self.ids.items()}
         partitions = sorted(
             (
