@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.client.login import Login, parse_login
+from headrace.client.security_names import check_spelling
 from headrace.client.talk import Address
 from headrace.client.tls_settings import TlsSettings, parse_tls
 from headrace.core.errors import OperatorError
@@ -48,7 +49,11 @@ class ClientSettings:
         is_cluster_known: bool = False,
         first_contact_ms: int | None = None,
     ) -> ClientSettings:
-        """Settings from Kafka's client properties; keys that are not ours are ignored. Raises OperatorError for a bad value."""
+        """Settings from Kafka's client properties; keys that are not ours are ignored.
+
+        Raises OperatorError for a bad value, and for a security setting with a slip in its name.
+        """
+        check_spelling(properties)
         key = "bootstrap.controllers" if is_controller else "bootstrap.servers"
         servers = properties.get(key) or ""
         protocol = properties.get("security.protocol", "PLAINTEXT").upper()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headrace.client.login import PlainLogin
+from headrace.client.security_names import check_spelling
 from headrace.client.settings import ClientSettings, parse_servers
 from headrace.client.talk import Address
+from headrace.config.node_settings import KEYS
 from headrace.core.errors import OperatorError
 
 
@@ -61,3 +63,33 @@ def test_a_bad_value_names_its_key(bad: dict[str, str]) -> None:
     with pytest.raises(OperatorError) as caught:
         ClientSettings.of({"bootstrap.servers": "h:1", **bad})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("security.protocoll", "security.protocol"),
+        ("Security.Protocol", "security.protocol"),
+        ("ssl.truststore.locaton", "ssl.truststore.location"),
+        ("sasl.jaas.confg", "sasl.jaas.config"),
+    ],
+)
+def test_a_slip_in_the_name_of_a_security_setting_is_refused(given: str, meant: str) -> None:
+    """B78: who asked for TLS must not speak without it."""
+    with pytest.raises(OperatorError, match=f"^{given} is no setting of a client: did you mean {meant}\\?$"):
+        ClientSettings.of({"bootstrap.servers": "h:1", given: "x"})
+
+
+def test_settings_of_others_are_no_slips() -> None:
+    """A file is shared with other programs, or is a node's own (`--command-config server.properties`)."""
+    names = [
+        *KEYS,
+        "sasl.mechanisms",
+        "ssl.crl.location",
+        "security.protocol.map",
+        "statistics.interval.ms",
+        "session.timeout.ms",
+    ]
+    check_spelling(dict.fromkeys(names, "x"))
+    for name in names:
+        check_spelling({name: "x"})
