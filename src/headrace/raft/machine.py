@@ -211,7 +211,6 @@ class RaftNode:
         core.now_ms = max(core.now_ms, event.now_ms)
         self._handle(event)
         self._poll()
-        self._desk.poll(is_tick=isinstance(event, TimeAdvanced))
         return core.out
 
     def _handle(self, event: RaftEvent) -> None:
@@ -285,6 +284,7 @@ class RaftNode:
             case Leader():
                 self._changes.poll()
                 self._leading.poll()
+                self._desk.poll()
             case Follower():
                 self._following.poll()
                 self._joining.poll()

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 MAX_WAITING_FETCHES = 10_000
 """More fetches than this do not wait: they are answered empty at once."""
-MAX_ANSWERS_A_STEP = 50
-"""So many fetches that waited are answered in one step, voters first: a crowd of them holds up nobody for long."""
 
 
 @value_class
@@ -43,7 +41,6 @@ class _WaitingFetch:
     event: RaftRequestArrived
     request: FetchRequest
     partition: FetchPartition
-    replica_id: int
     deadline_ms: int
 
 
@@ -54,49 +51,36 @@ class RequestDesk:
         self._core = core
         self._leading = leading
         self._waiting: dict[int, _WaitingFetch] = {}
-        self._due: dict[int, _WaitingFetch] = {}
-        self._is_behind = False
 
     # Fetches that wait
 
-    def poll(self, *, is_tick: bool) -> None:
-        """Answer the fetches that are due, and those whose time has run out. Where they are too many for this step, the rest waits for the next ticks."""
+    def poll(self) -> None:
+        """Answer the fetches whose time has run out."""
+        if not self._waiting:
+            return
         core = self._core
+        due = [token for token, each in self._waiting.items() if core.now_ms >= each.deadline_ms]
+        self._complete(due)
         if self._waiting:
-            self._make_due([token for token, each in self._waiting.items() if core.now_ms >= each.deadline_ms])
-        if self._due and (is_tick or not self._is_behind):
-            self._answer_due()
-            self._is_behind = bool(self._due)
-        if self._due:
-            core.wake_at(core.now_ms)
-        elif self._waiting:
             core.wake_at(min(each.deadline_ms for each in self._waiting.values()))
 
     def log_grew(self) -> None:
         """Records were written: fetches below the end get them."""
         end = self._core.log.log_end_offset
-        self._make_due([token for token, each in self._waiting.items() if each.partition.fetch_offset < end])
+        self._complete([token for token, each in self._waiting.items() if each.partition.fetch_offset < end])
 
     def high_watermark_moved(self) -> None:
         """Fetchers that know a lower one are told (Fetch v18 says which they know)."""
         to = self._leading.high_watermark
-        self._make_due([token for token, each in self._waiting.items() if each.partition.high_watermark < to])
+        self._complete([token for token, each in self._waiting.items() if each.partition.high_watermark < to])
 
     def leadership_lost(self) -> None:
         """All waiting fetches are told to look elsewhere."""
-        self._make_due(list(self._waiting))
+        self._complete(list(self._waiting))
 
-    def _make_due(self, tokens: list[int]) -> None:
+    def _complete(self, tokens: list[int]) -> None:
         for token in tokens:
-            self._due[token] = self._waiting.pop(token)
-
-    def _answer_due(self) -> None:
-        due = list(self._due)
-        if len(due) > MAX_ANSWERS_A_STEP:
-            voters = frozenset(self._core.voters.ids)
-            due.sort(key=lambda token: self._due[token].replica_id not in voters)
-        for token in due[:MAX_ANSWERS_A_STEP]:
-            waiting = self._due.pop(token)
+            waiting = self._waiting.pop(token)
             outcome = self._outcome(waiting.partition, waiting.request)
             hint = self._core.hint(waiting.event.listener)
             response = serving.fetch_answer(outcome, hint, version=waiting.event.api_version)
@@ -125,11 +109,11 @@ class RequestDesk:
         outcome = self._outcome(asked, request, position)
         if outcome.error is ErrorCode.NONE and isinstance(position, ValidPosition):
             is_told = asked.high_watermark >= outcome.high_watermark
-            can_wait = request.max_wait_ms > 0 and len(self._waiting) + len(self._due) < MAX_WAITING_FETCHES
+            can_wait = request.max_wait_ms > 0 and len(self._waiting) < MAX_WAITING_FETCHES
             if not outcome.records and is_told and can_wait:
                 deadline = event.now_ms + request.max_wait_ms
                 self._waiting[event.token] = _WaitingFetch(
-                    event=event, request=request, partition=asked, replica_id=replica_id, deadline_ms=deadline
+                    event=event, request=request, partition=asked, deadline_ms=deadline
                 )
                 return None
         return serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)

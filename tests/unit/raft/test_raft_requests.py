@@ -13,7 +13,6 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.epoch_limits import MAX_EPOCHS_AHEAD
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RecordsOffered, ShutdownBegan, TimeAdvanced
 from headrace.raft.replicas import MOST_OBSERVERS
-from headrace.raft.requests import MAX_ANSWERS_A_STEP
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
 from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from tests.support.raft import CLUSTER_ID, OTHER_DIRECTORY_ID, RaftBench
@@ -225,23 +224,6 @@ def test_a_fetch_waits_for_records(bench: RaftBench) -> None:
     assert bench.step(TimeAdvanced(now_ms=1_499)) == []
     [late] = bench.step(TimeAdvanced(now_ms=1_500))
     assert isinstance(late, AnswerRaftRequest)
-    assert bench.node.next_deadline_ms() is None
-
-
-def test_a_crowd_of_waiting_fetches_is_answered_in_steps_voters_first(bench: RaftBench) -> None:
-    """PR8: who is woken by a record makes nobody else wait for long, whatever else happens, and is not forgotten."""
-    crowd = range(100, 100 + 2 * MAX_ANSWERS_A_STEP)
-    for replica in (*crowd, 1):  # 1 is a voter's id
-        assert ask(bench, a_fetch(2, max_wait_ms=500, replica=replica), 17) is None
-    voters_token = next(TOKENS) - 1
-    steps = [bench.step(RecordsOffered(records=(b"two",), base_offset=2, epoch=1, now_ms=bench.now_ms)), bench.flush()]
-    assert bench.node.next_deadline_ms() == bench.now_ms
-    for _ in range(2):
-        steps.append(bench.step(TimeAdvanced(now_ms=bench.now_ms)))
-    answered = [[each.token for each in step if isinstance(each, AnswerRaftRequest)] for step in steps]
-    assert [len(each) for each in answered] == [MAX_ANSWERS_A_STEP, 0, MAX_ANSWERS_A_STEP, 1]
-    assert answered[0][0] == voters_token
-    assert len({token for each in answered for token in each}) == len(crowd) + 1
     assert bench.node.next_deadline_ms() is None
 
 
