@@ -41,11 +41,11 @@ _ALIKE: Final = 0.9
 
 def check_spelling(properties: Mapping[str, str]) -> None:
     """Raises OperatorError for a name that is none and nearly one of these, where that one is not given."""
-    from difflib import get_close_matches  # few files have such a name
-
     for name in properties:
         if name in _NAMES or name.startswith(_OAUTH_PREFIX) or not name.lower().startswith("s"):
             continue
+        from difflib import get_close_matches  # few clients are given such a name
+
         for meant in get_close_matches(name.lower(), _NAMES, n=1, cutoff=_ALIKE):
             if meant not in properties:
                 raise OperatorError(f"{name} is no setting of a client: did you mean {meant}?")
