@@ -9,11 +9,12 @@ Answers have the order's `id`; a query that failed answers `drain` with its erro
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -128,20 +129,28 @@ def _sql_name(name: str) -> str:
 
 def main() -> int:
     """Answer orders until standard input ends."""
+    answers = _answers()
     program = Program(json.loads(Path(sys.argv[1]).read_text()))
-    answer({"ready": True})
+    answer(answers, {"ready": True})
     orders: dict[str, Callable[..., Any]] = {
         "start": program.start, "drain": program.drain, "judge": program.judge, "stop": program.stop,
     }  # fmt: skip
     for line in sys.stdin:
         order = json.loads(line)
-        answer({"id": order["id"], "result": orders[order["do"]](**order["with"])})
+        answer(answers, {"id": order["id"], "result": orders[order["do"]](**order["with"])})
     return 0
 
 
-def answer(what: dict[str, Any]) -> None:
+def _answers() -> IO[str]:
+    """What was standard output, for answers alone: Java and the Python workers inherit descriptor 1, and what they print there goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers
+
+
+def answer(answers: IO[str], what: dict[str, Any]) -> None:
     """One line of JSON."""
-    print(json.dumps(what), flush=True)
+    print(json.dumps(what), file=answers, flush=True)
 
 
 if __name__ == "__main__":
