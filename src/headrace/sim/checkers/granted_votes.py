@@ -1,8 +1,8 @@
 """Votes, and promises of one, that a voter's own state allows.  R2 R22
 
 KIP-996: a voter that was served by the leader of its epoch grants no pre-vote, nor does a leader; KIP-595: no vote goes to a log that is
-behind the voter's own, nor in an epoch whose leader the voter knows. What the voter's state is, is seen from outside: who led, whose
-answers it took, and where its log ends.
+behind the voter's own, nor in an epoch whose leader the voter knows. Who has the vote of an epoch is told so again, whatever is asked in its
+name. What the voter's state is, is seen from outside: who led, whose answers it took, and where its log ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.sim.checkers.group import Group, Scene
 from headrace.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.messages.fetch_snapshot import FetchSnapshotRequest
-from headrace.wire.messages.vote import VoteRequest, VoteResponse
+from headrace.wire.messages.vote import RequestPartitionData, VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,13 @@ class _Served(NamedTuple):
     epoch: int
     leader_id: int
     at_ms: int
+
+
+def _is_repeated(asked: RequestPartitionData, before: Role | None, after: Role | None) -> bool:
+    """Is it the voter's vote of this epoch, given before, that is asked for again?"""
+    if asked.pre_vote or before is None or after is None or not before.epoch == after.epoch == asked.replica_epoch:
+        return False
+    return getattr(before, "voted_id", -1) == asked.replica_id
 
 
 class GrantedVotes(Group):
@@ -134,7 +141,8 @@ class GrantedVotes(Group):
         """The role before and after: what became of it because time had passed speaks against nothing any more."""
         asked = request.topics[0].partitions[0]
         before, after, log = life.role_before, life.role, life.disk.log
-        if (asked.last_offset_epoch, asked.last_offset) < (log.last_epoch, log.end) and log.ends:
+        is_behind = (asked.last_offset_epoch, asked.last_offset) < (log.last_epoch, log.end) and bool(log.ends)
+        if is_behind and not _is_repeated(asked, before, after):
             return f"its log ends at {log.end} of epoch {log.last_epoch}"
         if after is None or asked.replica_epoch != after.epoch:
             return ""

@@ -330,6 +330,18 @@ def test_a_vote_for_a_shorter_log_is_flagged() -> None:
         _asks_for_vote(story, offset=0)
 
 
+def test_a_vote_told_again_to_who_has_it_is_fine_whatever_log_is_claimed() -> None:
+    """inv:R22: anybody can ask in a candidate's name; a promise of a vote is no vote."""
+    story = Story(GrantedVotes)
+    story.lead(1, 1)
+    story.follow(2, 1, 1)
+    story.commit(1, leader_change(0, 1))
+    story.step(2, role=Unattached(epoch=1, voted_id=3))
+    _asks_for_vote(story, offset=0, pre_vote=False)
+    with breaks("R22"):
+        _asks_for_vote(story, offset=0, pre_vote=True)
+
+
 # Heartbeats, C26; features, C24; directories, C25
 
 
