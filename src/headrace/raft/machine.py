@@ -211,6 +211,7 @@ class RaftNode:
         core.now_ms = max(core.now_ms, event.now_ms)
         self._handle(event)
         self._poll()
+        self._desk.answer_late(is_tick=isinstance(event, TimeAdvanced))
         return core.out
 
     def _handle(self, event: RaftEvent) -> None:

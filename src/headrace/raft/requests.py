@@ -28,12 +28,16 @@ from headrace.wire.messages.fetch_snapshot import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.raft.core import RaftCore
     from headrace.raft.leading import Leading
     from headrace.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 MAX_WAITING_FETCHES = 10_000
 """More fetches than this do not wait: they are answered empty at once."""
+MAX_ANSWERS_A_STEP = 50
+"""Of fetches that come due together so many are answered at once, voters first; a crowd's rest waits for the next ticks, and holds up nobody for long."""
 
 
 @value_class
@@ -41,6 +45,7 @@ class _WaitingFetch:
     event: RaftRequestArrived
     request: FetchRequest
     partition: FetchPartition
+    replica_id: int
     deadline_ms: int
 
 
@@ -51,6 +56,8 @@ class RequestDesk:
         self._core = core
         self._leading = leading
         self._waiting: dict[int, _WaitingFetch] = {}
+        self._late: dict[int, _WaitingFetch] = {}
+        """Of a crowd that came due, those who are not answered yet."""
 
     # Fetches that wait
 
@@ -78,13 +85,30 @@ class RequestDesk:
         """All waiting fetches are told to look elsewhere."""
         self._complete(list(self._waiting))
 
+    def answer_late(self, *, is_tick: bool) -> None:
+        """Some more of a crowd, at each tick: what happens meanwhile does not hasten it."""
+        if not self._late:
+            return
+        if is_tick:
+            self._answer([self._late.pop(token) for token in list(self._late)[:MAX_ANSWERS_A_STEP]])
+        if self._late:
+            self._core.wake_at(self._core.now_ms)
+
     def _complete(self, tokens: list[int]) -> None:
-        for token in tokens:
-            waiting = self._waiting.pop(token)
+        due = {token: self._waiting.pop(token) for token in tokens}
+        if len(due) > MAX_ANSWERS_A_STEP:
+            voters = frozenset(self._core.voters.ids)
+            ordered = sorted(due.items(), key=lambda each: each[1].replica_id not in voters)
+            due, late = dict(ordered[:MAX_ANSWERS_A_STEP]), dict(ordered[MAX_ANSWERS_A_STEP:])
+            self._late.update(late)
+        self._answer(due.values())
+
+    def _answer(self, due: Iterable[_WaitingFetch]) -> None:
+        for waiting in due:
             outcome = self._outcome(waiting.partition, waiting.request)
             hint = self._core.hint(waiting.event.listener)
             response = serving.fetch_answer(outcome, hint, version=waiting.event.api_version)
-            self._core.reveal(AnswerRaftRequest(token=token, response=response))
+            self._core.reveal(AnswerRaftRequest(token=waiting.event.token, response=response))
 
     # Fetch
 
@@ -109,11 +133,11 @@ class RequestDesk:
         outcome = self._outcome(asked, request, position)
         if outcome.error is ErrorCode.NONE and isinstance(position, ValidPosition):
             is_told = asked.high_watermark >= outcome.high_watermark
-            can_wait = request.max_wait_ms > 0 and len(self._waiting) < MAX_WAITING_FETCHES
+            can_wait = request.max_wait_ms > 0 and len(self._waiting) + len(self._late) < MAX_WAITING_FETCHES
             if not outcome.records and is_told and can_wait:
                 deadline = event.now_ms + request.max_wait_ms
                 self._waiting[event.token] = _WaitingFetch(
-                    event=event, request=request, partition=asked, deadline_ms=deadline
+                    event=event, request=request, partition=asked, replica_id=replica_id, deadline_ms=deadline
                 )
                 return None
         return serving.fetch_answer(outcome, core.hint(event.listener), version=event.api_version)

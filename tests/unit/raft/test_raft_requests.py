@@ -13,6 +13,7 @@ from headrace.core.offsets import OffsetAndEpoch
 from headrace.raft.epoch_limits import MAX_EPOCHS_AHEAD
 from headrace.raft.events import AnswerRaftRequest, RaftRequestArrived, RecordsOffered, ShutdownBegan, TimeAdvanced
 from headrace.raft.replicas import MOST_OBSERVERS
+from headrace.raft.requests import MAX_ANSWERS_A_STEP
 from headrace.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
 from headrace.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from tests.support.raft import CLUSTER_ID, OTHER_DIRECTORY_ID, RaftBench
@@ -225,6 +226,36 @@ def test_a_fetch_waits_for_records(bench: RaftBench) -> None:
     [late] = bench.step(TimeAdvanced(now_ms=1_500))
     assert isinstance(late, AnswerRaftRequest)
     assert bench.node.next_deadline_ms() is None
+
+
+def test_a_crowd_of_waiting_fetches_is_answered_in_steps_voters_first(bench: RaftBench) -> None:
+    """PR8: who is woken by a record makes nobody else wait for long, whatever else happens, and is not forgotten."""
+    crowd = range(100, 100 + 2 * MAX_ANSWERS_A_STEP)
+    for replica in (*crowd, 1):  # 1 is a voter's id
+        assert ask(bench, a_fetch(2, max_wait_ms=500, replica=replica), 17) is None
+    voters_token = next(TOKENS) - 1
+    steps = [bench.step(RecordsOffered(records=(b"two",), base_offset=2, epoch=1, now_ms=bench.now_ms)), bench.flush()]
+    assert bench.node.next_deadline_ms() == bench.now_ms
+    for _ in range(2):
+        steps.append(bench.step(TimeAdvanced(now_ms=bench.now_ms)))
+    answered = [[each.token for each in step if isinstance(each, AnswerRaftRequest)] for step in steps]
+    assert [len(each) for each in answered] == [MAX_ANSWERS_A_STEP, 0, MAX_ANSWERS_A_STEP, 1]
+    assert answered[0][0] == voters_token
+    assert len({token for each in answered for token in each}) == len(crowd) + 1
+    assert bench.node.next_deadline_ms() is None
+
+
+def test_the_rest_of_a_crowd_is_told_of_a_leader_that_stops(bench: RaftBench) -> None:
+    """PR8: who is not answered yet when the leader begins to stop is told what is true then."""
+    for replica in range(100, 102 + MAX_ANSWERS_A_STEP):
+        assert ask(bench, a_fetch(2, max_wait_ms=500, replica=replica), 17) is None
+    bench.step(RecordsOffered(records=(b"two",), base_offset=2, epoch=1, now_ms=bench.now_ms))
+    bench.flush()
+    bench.step(ShutdownBegan(now_ms=bench.now_ms))
+    told = bench.step(TimeAdvanced(now_ms=bench.now_ms))
+    answers = [each.response for each in told if isinstance(each, AnswerRaftRequest)]
+    errors = [each.responses[0].partitions[0].error_code for each in answers]  # type: ignore[union-attr]
+    assert errors == [ErrorCode.BROKER_NOT_AVAILABLE] * 2
 
 
 def test_a_fetcher_that_knows_an_older_high_watermark_is_told(bench: RaftBench) -> None:
