@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 from headrace.core.errors import OperatorError, PeerError, StorageFault
+from headrace.core.nearest import nearest_name
 
 COMMANDS: dict[str, str] = {
     "start": "run a node",
@@ -95,12 +96,9 @@ def run(arguments: list[str]) -> int:
         print(f"headrace {__version__}")
         return 0
     if name not in COMMANDS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, COMMANDS, n=1)
-        raise OperatorError(
-            f"Unknown command {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}: `headrace --help` lists them all"
-        )
+        near = nearest_name(name, COMMANDS)
+        hint = "" if near is None else f" (did you mean {near!r}?)"
+        raise OperatorError(f"Unknown command {name!r}{hint}: `headrace --help` lists them all")
     module = import_module(f"headrace.cli.{name.replace('-', '_')}")
     if hasattr(module, "main"):
         return int(module.main(arguments[1:]) or 0)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.core.errors import OperatorError
+from headrace.core.nearest import nearest_name
 
 _KAFKAS: Final = (
     "security.protocol", "security.providers", "ssl.cipher.suites", "ssl.enabled.protocols",
@@ -44,8 +45,6 @@ def check_spelling(properties: Mapping[str, str]) -> None:
     for name in properties:
         if name in _NAMES or name.startswith(_OAUTH_PREFIX) or not name.lower().startswith("s"):
             continue
-        from difflib import get_close_matches  # few clients are given such a name
-
-        for meant in get_close_matches(name.lower(), _NAMES, n=1, cutoff=_ALIKE):
-            if meant not in properties:
-                raise OperatorError(f"{name} is no setting of a client: did you mean {meant}?")
+        meant = nearest_name(name.lower(), _NAMES, least=_ALIKE)
+        if meant is not None and meant not in properties:
+            raise OperatorError(f"{name} is no setting of a client: did you mean {meant}?")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from headrace.config.project_keys import (
 )
 from headrace.core.errors import OperatorError
 from headrace.core.listener import Listener, SecurityProtocol
+from headrace.core.nearest import did_you_mean, nearest_name
 
 KEYS: Mapping[str, ConfigKey] = {key.name: key for key in (*KAFKA_KEYS, *PROJECT_KEYS)}
 
@@ -83,9 +84,7 @@ def _refuse_unknown(originals: Mapping[str, str]) -> tuple[str, ...]:
         if name in used or limit_key(name) is not None:
             continue
         if name not in KEYS and not _is_open(name) and not _may_be_a_plugins(name, plugins):
-            nearest = nearest_names(name, (*KEYS, *ALIASES))
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise OperatorError(f"Unknown configuration {name}{hint}")
+            raise OperatorError(f"Unknown configuration {name}{did_you_mean(name, (*KEYS, *ALIASES))}")
         idle.append(name)
     return tuple(sorted(idle))
 
@@ -102,14 +101,7 @@ def _is_open(name: str) -> bool:
 
 def _may_be_a_plugins(name: str, plugins: list[str]) -> bool:
     """A plugin is named, and the key is not just a slip of the pen in one of ours."""
-    return bool(plugins) and not nearest_names(name, KEYS, least=0.85)
-
-
-def nearest_names(name: str, known: Iterable[str], *, least: float = 0.6) -> list[str]:
-    """The most alike of the known names; `least` is difflib's ratio."""
-    from difflib import get_close_matches  # only a refusal needs it
-
-    return get_close_matches(name, list(known), n=1, cutoff=least)
+    return bool(plugins) and nearest_name(name, KEYS, least=0.85) is None
 
 
 def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:

@@ -6,10 +6,10 @@ Names are Spark's for its `kafka` source, compared without regard to case. Every
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from headrace.core.errors import OperatorError
+from headrace.core.nearest import nearest_name
 from headrace.spark.value_options import REGISTRY_PREFIX
 
 KAFKA_PREFIX: Final = "kafka."
@@ -90,8 +90,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     spelled = {each.lower(): each for each in known} | {"kafka.bootstrap.servers": "kafka.bootstrap.servers"}
     if name.lower() == "bootstrap.servers":
         return "; did you mean kafka.bootstrap.servers?"
-    found = get_close_matches(name.lower(), spelled, n=1, cutoff=0.6)
-    return f"; did you mean {spelled[found[0]]}?" if found else ""
+    meant = nearest_name(name.lower(), spelled)
+    return "" if meant is None else f"; did you mean {spelled[meant]}?"
 
 
 _OF_A_TABLE = (

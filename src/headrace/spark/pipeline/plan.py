@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 from headrace.core.errors import OperatorError
+from headrace.core.nearest import did_you_mean
 from headrace.spark.options import parse_read_options
 from headrace.spark.pipeline.spec import PipelineSpec, Sink, TopicSink
 from headrace.spark.write_options import parse_write_options
@@ -51,8 +51,7 @@ def make_plan(spec: PipelineSpec) -> Plan:
     grouped: dict[str, list[Sink]] = {}
     for sink in spec.sinks:
         if sink.source not in views:
-            near = get_close_matches(sink.source, list(views), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(sink.source, views)
             raise OperatorError(f"pipeline {spec.name}: a sink takes from {sink.source}, which is no view{hint}")
         if isinstance(sink, TopicSink):
             _named(f"sink of {sink.source}", partial(_check_topic_sink, sink.options))

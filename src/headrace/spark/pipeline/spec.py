@@ -38,11 +38,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from headrace.core.errors import OperatorError
+from headrace.core.nearest import did_you_mean
 
 _PARAMETER: Final = re.compile(r"\$\{(\w+)\}")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -173,8 +173,7 @@ class _Reader:
     def check_keys(self, kind: str, table: Mapping[str, Any]) -> None:
         for key in table:
             if key not in _KEYS[kind]:
-                near = get_close_matches(key, _KEYS[kind], n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_KEYS[kind])}"
+                hint = did_you_mean(key, _KEYS[kind]) or f"; there are {', '.join(_KEYS[kind])}"
                 raise OperatorError(f"{self.where}: unknown key {key} {_in(kind)}{hint}")
 
     def tables(self, raw: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
