@@ -21,6 +21,8 @@ LAST_NAMED_VERSION = 12
 DEFAULT_MAX_BYTES = 8 << 20
 _BATCH = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 _MIN_LENGTH = 49
+_MOST_OFFSET = 2**63 - 2
+"""The last offset that a batch may end at: the one after it is an int64 too."""
 _MOST_TURNS = 2
 
 
@@ -150,9 +152,10 @@ def _partition(session: Session, where: TopicPartition, part: Any, offset: int) 
 def sound_prefix(records: memoryview, offset: int, *, is_crc_checked: bool) -> tuple[int, int]:
     """Bytes of the whole batches at the front, and the offset after them. A cut last batch is normal, anything else raises DecodeError.
 
-    Batches must be of format v2, have rising offsets and, when checked, the right CRC-32C. Source: B29, B52.
+    Batches must be of format v2, have rising offsets, the last of them `offset` or a later one, and, when checked, the right CRC-32C: an answer that lies
+    before what was asked for would be asked for again for ever. Source: B29, B52.
     """
-    position, end, next_offset, floor = 0, len(records), offset, -1
+    position, end, floor = 0, len(records), -1
     unpack = _BATCH.unpack_from
     while end - position >= 61:
         base_offset, length, _, magic, crc, _, last_delta = unpack(records, position)
@@ -165,9 +168,9 @@ def sound_prefix(records: memoryview, offset: int, *, is_crc_checked: bool) -> t
             raise PeerError(ErrorCode.CORRUPT_MESSAGE, f"the record batch at offset {base_offset} has a wrong checksum")
         floor = base_offset + last_delta
         position = after
-    if floor >= offset:
-        next_offset = floor + 1
-    return position, next_offset
+    if floor > _MOST_OFFSET or 0 <= floor < offset:
+        raise DecodeError(f"a fetch answer ends at offset {floor}, and {offset} was asked for")
+    return position, floor + 1 if position else offset
 
 
 def split_positions(

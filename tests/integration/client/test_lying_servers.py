@@ -15,8 +15,10 @@ from headrace.client.aio import AsyncClient
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import OperatorError, PeerError
 from headrace.core.ids import Uuid
+from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.wire import codec
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from headrace.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from headrace.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -35,8 +37,12 @@ def frame(request: bytes, body: bytes, *, tags: bytes = b"") -> bytes:
 
 
 def versions(request: bytes) -> bytes:
-    """The answer to ApiVersions v4: Metadata 0-12."""
-    keys = (ApiVersion(api_key=3, max_version=12), ApiVersion(api_key=18, max_version=4))
+    """The answer to ApiVersions v4: Fetch 12, Metadata 0-12."""
+    keys = (
+        ApiVersion(api_key=1, min_version=12, max_version=12),
+        ApiVersion(api_key=3, max_version=12),
+        ApiVersion(api_key=18, max_version=4),
+    )
     return frame(request, codec.encode(ApiVersionsResponse(api_keys=keys), 4))
 
 
@@ -183,3 +189,27 @@ def test_b29_a_leader_whose_address_cannot_be_one_is_a_leader_that_is_gone(host:
             asyncio.run(fetch(address))
         with BlockingClient(address, properties=QUICK) as client, pytest.raises((OperatorError, PeerError)):
             client.fetch_raw("t", 0, 0)
+
+
+def test_b29_a_leader_that_repeats_old_batches_is_left_at_the_time_limit() -> None:
+    """B29: a read of a range has an end, though each answer has whole and sound batches."""
+    old = bytes(build_batch([NewRecord(None, b"old", 1)], placement=Placement(base_offset=0)))
+
+    def answered(request: bytes) -> bytes:
+        key, version = struct.unpack_from(">hh", request)
+        if key == 1:
+            part = PartitionData(partition_index=0, high_watermark=9, records=memoryview(old))
+            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(part,)),))
+            return frame(request, codec.encode(answer, version), tags=b"\0")
+        broker = MetadataResponseBroker(node_id=7, host="127.0.0.1", port=port)
+        partition = MetadataResponsePartition(leader_id=7, replica_nodes=(7,), isr_nodes=(7,))
+        topic = MetadataResponseTopic(name="t", partitions=(partition,))
+        metadata = MetadataResponse(brokers=(broker,), cluster_id="c", topics=(topic,))
+        return frame(request, codec.encode(metadata, version), tags=b"\0")
+
+    with server(answered) as (address, _), BlockingClient(address, properties=QUICK) as client:
+        port = int(address.rpartition(":")[2])
+        parts = client.fetch_range("t", 0, start=0, end=9)
+        assert next(parts).next_offset == 1
+        with pytest.raises(OperatorError, match="ends at offset 0, and 1 was asked for"):
+            next(parts)

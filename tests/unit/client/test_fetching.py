@@ -104,6 +104,22 @@ def test_b52_batches_whose_offsets_do_not_rise_are_refused() -> None:
         sound_prefix(memoryview(data), 5, is_crc_checked=True)
 
 
+def test_b29_an_answer_that_lies_before_what_was_asked_for_is_refused() -> None:
+    """B29: whoever reads a range asks for the same offset again; a leader that repeats old batches would keep it for ever."""
+    data = memoryview(bytes(batch(5, [b"a", b"b"]) + batch(7, [b"c"])))
+    assert sound_prefix(data, 7, is_crc_checked=True) == (len(data), 8), "it may begin before"
+    with pytest.raises(DecodeError, match="ends at offset 7, and 8 was asked for"):
+        sound_prefix(data, 8, is_crc_checked=True)
+
+
+def test_b29_a_batch_that_ends_behind_all_offsets_is_refused() -> None:
+    """B29: the offset after it could not be asked for, and is below 0 where it is reckoned in 64 bits."""
+    data = batch(2**63 - 6, [b"a"])
+    data[23:27] = (5).to_bytes(4, "big")
+    with pytest.raises(DecodeError, match="ends at offset"):
+        sound_prefix(memoryview(data), 5, is_crc_checked=False)
+
+
 def test_b52_a_wrong_checksum_is_found_unless_checking_is_off() -> None:
     """B52: `check.crcs`."""
     data = batch(5, [b"a"])
