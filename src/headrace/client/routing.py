@@ -96,12 +96,18 @@ def learn(session: Session, response: MetadataResponse) -> dict[str, TopicView |
             name=name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=tuple(sorted((_partition(part) for part in topic.partitions), key=lambda part: part.partition)),
+            partitions=_partitions(topic.partitions),
             authorized_operations=topic.topic_authorized_operations,
         )
         cluster.learn_topic(view)
         found[name] = view
     return found
+
+
+def _partitions(parts: Iterable[Any]) -> tuple[PartitionView, ...]:
+    """Each partition once, by number: who reads one that an answer names twice would read its records twice."""
+    by_number = {part.partition_index: _partition(part) for part in parts}
+    return tuple(by_number[number] for number in sorted(by_number))
 
 
 def _partition(part: Any) -> PartitionView:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headrace.client import admin_cluster, admin_configs, offsets, routing
 from headrace.client.admin_configs import Resource, ResourceType
+from headrace.client.cluster_view import TopicView
 from headrace.client.offsets import LATEST, CommittedOffset, ListedOffset
 from headrace.client.retry import error_of
 from headrace.client.routing import ask_any, ask_coordinator, refresh
@@ -85,6 +87,17 @@ def test_b78_nobody_at_the_address_is_told_at_once() -> None:
     with pytest.raises(OperatorError, match="one:9092: connection refused"):
         cluster.hold(refresh(cluster.session))
     assert cluster.paused_ms == 0
+
+
+def test_b29_a_partition_that_metadata_name_twice_is_there_once() -> None:
+    """B29: a reader of all partitions would have its rows twice."""
+    known = knowing()
+    twice = metadata({0: 1, 1: 2}).response
+    (topic,) = twice.topics
+    parts = (*topic.partitions, *topic.partitions)
+    found = routing.learn(known, replace(twice, topics=(replace(topic, partitions=parts),)))["t"]
+    assert isinstance(found, TopicView)
+    assert [part.partition for part in found.partitions] == [0, 1]
 
 
 def test_a_cluster_that_was_there_before_is_waited_for() -> None:
