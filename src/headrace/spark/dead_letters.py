@@ -13,12 +13,15 @@ import pyarrow.compute as pc
 
 from headrace.arrow.batch_settings import BatchSettings
 from headrace.core.errors import OperatorError
+from headrace.records.compression import Codec
 from headrace.spark.row_writer import write_rows
 from headrace.spark.write_options import WriteOptions
 
 NEEDED: Final = ("key", "value", "topic", "partition", "offset", "headers")
 """The columns that a dead letter is made of."""
 _PREFIX: Final = "__connect.errors."
+_PACKED: Final = BatchSettings(codec=Codec.ZSTD)
+"""A value of a few bytes on the wire may open to megabytes: unpacked, it would be larger than any topic takes, and end the query each time that it is read."""
 _HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
@@ -26,7 +29,7 @@ class DeadLetters:
     """Sends what one task could not decode, and waits until it is acknowledged: it is there before the rows around it are."""
 
     def __init__(self, topic: str, properties: Mapping[str, str], *, task: int) -> None:
-        self._options = WriteOptions(properties=properties, topic=topic, batches=BatchSettings())
+        self._options = WriteOptions(properties=properties, topic=topic, batches=_PACKED)
         self._task = task
 
     def send(self, rows: pa.RecordBatch, reasons: list[str]) -> None:

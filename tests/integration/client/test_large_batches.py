@@ -71,3 +71,16 @@ def test_the_performance_test_reads_what_brokers_take(node: Node, capfd: pytest.
     arguments = ["consumer-perf-test", "--bootstrap-server", node.bootstrap_servers, "--topic", TOPIC]
     assert run([*arguments, "--num-records", str(COUNT), "--timeout", "30000"]) == 0
     assert f", {COUNT}, " in capfd.readouterr().out
+
+
+def test_a_value_that_came_packed_and_does_not_fit_is_a_dead_letter(node: Node) -> None:
+    """One such record of a few hundred bytes ended a query each time that it was started: unpacked, no topic took it."""
+    servers, dead = node.bootstrap_servers, "packed-bad"
+    with BlockingClient(servers) as client:
+        client.run(admin_topics.create_topics, [NewTopic(name=dead, partitions=1)])
+    given = {"kafka.bootstrap.servers": servers, "subscribe": TOPIC, "valueFormat": "json", "valueSchema": "id int"}
+    options = parse_read_options({**given, "deadLetterTopic": dead}, is_stream=True)
+    part = InputRange(topic=TOPIC, partition=0, start=0, end=2)
+    assert sum(rows.num_rows for rows in read_range(options, part)) == 0
+    letters = read_topic(servers, dead, columns=["value"]).read_all()["value"].to_pylist()
+    assert letters == [bytes(SIZE)] * 2
