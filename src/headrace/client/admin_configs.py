@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from headrace.client.retry import error_of
+from headrace.client.retry import error_of, of_each
 from headrace.client.routing import ask_any, ask_controller, ask_node
 from headrace.client.session import Session
 from headrace.client.talk import Call, Conversation
@@ -123,10 +123,12 @@ def describe_configs(
             except PeerError as gone:
                 found[group[0]] = gone
                 continue
-        for result in response.results:
-            where = Resource(ResourceType(result.resource_type), result.resource_name)
-            error = error_of(result.error_code, result.error_message)
-            found[where] = error if error is not None else tuple(_entry(each) for each in result.configs)
+        rows: dict[Any, tuple[ConfigEntry, ...] | PeerError] = {
+            (row.resource_type, row.resource_name): error_of(row.error_code, row.error_message)
+            or tuple(_entry(each) for each in row.configs)
+            for row in response.results
+        }
+        found |= of_each(group, rows)
     return found
 
 
@@ -168,10 +170,11 @@ def alter_configs(
             response = yield from ask_controller(session, request)
         else:
             response = yield from ask_node(session, int(group[0].name), request)
-        for row in response.responses:
-            found[Resource(ResourceType(row.resource_type), row.resource_name)] = error_of(
-                row.error_code, row.error_message
-            )
+        rows: dict[Any, PeerError | None] = {
+            (row.resource_type, row.resource_name): error_of(row.error_code, row.error_message)
+            for row in response.responses
+        }
+        found |= of_each(group, rows)
     return found
 
 

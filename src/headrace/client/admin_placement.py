@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from headrace.client.admin_cluster import LogDirInfo, describe_log_dirs
-from headrace.client.retry import error_of
+from headrace.client.retry import error_of, of_each
 from headrace.client.routing import ask_controller, ask_node, refresh
 from headrace.client.session import Session
 from headrace.client.talk import Answered, Ask, AskAll, Conversation, bounded
@@ -74,11 +74,12 @@ def alter_reassignments(
     )
     call = bounded(request, at_least=0 if may_change_factor else 1)
     response = yield from ask_controller(session, call, verdict=_whole_error)
-    return {
+    results = {
         TopicPartition(topic.name, part.partition_index): error_of(part.error_code, part.error_message)
         for topic in response.responses
         for part in topic.partitions
     }
+    return of_each(targets, results)
 
 
 def _whole_error(answer: Any) -> PeerError | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.client.retry import error_of
+from headrace.client.retry import error_of, of_each, only
 from headrace.client.routing import ask_any, ask_controller, refresh
 from headrace.client.session import Session
 from headrace.client.talk import Call, Conversation, bounded
@@ -101,7 +101,8 @@ def create_topics(
         validate_only=is_validate_only,
     )
     response = yield from ask_controller(session, bounded(request, at_least=4), verdict=_not_controller)
-    return {topic.name: error_of(topic.error_code, topic.error_message) or topic.topic_id for topic in response.topics}
+    results = {row.name: error_of(row.error_code, row.error_message) or row.topic_id for row in response.topics}
+    return of_each((topic.name for topic in topics), results)
 
 
 def _not_controller(response: Any) -> PeerError | None:
@@ -129,7 +130,7 @@ def delete_topics(
     for name, error in results.items():
         if error is None:
             session.cluster.forget_topic(name)
-    return results
+    return of_each(names, results)
 
 
 def create_partitions(
@@ -155,7 +156,7 @@ def create_partitions(
         timeout_ms=timeout_ms,
     )
     response = yield from ask_controller(session, request, verdict=_not_controller)
-    return {row.name: error_of(row.error_code, row.error_message) for row in response.results}
+    return of_each(counts, {row.name: error_of(row.error_code, row.error_message) for row in response.results})
 
 
 def describe_topics(
@@ -164,12 +165,13 @@ def describe_topics(
     """Describe topics by name, with eligible leaders where the cluster tells them."""
     wanted = sorted(set(names))
     try:
-        return (yield from _describe_in_pages(session, wanted, partition_limit))
+        return of_each(wanted, (yield from _describe_in_pages(session, wanted, partition_limit)))
     except PeerError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
     found = yield from refresh(session, wanted)
-    return {name: view if isinstance(view, PeerError) else _from_view(view) for name, view in found.items()}
+    views = {name: view if isinstance(view, PeerError) else _from_view(view) for name, view in found.items()}
+    return of_each(wanted, views)
 
 
 def _from_view(view: Any) -> TopicDescription:
@@ -240,7 +242,7 @@ def describe_topic_id(session: Session, topic_id: Uuid) -> Conversation[TopicDes
         topics=(MetadataRequestTopic(topic_id=topic_id, name=None),), allow_auto_topic_creation=False
     )
     outcome = yield from ask_any(session, bounded(request, at_least=12))
-    (topic,) = outcome.response.topics
+    topic = only(outcome.response.topics)
     error = error_of(topic.error_code)
     if error is not None:
         return error

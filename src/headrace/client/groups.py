@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.client.retry import Attempts, error_of
+from headrace.client.retry import Attempts, error_of, only
 from headrace.client.routing import ask_coordinator, ask_each_node, coordinator_of
 from headrace.client.session import Session
 from headrace.client.talk import Address, Call, Conversation
@@ -104,10 +104,10 @@ def _describe_new(session: Session, group_id: str) -> Conversation[GroupDescript
     request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
 
     def verdict(answer: Any) -> PeerError | None:
-        return error_of(answer.groups[0].error_code, answer.groups[0].error_message)
+        return error_of((group := only(answer.groups)).error_code, group.error_message)
 
     response = yield from ask_coordinator(session, group_id, request, verdict=verdict)
-    (group,) = response.groups
+    group = only(response.groups)
     return GroupDescription(
         group_id=group_id,
         kind="Consumer",
@@ -141,10 +141,10 @@ def _flat(assignment: Any) -> tuple[TopicPartition, ...]:
 
 def _describe_classic(session: Session, group_id: str) -> Conversation[GroupDescription]:
     def verdict(answer: Any) -> PeerError | None:
-        return error_of(answer.groups[0].error_code, answer.groups[0].error_message)
+        return error_of((group := only(answer.groups)).error_code, group.error_message)
 
     response = yield from ask_coordinator(session, group_id, DescribeGroupsRequest(groups=(group_id,)), verdict=verdict)
-    (group,) = response.groups
+    group = only(response.groups)
     if group.group_state == "Dead":
         raise PeerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     is_consumer = group.protocol_type in (CONSUMER_PROTOCOL, "")
@@ -191,7 +191,7 @@ def delete_groups(session: Session, group_ids: Sequence[str]) -> Conversation[Ma
                 session,
                 group_id,
                 DeleteGroupsRequest(groups_names=(group_id,)),
-                verdict=lambda answer: error_of(answer.results[0].error_code),
+                verdict=lambda answer: error_of(only(answer.results).error_code),
             )
             found[group_id] = None
         except PeerError as error:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
 from headrace.client.error_text import text_of
 from headrace.client.session import Session
 from headrace.client.talk import Address, Conversation, Lost, Pause
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
 
+K = TypeVar("K")
+T = TypeVar("T")
 JITTER = 0.2
 
 
@@ -106,3 +111,18 @@ def error_of(code: int, message: str | None = None) -> PeerError | None:
     except ValueError:
         return PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"error code {code}, which no version of Kafka has")
     return PeerError(known, message or text_of(known))
+
+
+def only(rows: Sequence[T]) -> T:
+    """The row of an answer about one thing. Raises PeerError where the node gave none or several (B29)."""
+    if len(rows) != 1:
+        raise PeerError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the node's answer tells of {len(rows)} where one was asked for"
+        )
+    return rows[0]
+
+
+def of_each(asked: Iterable[K], rows: Mapping[K, T]) -> dict[K, T | PeerError]:
+    """What an answer says of each that was asked for, and an error for what the node left out (B29)."""
+    left_out = PeerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the node's answer leaves it out")
+    return {each: rows.get(each, left_out) for each in asked}

@@ -61,6 +61,31 @@ def test_topics_are_created_with_defaults_assignments_and_settings() -> None:
     assert (second.num_partitions, [each.broker_ids for each in second.assignments]) == (-1, [(1, 2), (2, 1)])
 
 
+def test_b29_what_an_answer_leaves_out_or_makes_up_is_an_error_of_what_was_asked_for() -> None:
+    """B29: such answers ended tools with a traceback, or were taken for success."""
+    known = knowing()
+    topic = Resource(ResourceType.TOPIC, "t")
+    odd = DescribeConfigsResult(resource_type=99, resource_name="t")
+    changed = AlterConfigsResourceResponse(resource_type=99, resource_name="t")
+    cluster = answers(
+        known,
+        CreateTopicsResponse(topics=(CreatableTopicResult(name="other", topic_id=TOPIC_ID),)),
+        DeleteTopicsResponse(),
+        DescribeTopicPartitionsResponse(),
+        DescribeConfigsResponse(results=(odd,)),
+        IncrementalAlterConfigsResponse(responses=(changed,)),
+    )
+    results: list[tuple[Any, Any]] = [
+        *cluster.hold(admin_topics.create_topics(known, [NewTopic(name="t")])).items(),
+        *cluster.hold(admin_topics.delete_topics(known, ["t"])).items(),
+        *cluster.hold(admin_topics.describe_topics(known, ["t"])).items(),
+        *cluster.hold(admin_configs.describe_configs(known, [topic])).items(),
+        *cluster.hold(admin_configs.alter_configs(known, {topic: alter({"k": "v"})})).items(),
+    ]
+    assert [asked for asked, _ in results] == ["t", "t", "t", topic, topic]
+    assert {str(error) for _, error in results} == {"the node's answer leaves it out"}
+
+
 def test_a_broker_that_lost_its_controller_is_asked_again() -> None:
     """NOT_CONTROLLER in every row means: ask again."""
     known = knowing()

@@ -15,6 +15,7 @@ from headrace.core.errors import PeerError
 from headrace.core.ids import TopicPartition
 from headrace.wire import codec
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from headrace.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from headrace.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -169,6 +170,26 @@ def test_a_classic_group_is_described_by_a_node_that_has_no_new_ones() -> None:
 
     found = Cluster(known, answer).hold(groups.describe_group(known, "g"))
     assert (found.kind, found.state, found.assignor, found.members[0].assignment) == ("Classic", "Stable", "range", ())
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_b29_an_answer_about_no_group_or_several_is_refused(count: int) -> None:
+    """B29: one was asked for; the tools ended with a traceback."""
+    known = knowing()
+    known.coordinators["g"] = 1
+    described = DescribeGroupsResponse(groups=(DescribedGroup(group_id="g", group_state="Empty"),) * count)
+    deleted = DeleteGroupsResponse(results=(DeletableGroupResult(group_id="g"),) * count)
+
+    def answer(ask: Ask) -> Any:
+        message = message_of(ask, 0)
+        if isinstance(message, ConsumerGroupDescribeRequest):
+            return Unsupported(api_key=69, reason="no")
+        return Answered(response=deleted if isinstance(message, DeleteGroupsRequest) else described, version=5)
+
+    with pytest.raises(PeerError, match=f"tells of {count} where one was asked for"):
+        Cluster(known, answer).hold(groups.describe_group(known, "g"))
+    error = Cluster(known, answer).hold(groups.delete_groups(known, ["g"]))["g"]
+    assert f"tells of {count}" in str(error)
 
 
 def test_a_dead_group_is_one_that_does_not_exist() -> None:
