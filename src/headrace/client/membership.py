@@ -53,11 +53,15 @@ class Phase(Enum):
 def range_assignment(
     subscriptions: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Each topic's partitions in consecutive blocks over its subscribers by member id; the first ones get one more. Source: KIP-54's range."""
+    """Each topic's partitions in consecutive blocks over its subscribers by member id; the first ones get one more. Source: KIP-54's range.
+
+    Topics without partitions are not looked at: another member may name hundreds of thousands.
+    """
     shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
-    for topic in sorted({topic for topics in subscriptions.values() for topic in topics}):
-        takers = sorted(member for member, topics in subscriptions.items() if topic in topics)
-        size, extra = divmod(partitions.get(topic, 0), len(takers))
+    wanted = {member: frozenset(topics) for member, topics in subscriptions.items()}
+    for topic in sorted(partitions):
+        takers = sorted(member for member, topics in wanted.items() if topic in topics)
+        size, extra = divmod(partitions[topic], max(len(takers), 1))
         first = 0
         for index, member in enumerate(takers):
             count = size + (index < extra)
