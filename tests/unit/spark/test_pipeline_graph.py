@@ -99,6 +99,7 @@ def test_notes_are_kept_and_drawn(tmp_path: Path) -> None:
     assert texts[0] == "shop <1>"
     assert {"streaming table · 1,200 rows", "completed, 1,200 in, lag 0", "failed", "alerts", "totals"} <= set(texts)
     assert draw_svg(notes).count("marker-end") == 6
-    (tmp_path / NOTES / "last-run.json").write_text("{")
-    with pytest.raises(OperatorError, match="damaged"):
-        load(tmp_path)
+    for damaged in ("{", "[" * 100_000, '{"datasets": [], "edges": [], "flows": []}'):
+        (tmp_path / NOTES / "last-run.json").write_text(damaged)
+        with pytest.raises(OperatorError, match="damaged"):
+            load(tmp_path)

@@ -189,5 +189,5 @@ def load(project: Path) -> RunNotes:
         return RunNotes(pipeline=raw["pipeline"], graph=graph, flows=flows, rows=raw["rows"])
     except FileNotFoundError:
         raise OperatorError(f"{project} has not run yet: say `headrace pipeline run`") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise OperatorError(f"{file} is damaged ({error}): the next run writes it anew") from error

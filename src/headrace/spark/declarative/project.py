@@ -137,7 +137,7 @@ def load_spec(path: Path) -> Any:
         raise OperatorError(f"{path}: {error}") from error
     except PySparkException as error:
         raise OperatorError(f"{path}: {error.getMessage()}") from error
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise OperatorError(f"{path}: this is no spec of a pipeline ({error})") from error
     if not spec.libraries:
         raise OperatorError(f"{path}: libraries is missing: it says which files define the pipeline")

@@ -129,6 +129,8 @@ def read_spec(path: Path, parameters: Mapping[str, str]) -> PipelineSpec:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OperatorError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise OperatorError(f"{path}: {error}") from error
     return parse_spec(text, parameters, where=str(path))
 
 
@@ -136,7 +138,7 @@ def parse_spec(text: str, parameters: Mapping[str, str], *, where: str = "pipeli
     """The pipeline in a TOML text; `where` is its name in errors. Raises OperatorError."""
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise OperatorError(f"{where}: {error}") from error
     filled = _filled(raw, parameters, where)
     reader = _Reader(where)
@@ -210,6 +212,8 @@ class _Reader:
     def step(self, table: Mapping[str, Any]) -> Step:
         watermark = table.get("watermark")
         if watermark is not None:
+            if not isinstance(watermark, dict):
+                raise OperatorError(f"{self.where}: watermark in [[step]] is no table with column and delay")
             self.check_keys("watermark", watermark)
             watermark = Watermark(**{key: self.text("watermark", watermark, key) for key in ("column", "delay")})
         return Step(name=self.text("step", table, "name"), sql=self.text("step", table, "sql"), watermark=watermark)

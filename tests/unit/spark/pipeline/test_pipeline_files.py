@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import OperatorError
+from headrace.spark.declarative.project import load_spec
 from headrace.spark.pipeline.plan import Query, make_plan
 from headrace.spark.pipeline.spec import (
     ParquetSink,
@@ -104,6 +105,9 @@ def test_sinks_of_one_view_are_one_query() -> None:
         ('kind = "topic"', 'kind = "kafka"', "kind=kafka .* must be parquet or topic"),
         ('delay = "2 hours"', "delay = 2", "delay in .*watermark.* is missing or is no text"),
         ("[[topic]]", "[[topic", "p.toml: "),
+        ('watermark = { column = "at", delay = "2 hours" }', "watermark = 2", "watermark in .*step.* is no table"),
+        ('name = "p"', "name = " + "9" * 5_000, "p.toml: Exceeds the limit"),
+        ('name = "p"', "name = " + "[" * 100_000, "p.toml: maximum recursion depth"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(old: str, new: str, message: str) -> None:
@@ -139,3 +143,20 @@ def test_a_file_that_is_not_there_is_named() -> None:
     """The path is in the error."""
     with pytest.raises(OperatorError, match=r"nowhere.toml: No such file"):
         read_spec(Path("nowhere.toml"), {})
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    """TOML is UTF-8."""
+    file = tmp_path / "p.toml"
+    file.write_bytes(b"name = '\xff'")
+    with pytest.raises(OperatorError, match=r"p.toml: 'utf-8' codec"):
+        read_spec(file, {})
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"[" * 100_000, b"name: " + b"9" * 5_000, b"- a", b"3", b""])
+def test_a_projects_file_that_is_no_spec_is_named(text: bytes, tmp_path: Path) -> None:
+    """One line, as for every mistake in it; those that YAML's reader itself stumbles over ended with a traceback."""
+    file = tmp_path / "spark-pipeline.yml"
+    file.write_bytes(text)
+    with pytest.raises(OperatorError, match=r"spark-pipeline.yml: "):
+        load_spec(file)
