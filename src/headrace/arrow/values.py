@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 from numpy.typing import NDArray
 
+from headrace.arrow.json_misfits import misfits
 from headrace.core.errors import OperatorError
 
 VALUE_FORMATS: Final = ("json", "csv")
@@ -37,6 +38,11 @@ class _Unfit(Exception):
     """Among these values there is one that does not fit."""
 
 
+_UNFIT: Final = (_Unfit, pa.ArrowInvalid, UnicodeDecodeError)
+_SIFTED_AT_ONCE: Final = 256
+"""Among so many values those that do not fit are looked for one by one in Python; of more, halves are decoded first, since few of them may be bad."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedValues:
     """A struct for each value; null where the value was null (or JSON's null) or did not fit, and `is_bad` tells the latter."""
@@ -52,14 +58,14 @@ def check_value_schema(schema: pa.Schema, value_format: str) -> None:
     names = [each.name for each in schema]
     if not names or len(set(names)) != len(names):
         raise OperatorError("a schema of values names at least one column, and none twice")
-    for field in schema:
-        kinds = _leaves(field.type)
-        if value_format == "csv" and pa.types.is_nested(field.type):
-            raise OperatorError(f"{field.name}: csv has no arrays and structs")
+    for column in schema:
+        kinds = _leaves(column.type)
+        if value_format == "csv" and pa.types.is_nested(column.type):
+            raise OperatorError(f"{column.name}: csv has no arrays and structs")
         unread = next((each for each in kinds if _is_unread(each, value_format)), None)
         if unread is not None:
             raise OperatorError(
-                f"{field.name}: {value_format} has no {_NAMES.get(str(unread), unread)}; take it as a string or timestamp"
+                f"{column.name}: {value_format} has no {_NAMES.get(str(unread), unread)}; take it as a string or timestamp"
             )
 
 
@@ -87,12 +93,9 @@ def decode_values(values: pa.Array, schema: pa.Schema, *, value_format: str) -> 
     kind = pa.struct(list(schema))
     is_given = values.is_valid()
     given = values.filter(is_given) if values.null_count else values
-    parts: list[pa.Array] = []
-    bad: list[NDArray[np.bool_]] = []
-    if len(given):
-        _halve(given, schema, _json_rows if value_format == "json" else _csv_rows, parts, bad)
-    rows = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
-    is_bad = pa.array(np.concatenate(bad) if bad else np.zeros(0, dtype=np.bool_))
+    rows, is_bad = (
+        _decoded(given, schema, value_format) if len(given) else (pa.nulls(0, kind), pa.array([], pa.bool_()))
+    )
     if values.null_count:
         places = np.cumsum(is_given.to_numpy(zero_copy_only=False)) - 1
         index = pa.array(places, mask=~is_given.to_numpy(zero_copy_only=False))
@@ -100,27 +103,66 @@ def decode_values(values: pa.Array, schema: pa.Schema, *, value_format: str) -> 
     return DecodedValues(rows=rows, is_bad=is_bad)
 
 
-def _halve(
-    values: pa.Array,
-    schema: pa.Schema,
-    decode: Callable[[pa.Array, pa.Schema], pa.Array],
-    parts: list[pa.Array],
-    bad: list[NDArray[np.bool_]],
-) -> None:
-    """Decode all at once, or else each half; one value alone that cannot be decoded is bad."""
+def _decoded(values: pa.Array, schema: pa.Schema, value_format: str) -> tuple[pa.Array, pa.BooleanArray]:
+    """A struct for each value, none of which is null, and which are bad. Where some are, each is looked at once, however often it comes: a batch of a few bytes may hold it very often."""
+    halving = _Halving(schema, _json_rows if value_format == "json" else _csv_rows)
     try:
-        found = decode(values, schema)
-    except (_Unfit, pa.ArrowInvalid, UnicodeDecodeError):
-        if len(values) == 1:
-            parts.append(pa.nulls(1, pa.struct(list(schema))))
-            bad.append(np.ones(1, dtype=np.bool_))
+        return halving.decode(values, schema), pa.array(np.zeros(len(values), dtype=np.bool_))
+    except _UNFIT:
+        pass
+    coded = values.dictionary_encode()
+    halving.halve(coded.dictionary, is_sifted=value_format != "json")
+    return halving.rows().take(coded.indices), pa.array(halving.is_bad()).take(coded.indices)
+
+
+@dataclass(slots=True)
+class _Halving:
+    """Decodes values all at once, or else each half; one value alone that cannot be decoded is bad."""
+
+    schema: pa.Schema
+    decode: Callable[[pa.Array, pa.Schema], pa.Array]
+    _parts: list[pa.Array] = field(default_factory=list)
+    _bad: list[NDArray[np.bool_]] = field(default_factory=list)
+
+    def halve(self, values: pa.Array, *, is_sifted: bool) -> None:
+        """Decode one or more values; with `is_sifted` none of them is a misfit that `json_misfits` tells."""
+        try:
+            found = self.decode(values, self.schema)
+        except _UNFIT:
+            if len(values) == 1:
+                self._note(pa.nulls(1, pa.struct(list(self.schema))), np.ones(1, dtype=np.bool_))
+            elif not is_sifted and len(values) <= _SIFTED_AT_ONCE:
+                self._sift(values)
+            else:
+                middle = len(values) // 2
+                self.halve(values.slice(0, middle), is_sifted=is_sifted)
+                self.halve(values.slice(middle), is_sifted=is_sifted)
             return
-        middle = len(values) // 2
-        _halve(values.slice(0, middle), schema, decode, parts, bad)
-        _halve(values.slice(middle), schema, decode, parts, bad)
-        return
-    parts.append(found)
-    bad.append(np.zeros(len(values), dtype=np.bool_))
+        self._note(found, np.zeros(len(values), dtype=np.bool_))
+
+    def rows(self) -> pa.Array:
+        """The structs so far."""
+        return pa.concat_arrays(self._parts)
+
+    def is_bad(self) -> NDArray[np.bool_]:
+        """Which of them are of bad values."""
+        return np.concatenate(self._bad)
+
+    def _sift(self, values: pa.Array) -> None:
+        is_bad = misfits(values, self.schema)
+        left = np.flatnonzero(~is_bad)
+        index = np.full(len(values), -1)
+        index[left] = np.arange(len(left))
+        others = _Halving(self.schema, self.decode)
+        if len(left):
+            others.halve(values.take(pa.array(left)), is_sifted=True)
+            is_bad[left] = others.is_bad()
+        rows = others.rows() if len(left) else pa.nulls(0, pa.struct(list(self.schema)))
+        self._note(rows.take(pa.array(index, mask=index < 0)), is_bad)
+
+    def _note(self, rows: pa.Array, is_bad: NDArray[np.bool_]) -> None:
+        self._parts.append(rows)
+        self._bad.append(is_bad)
 
 
 def _json_rows(values: pa.Array, schema: pa.Schema) -> pa.Array:
