@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor
 
+from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
+
+MOST_PIECES = 100_000
+"""So many tasks of a batch are what a driver holds; partitions themselves may be more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +134,12 @@ def split_ranges(
 ) -> list[InputRange]:
     """Pieces of at most `max_records` offsets, and then about `min_partitions` of them in all, large ranges being split first.
 
-    Without the two a range is one piece. Pieces follow each other in order and cover exactly the ranges; empty ranges are left out.
+    Without the two a range is one piece. Pieces follow each other in order and cover exactly the ranges; empty ranges are left out. Raises OperatorError for
+    more than `MOST_PIECES` of `max_records`.
     """
     pieces = [each for each in ranges if each.size > 0]
     if max_records is not None:
+        _check_number(pieces, max_records)
         pieces = [part for each in pieces for part in _parts(each, -(-each.size // max_records))]
     if min_partitions is None or not pieces or len(pieces) >= min_partitions:
         return pieces
@@ -145,6 +151,17 @@ def split_ranges(
     for each in pieces:
         split += [each] if each in whole else _parts(each, _part_count(each.size, left, wanted))
     return split
+
+
+def _check_number(pieces: Sequence[InputRange], max_records: int) -> None:
+    """Raises OperatorError for more tasks than Spark's driver can hold: how many offsets there are is what a broker says, and producers decide."""
+    wanted = sum(-(-each.size // max_records) for each in pieces)
+    if wanted > max(MOST_PIECES, len(pieces)):
+        largest = max(pieces, key=lambda each: each.size)
+        raise OperatorError(
+            f"maxRecordsPerPartition={max_records} makes {wanted} tasks of this batch, and {MOST_PIECES} are the most; {largest.topic}-{largest.partition} has "
+            f"{largest.size} offsets in it: say a larger number, or a limit of the batch"
+        )
 
 
 def _part_count(size: int, total: int, wanted: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.core.errors import OperatorError
 from headrace.core.ids import TopicPartition
 from headrace.spark.offset_ranges import (
     InputRange,
@@ -84,6 +86,17 @@ def test_a_new_partition_that_is_gone_again_is_a_loss() -> None:
 def test_max_records_cuts_each_range() -> None:
     """maxRecordsPerPartition: no piece is larger, sizes are even."""
     assert split_ranges([piece(0, 10)], min_partitions=None, max_records=4) == [piece(0, 3), piece(3, 6), piece(6, 10)]
+
+
+def test_more_tasks_than_a_driver_can_hold_are_refused() -> None:
+    """A broker, or a producer whose batches claim very many records, decides how many offsets there are: a driver ended for want of memory."""
+    much = InputRange(topic="t", partition=0, start=0, end=12 << 30)
+    with pytest.raises(
+        OperatorError,
+        match=r"maxRecordsPerPartition=1000 makes 12884902 tasks of this batch.* t-0 has 12884901888 offsets",
+    ):
+        split_ranges([much], min_partitions=None, max_records=1_000)
+    assert len(split_ranges([much], min_partitions=None, max_records=1 << 20)) == 12 << 10
 
 
 def test_min_partitions_splits_the_large_ranges() -> None:
