@@ -31,13 +31,15 @@ from headrace.records.batch import (
     whole_batch_size,
 )
 from headrace.records.compression import CODEC_NAMES, Codec, compress, unknown_codec
-from headrace.records.walk import RecordWalk, Search, Span, Walk, finish
+from headrace.records.walk import MIN_RECORD_BYTES, RecordWalk, Search, Span, Walk, finish
 
 _CLIENT_ATTRIBUTES = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT
 _NOT_CLIENT_ATTRIBUTES = ~_CLIENT_ATTRIBUTES
 HIGHEST_CODEC = int(max(Codec))
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of a batch's header as they are unpacked, in the order of `BatchHeader`, which is one."""
+_MOST_PACKED: Final = 32_768
+"""No codec opens a byte to more: zstd has blocks of four bytes for 128 KiB of one value."""
 MAX_RECORD_ERRORS: Final = 1_000
 """So many records at fault are named; Kafka names all, and would name millions."""
 
@@ -81,6 +83,7 @@ def is_sound_header(fields: HeaderFields, size: int) -> bool:
         and length + LOG_OVERHEAD == size
         and magic == MAGIC
         and last_delta + 1 == count > 0
+        and count * MIN_RECORD_BYTES <= (size - HEADER_SIZE) * (_MOST_PACKED if attributes & COMPRESSION_MASK else 1)
         and not attributes & _NOT_CLIENT_ATTRIBUTES
         and attributes & COMPRESSION_MASK <= HIGHEST_CODEC
         and (sequence >= 0 if producer_id >= 0 else not attributes & TRANSACTIONAL_BIT)
@@ -160,6 +163,9 @@ def _refuse_fields(header: BatchHeader) -> AppendRefused:
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         count, delta = header.record_count, header.last_offset_delta
         return AppendRefused(error=invalid, message=f"Record count {count} and last offset delta {delta} disagree.")
+    if header.record_count * MIN_RECORD_BYTES > (header.size - HEADER_SIZE) * (_MOST_PACKED if codec else 1):
+        message = f"The batch cannot hold {header.record_count} records in {header.size - HEADER_SIZE} bytes."
+        return AppendRefused(error=invalid, message=message)
     if header.producer_id >= 0:
         return AppendRefused(error=invalid, message=f"Sequence {header.base_sequence} with a producer id.")
     return AppendRefused(error=invalid, message="A transactional batch without a producer id.")

@@ -129,6 +129,25 @@ def test_a_batch_of_no_records_is_refused() -> None:
     assert refused(bare) is ErrorCode.INVALID_RECORD
 
 
+def claiming(count: int, *, codec: int, body: int) -> bytearray:
+    """A batch whose header claims so many records in a body of so many bytes."""
+    data = build_batch(TWO, codec=codec)[:61] + bytes(body)
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">i", data, 23, count - 1)
+    struct.pack_into(">i", data, 57, count)
+    set_crc(data, 0, len(data))
+    return data
+
+
+def test_a_batch_that_claims_more_records_than_its_bytes_hold_is_refused() -> None:
+    """B43: 69 bytes took two billion offsets, and whoever read them found no record."""
+    accepted(claiming(3, codec=Codec.NONE, body=21))
+    assert refused(claiming(4, codec=Codec.NONE, body=21)) is ErrorCode.INVALID_RECORD
+    assert refused(claiming(2**31 - 1, codec=Codec.NONE, body=8)) is ErrorCode.INVALID_RECORD
+    accepted(claiming(30_000_000, codec=Codec.ZSTD, body=25_000))
+    assert refused(claiming(2**31 - 1, codec=Codec.ZSTD, body=25_000)) is ErrorCode.INVALID_RECORD
+
+
 def test_the_reason_of_a_refusal_is_the_field_that_is_wrong() -> None:
     """B43, B45, B46: told in the answer from version 8 on."""
 
