@@ -6,7 +6,7 @@ them, all of one schema at once, and then read as the schema that is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -28,6 +28,10 @@ _LONGEST_VARINT: Final = 28
 _MOST_DEPTH: Final = 64
 _MOST_CELLS: Final = 8 << 20
 """So many parts of values are decoded at once: a null takes as much as a number, and a record that is null as much as all its fields."""
+_LAST_ID: Final = 2**31 - 1
+"""Ids are positive numbers of 32 bits with a sign."""
+_MOST_MISSING: Final = 256
+"""So many schemas that there are not are asked for, one request each: values of a few bytes may name another one each."""
 _UNFIT: Final = (ValueError, OverflowError, pa.ArrowException)
 Rows = npt.NDArray[np.int64]
 Decode = Callable[[pa.Array], pa.Array]
@@ -101,6 +105,7 @@ class RegisteredDecoder:
         self._decode_json = decode_json
         self._writers: dict[int, AvroSchema | ProtobufSchema | str | None] = {}
         self._fits: dict[tuple[int, Indexes], str | None] = {}
+        self._missing = 0
 
     def decode(self, values: pa.Array) -> Decoded:
         """All values. Raises OperatorError where the registry does not answer."""
@@ -112,9 +117,8 @@ class RegisteredDecoder:
         ids = self._ids(values, lengths)
         for row in np.flatnonzero(is_given & (ids < 0)):
             problems[int(row)] = "the value does not begin with a zero byte and the id of a schema"
-        for schema_id in np.unique(ids[ids >= 0]):
-            rows = np.flatnonzero(ids == schema_id)
-            for found, at in self._of_schema(int(schema_id), values, rows, problems):
+        for schema_id, rows in self._by_schema(ids, problems):
+            for found, at in self._of_schema(schema_id, values, rows, problems):
                 parts.append(found)
                 places.append(at)
         assert sum(map(len, places)) + len(problems) == is_given.sum(), "every value is a row or has a problem"
@@ -127,6 +131,21 @@ class RegisteredDecoder:
         if len(at) == len(values) and (np.diff(at) == 1).all():
             return Decoded(whole, problems)
         return Decoded(whole.take(pa.array(order, mask=order < 0)), problems)
+
+    def _by_schema(self, ids: Rows, problems: dict[int, str]) -> Iterator[tuple[int, Rows]]:
+        """The rows of each schema, those of many values first. What has an id that no registry gives, or one of very many that there are not, is not asked for."""
+        numbers, counts = np.unique(ids[ids >= 0], return_counts=True)
+        unasked: list[int] = []
+        for schema_id in numbers[np.argsort(-counts, kind="stable")].tolist():
+            is_asked = schema_id in self._writers or (schema_id <= _LAST_ID and self._missing < _MOST_MISSING)
+            if is_asked:
+                yield schema_id, np.flatnonzero(ids == schema_id)
+            else:
+                unasked.append(schema_id)
+        for row in np.flatnonzero(np.isin(ids, unasked)).tolist():
+            schema_id = int(ids[row])
+            why = "it lacks too many others" if schema_id <= _LAST_ID else "that is no id"
+            problems[row] = f"the schema registry was not asked for schema {schema_id}: {why}"
 
     def _ids(self, values: pa.Array, lengths: npt.NDArray[np.int64]) -> Rows:
         """The id of each value's schema, -1 where it has none."""
@@ -217,6 +236,7 @@ class RegisteredDecoder:
     def _asked(self, schema_id: int) -> AvroSchema | ProtobufSchema | str | None:
         found = self._schemas.by_id(schema_id)
         if found is None:
+            self._missing += 1
             return f"the schema registry has no schema {schema_id}"
         if found.kind != KINDS[self._format]:
             return f"schema {schema_id} is of type {found.kind}"

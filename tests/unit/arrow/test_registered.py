@@ -115,6 +115,22 @@ def test_every_bad_value_says_why_and_moves_no_other() -> None:
         assert reason in found.problems[2 * at + 1]
 
 
+def test_values_that_name_very_many_schemas_have_the_registry_asked_for_some() -> None:
+    """Each unknown id was a request to the registry: 11 ms for ten bytes of a producer. What many values name is asked for first, and no id is negative."""
+    good = avro(("n", "int"))
+    known = Known(s1000=good)
+    strange = [framed(number, b"") for number in range(5_000) if number != 1_000]
+    values = [*strange, framed(-1, b""), *[avro_value(1_000, good, {"n": 5})] * 2]
+    found = decoder(known, "avro", "n int").decode(pa.array(values, pa.binary()))
+    assert found.rows.to_pylist() == [None] * 5_000 + [{"n": 5}] * 2
+    assert len(known.asked) == 257
+    assert known.asked[0] == 1_000
+    assert found.problems[0] == "the schema registry has no schema 0"
+    assert found.problems[4_998] == "the schema registry was not asked for schema 4999: it lacks too many others"
+    assert found.problems[4_999] == "the schema registry was not asked for schema 4294967295: that is no id"
+    assert len(found.problems) == 5_000
+
+
 def test_nothing_but_bad_values_and_no_values() -> None:
     """The struct's type is there all the same."""
     reader = decoder(Known(), "avro", "n bigint")
