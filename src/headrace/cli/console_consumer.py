@@ -29,6 +29,9 @@ POLL_MS = 1_000
 COMMIT_EVERY_MS = 5_000
 MAKE_TOPIC_MS = 5_000
 """How long to wait for a topic that the cluster may make by itself; after it, the consumer waits for somebody else to make it."""
+LINE_BYTES = 64
+BYTES_AT_ONCE = 1 << 20
+"""So many bytes of lines are kept until they are written, each with `LINE_BYTES` more that Python takes for it."""
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 
@@ -312,8 +315,9 @@ class Printer:
         return code
 
     def _print(self, chunk: Chunk) -> None:
-        """Write a chunk's records in one go."""
+        """Write a chunk's records, many at a time: a batch of a few kilobytes may open to millions of them."""
         lines: list[bytes] = []
+        size = 0
         self._done[chunk.where] = chunk.start
         try:
             for header, record in self._consumer.records(chunk):
@@ -321,12 +325,18 @@ class Printer:
                     break
                 self.count += 1
                 try:
-                    lines.append(self._formatter.format(chunk.where, header, record))
+                    line = self._formatter.format(chunk.where, header, record)
                 except ValueError as error:
                     if not self._is_skipping:
                         raise OperatorError(
                             f"record at offset {record.offset} of {chunk.where.topic}-{chunk.where.partition}: {error}"
                         ) from None
+                else:
+                    lines.append(line)
+                    size += len(line) + LINE_BYTES
+                if size > BYTES_AT_ONCE:
+                    sys.stdout.buffer.writelines(lines)
+                    lines, size = [], 0
                 self._done[chunk.where] = record.offset + 1
             else:
                 self._done[chunk.where] = chunk.fetched.next_offset

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,25 @@ def test_the_console_consumer_reads_what_brokers_take(node: Node, capfdbinary: p
     assert capfdbinary.readouterr().out.count(b"\n") == COUNT
     assert run([*arguments, "--command-property", f"{LIMIT}={1 << 20}"]) == 1
     assert TOO_LARGE in capfdbinary.readouterr().err.decode()
+
+
+class _Output(io.BytesIO):
+    """Standard output that notes how much comes at once."""
+
+    most = 0
+
+    def writelines(self, lines: Iterable[Any], /) -> None:
+        """Note the lines."""
+        self.most = max(self.most, sum(map(len, lines)))
+
+
+def test_the_console_consumer_keeps_few_lines_of_what_it_opens(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lines of an answer were kept until its end, of which a batch of a few kilobytes may open to gigabytes."""
+    out = _Output()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out))
+    arguments = ["console-consumer", "--bootstrap-server", node.bootstrap_servers, "--topic", TOPIC, "--from-beginning"]
+    assert run([*arguments, "--max-messages", str(COUNT), "--timeout-ms", "30000"]) == 0
+    assert SIZE <= out.most <= 2 * SIZE
 
 
 def test_the_performance_test_reads_what_brokers_take(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
