@@ -10,7 +10,7 @@ import click
 from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.group_offsets import ResetPlan, delete_offsets, reset_offsets
 from headrace.cli.group_view import describe_groups
-from headrace.cli.output import is_terminal, show_json, show_table
+from headrace.cli.output import is_terminal, show_json, show_table, visible
 from headrace.cli.shell import connect, connection_options, exactly_one, json_option, offered
 from headrace.client import groups
 from headrace.client.blocking import BlockingClient
@@ -235,7 +235,8 @@ def _list(client: BlockingClient, options: dict[str, Any]) -> int:
         [each.group_id, *([each.kind] if has_type else []), *([each.state] if has_state else [])] for each in listed
     ]
     if len(columns) == 1:
-        print("".join(f"{row[0]}\n" for row in rows), end="")
+        shown = visible if is_terminal() else str
+        print("".join(f"{shown(row[0])}\n" for row in rows), end="")
     elif is_terminal():
         show_table("", [column.lower() for column in columns], rows)
     else:

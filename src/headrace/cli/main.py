@@ -108,8 +108,10 @@ def run(arguments: list[str]) -> int:
 
 
 def fail(line: str) -> int:
-    """Say on standard error what went wrong; the exit code 1."""
-    print(line, file=sys.stderr)
+    """Say on standard error what went wrong, which may be in the words of a node; the exit code 1."""
+    from headrace.cli.output import visible
+
+    print(visible(line), file=sys.stderr)
     return 1
 
 

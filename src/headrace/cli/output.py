@@ -21,6 +21,16 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def visible(text: str, *, keeps_lines: bool = False) -> str:
+    """A text for a person: what a terminal would take for an order of its own is escaped, for groups, members and nodes are called as others like."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or (keeps_lines and each == "\n") else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 def show_json(value: Any) -> None:
     """Print a value as one JSON document."""
     print(json.dumps(value, indent=2 if is_terminal() else None, default=str))
@@ -47,5 +57,5 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("-" if cell is None else visible(str(cell), keeps_lines=True)) for cell in row))
     console().print(table)

@@ -10,7 +10,8 @@ from headrace.cli.cluster import padded
 from headrace.cli.formatter import FormatSettings, RecordFormatter
 from headrace.cli.group_view import columns_of, plain_lines
 from headrace.cli.line_reader import LineReader, LineSettings
-from headrace.cli.output import show_table
+from headrace.cli.main import fail
+from headrace.cli.output import show_table, visible
 from headrace.cli.perf_stats import Latencies
 from headrace.cli.topic_view import PartitionFilter, TopicSheet
 from headrace.client.admin_topics import PartitionDescription, Reassignment, TopicDescription
@@ -224,3 +225,15 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row(
     monkeypatch.setenv("COLUMNS", "40")
     show_table("", columns, rows)
     assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_names_that_others_chose_give_a_terminal_no_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any client may call its group, itself or its topics so that a terminal would recolour, move or forge lines; a node's words in an error, too."""
+    show_table("", ("group", "members"), [("a\x1b[2K\rb", "one\ntwo"), ("\u202eevil\x9b31m", "é")])
+    assert fail("refused by \x1b]0;x\x07") == 1
+    out, err = capsys.readouterr()
+    assert r"a\x1b[2K\rb" in out
+    assert r"\u202eevil\x9b31m" in out
+    assert "é" in out
+    assert err == "refused by \\x1b]0;x\\x07\n"
+    assert visible("a\nb") == r"a\nb"
