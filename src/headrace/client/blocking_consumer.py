@@ -250,7 +250,12 @@ class BlockingConsumer:
         session = self._client.session
         result = fetcher.settle(session, plan.address, outcome, plan.positions)
         if isinstance(result, dict):
-            return self._machine.take(plan.positions, result)
+            chunks = self._machine.take(plan.positions, result)
+            if not chunks and any(
+                isinstance(part, PeerError) or part.preferred_replica >= 0 for part in result.values()
+            ):
+                sleep_ms(session.settings.retry_backoff_ms)  # a node may send us elsewhere, or back, again and again
+            return chunks
         if isinstance(result, PeerError) and not result.code.is_retriable:
             raise result
         for where in plan.positions:

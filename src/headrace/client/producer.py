@@ -396,7 +396,7 @@ def stamp(batch: bytes | bytearray, identity: ProducerIdentity | None, sequence:
 
 
 def identify(session: Session) -> Conversation[ProducerIdentity]:
-    """Ask any node for a producer id (no transactions). Raises PeerError."""
+    """Ask any node for a producer id (no transactions). Raises PeerError, also for an id that is none: with it, batches that are sent again would be there twice."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
 
     def pick(attempts: Attempts) -> Conversation[Address | None]:
@@ -405,4 +405,8 @@ def identify(session: Session) -> Conversation[ProducerIdentity]:
         return session.cluster.candidates()[0]
 
     response = yield from ask_until(session, request, pick=pick, verdict=lambda answer: error_of(answer.error_code))
+    if response.producer_id < 0 or response.producer_epoch < 0:
+        raise PeerError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the node gave producer id {response.producer_id}, which is none"
+        )
     return ProducerIdentity(producer_id=response.producer_id, producer_epoch=response.producer_epoch)

@@ -13,12 +13,16 @@ import pytest
 
 from headrace.client.aio import AsyncClient
 from headrace.client.blocking import BlockingClient
+from headrace.client.blocking_consumer import BlockingConsumer
+from headrace.client.producer import identify
+from headrace.core.error_code import ErrorCode
 from headrace.core.errors import OperatorError, PeerError
-from headrace.core.ids import Uuid
+from headrace.core.ids import TopicPartition, Uuid
 from headrace.records.record import NewRecord, Placement, build_batch
 from headrace.wire import codec
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from headrace.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from headrace.wire.messages.init_producer_id import InitProducerIdResponse
 from headrace.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -37,9 +41,10 @@ def frame(request: bytes, body: bytes, *, tags: bytes = b"") -> bytes:
 
 
 def versions(request: bytes) -> bytes:
-    """The answer to ApiVersions v4: Fetch 12, Metadata 0-12."""
+    """The answer to ApiVersions v4: Fetch 12, Metadata 0-12 and InitProducerId 4."""
     keys = (
         ApiVersion(api_key=1, min_version=12, max_version=12),
+        ApiVersion(api_key=22, min_version=4, max_version=4),
         ApiVersion(api_key=3, max_version=12),
         ApiVersion(api_key=18, max_version=4),
     )
@@ -191,25 +196,66 @@ def test_b29_a_leader_whose_address_cannot_be_one_is_a_leader_that_is_gone(host:
             client.fetch_raw("t", 0, 0)
 
 
-def test_b29_a_leader_that_repeats_old_batches_is_left_at_the_time_limit() -> None:
-    """B29: a read of a range has an end, though each answer has whole and sound batches."""
-    old = bytes(build_batch([NewRecord(None, b"old", 1)], placement=Placement(base_offset=0)))
+def serving(part: Callable[[], PartitionData], address: Callable[[], str]) -> Liar:
+    """The node 7 at an address, which leads topic `t`, and what it answers to a fetch."""
 
     def answered(request: bytes) -> bytes:
         key, version = struct.unpack_from(">hh", request)
+        if key == 22:
+            return frame(request, codec.encode(InitProducerIdResponse(producer_id=-1), version), tags=b"\0")
         if key == 1:
-            part = PartitionData(partition_index=0, high_watermark=9, records=memoryview(old))
-            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(part,)),))
+            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(part(),)),))
             return frame(request, codec.encode(answer, version), tags=b"\0")
-        broker = MetadataResponseBroker(node_id=7, host="127.0.0.1", port=port)
+        broker = MetadataResponseBroker(node_id=7, host="127.0.0.1", port=int(address().rpartition(":")[2]))
         partition = MetadataResponsePartition(leader_id=7, replica_nodes=(7,), isr_nodes=(7,))
         topic = MetadataResponseTopic(name="t", partitions=(partition,))
         metadata = MetadataResponse(brokers=(broker,), cluster_id="c", topics=(topic,))
         return frame(request, codec.encode(metadata, version), tags=b"\0")
 
-    with server(answered) as (address, _), BlockingClient(address, properties=QUICK) as client:
-        port = int(address.rpartition(":")[2])
+    return answered
+
+
+def test_b29_a_leader_that_repeats_old_batches_is_left_at_the_time_limit() -> None:
+    """B29: a read of a range has an end, though each answer has whole and sound batches."""
+    old = bytes(build_batch([NewRecord(None, b"old", 1)], placement=Placement(base_offset=0)))
+    part = PartitionData(partition_index=0, high_watermark=9, records=memoryview(old))
+    with (
+        server(serving(lambda: part, lambda: address)) as (address, _),
+        BlockingClient(address, properties=QUICK) as client,
+    ):
         parts = client.fetch_range("t", 0, start=0, end=9)
         assert next(parts).next_offset == 1
         with pytest.raises(OperatorError, match="ends at offset 0, and 1 was asked for"):
             next(parts)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        PartitionData(partition_index=0, preferred_read_replica=7),
+        PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=["to itself", "away"],
+)
+def test_b29_a_consumer_that_is_sent_about_rests_between(part: PartitionData) -> None:
+    """B29: a node that names itself as the nearer copy was asked 12,000 times a second."""
+    with (
+        server(serving(lambda: part, lambda: address)) as (address, asked),
+        BlockingClient(address, properties=QUICK) as client,
+    ):
+        consumer = BlockingConsumer(client)
+        consumer.assign({TopicPartition("t", 0): 0})
+        assert consumer.poll(500) == []
+        consumer.close()
+        assert asked.count(1) < 40, "with rests of 20 ms"
+
+
+def test_b29_a_producer_id_that_is_none_is_refused() -> None:
+    """B29: a producer with the id -1 is not idempotent: what it sends again would be there twice."""
+    part = PartitionData(partition_index=0)
+    with (
+        server(serving(lambda: part, lambda: address)) as (address, _),
+        BlockingClient(address, properties=QUICK) as client,
+        pytest.raises(PeerError, match="gave producer id -1, which is none"),
+    ):
+        client.run(identify)
