@@ -332,6 +332,7 @@ def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(data: bytes, at: int, end: int, count: int) -> tuple[Headers, int]:
+    """The headers, and where they end. In names what is not UTF-8 is replaced by U+FFFD, as by Java's consumers: any producer may write it, and one such record would hold up all readers."""
     if count < 0 or count > end - at:
         raise PeerError(ErrorCode.INVALID_RECORD, f"header count {count} does not fit its record")
     headers = []
@@ -340,10 +341,7 @@ def _read_headers(data: bytes, at: int, end: int, count: int) -> tuple[Headers, 
         if name is None:
             raise PeerError(ErrorCode.INVALID_RECORD, "header without a name")
         value, at = _read_bytes(data, at, end)
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            raise PeerError(ErrorCode.INVALID_RECORD, "header name is not UTF-8") from None
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), at
 
 

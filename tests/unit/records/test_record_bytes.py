@@ -134,3 +134,12 @@ def test_values_that_are_written_together_are_the_bytes_of_records_written_one_b
     assert build_written_batch(written, codec=Codec.NONE, producer=NO_PRODUCER, placement=placement) == build_batch(
         rows, placement=placement
     )
+
+
+def test_what_is_no_utf_8_in_a_headers_name_is_replaced() -> None:
+    """As by Java's consumers. Any producer may write it: one such record ended each console consumer of its topic, and `dump-log` took the segment for damaged."""
+    batch = build_batch([NewRecord(b"k", b"v", 0, (("zq", b"1"),)), NewRecord(b"l", b"w")])
+    at = bytes(batch).index(b"zq")
+    batch[at : at + 2] = b"z\xff"
+    set_crc(batch, 0, len(batch))
+    assert [(each.value, each.headers) for each in read_records(batch)] == [(b"v", (("z\ufffd", b"1"),)), (b"w", ())]
