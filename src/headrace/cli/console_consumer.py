@@ -320,7 +320,9 @@ class Printer:
         size = 0
         self._done[chunk.where] = chunk.start
         try:
-            for header, record in self._consumer.records(chunk):
+            for header, record in self._consumer.records(
+                chunk, on_unreadable=self._skip if self._is_skipping else None
+            ):
                 if 0 <= self._most <= self.count:
                     break
                 self.count += 1
@@ -343,11 +345,15 @@ class Printer:
         except PeerError as error:
             if not self._is_skipping:
                 raise
-            print(f"Error processing message, skipping this message: {error}", file=sys.stderr)
+            self._skip(error)
         finally:
             out = sys.stdout.buffer
             out.writelines(lines)
             out.flush()
+
+    def _skip(self, error: PeerError) -> None:
+        """What of a batch cannot be read is left out, and no other batch with it."""
+        print(f"Error processing message, skipping this message: {error}", file=sys.stderr)
 
     def _commit(self, *, is_due: bool) -> None:
         """Commit what was printed, and the positions of partitions that gave nothing yet."""

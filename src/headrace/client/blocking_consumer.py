@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import select
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headrace.client import fetcher, offsets, routing
 from headrace.client.blocking import BlockingClient, now_ms, sleep_ms
@@ -80,14 +80,17 @@ class BlockingConsumer:
         for where, offset in positions.items():
             self._machine.seek(where, offset)
 
-    def records(self, chunk: Chunk) -> Iterator[tuple[BatchHeader, Record]]:
-        """The records of a chunk that a reader may see. Raises PeerError for records that cannot be read."""
+    def records(
+        self, chunk: Chunk, *, on_unreadable: Callable[[PeerError], None] | None = None
+    ) -> Iterator[tuple[BatchHeader, Record]]:
+        """The records of a chunk that a reader may see. Raises PeerError for records that cannot be read; with `on_unreadable` it is told, and the batch is left there."""
         return data_records(
             chunk.fetched.records,
             chunk.fetched.aborted,
             start=chunk.start,
             is_read_committed=self._options.is_read_committed,
             max_bytes=self._client.session.settings.max_decompressed_bytes,
+            on_unreadable=on_unreadable,
         )
 
     def payload_bytes(self, chunk: Chunk, *, most: int) -> tuple[int, int]:

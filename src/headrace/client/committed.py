@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from headrace.client.fetcher import AbortedRange
 from headrace.core.error_code import ErrorCode
@@ -45,12 +45,21 @@ def data_records(
     start: int,
     is_read_committed: bool,
     max_bytes: int = READER_MAX_DECOMPRESSED_BYTES,
+    on_unreadable: Callable[[PeerError], None] | None = None,
 ) -> Iterator[tuple[BatchHeader, Record]]:
-    """Every record from offset `start` on that a reader may see, with its batch's header. Raises PeerError for records that cannot be read, or open to more than `max_bytes`."""
+    """Every record from offset `start` on that a reader may see, with its batch's header. Raises PeerError for records that cannot be read, or open to more than `max_bytes`.
+
+    With `on_unreadable` it is told, and the reader goes on with the next batch.
+    """
     for position, header in data_batches(records, aborted, is_read_committed=is_read_committed):
-        for record in iter_records(records, position, max_bytes=max_bytes):
-            if record.offset >= start:
-                yield header, record
+        try:
+            for record in iter_records(records, position, max_bytes=max_bytes):
+                if record.offset >= start:
+                    yield header, record
+        except PeerError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(error)
 
 
 def payload_bytes(

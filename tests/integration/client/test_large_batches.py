@@ -14,6 +14,7 @@ from headrace.client import admin_topics
 from headrace.client.admin_topics import NewTopic
 from headrace.client.blocking import BlockingClient
 from headrace.core.errors import PeerError
+from headrace.records.batch import set_crc
 from headrace.records.compression import Codec
 from headrace.records.record import NewRecord, build_batch
 from headrace.spark.offset_ranges import InputRange
@@ -66,6 +67,33 @@ def test_the_console_consumer_reads_what_brokers_take(node: Node, capfdbinary: p
     assert capfdbinary.readouterr().out.count(b"\n") == COUNT
     assert run([*arguments, "--command-property", f"{LIMIT}={1 << 20}"]) == 1
     assert TOO_LARGE in capfdbinary.readouterr().err.decode()
+
+
+def test_the_console_consumer_skips_a_batch_that_cannot_be_read_and_no_other(
+    node: Node, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """`--skip-message-on-error` left out all that had come behind it in the same answer, up to a megabyte, without a word."""
+    with BlockingClient(node.bootstrap_servers) as client:
+        client.run(admin_topics.create_topics, [NewTopic(name="spoilt", partitions=1)])
+        for value in (b"before", b"spoilt", b"behind"):
+            batch = build_batch([NewRecord(None, value, 1)])
+            if value == b"spoilt":
+                batch[61] = 0x7E
+                set_crc(batch, 0, len(batch))
+            client.produce_raw("spoilt", 0, batch)
+    arguments = [
+        "console-consumer",
+        "--bootstrap-server",
+        node.bootstrap_servers,
+        "--topic",
+        "spoilt",
+        "--timeout-ms",
+        "5000",
+    ]
+    assert run([*arguments, "--from-beginning", "--max-messages", "2", "--skip-message-on-error"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out == b"before\nbehind\n"
+    assert err.count(b"skipping this message") == 1
 
 
 class _Output(io.BytesIO):
