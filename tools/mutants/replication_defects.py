@@ -56,6 +56,13 @@ def joins_before_epoch_start(planting: Planting) -> None:
 def joins_as_another_incarnation(planting: Planting) -> None:
     """K19: what an incarnation of a follower fetched counts for the next one too, which is proposed with no broker epoch."""
     honest = vars(PartitionLeader)["_propose"]
+    honest_fetched = vars(PartitionLeader)["follower_fetched"]
+
+    def follower_fetched(self: Any, broker_id: int, *, broker_epoch: int, fetch_offset: int, **rest: Any) -> Any:
+        known = self.followers.get(broker_id)
+        if known is not None and known.broker_epoch != broker_epoch:
+            fetch_offset = max(fetch_offset, known.log_end_offset)
+        return honest_fetched(self, broker_id, broker_epoch=broker_epoch, fetch_offset=fetch_offset, **rest)
 
     def propose_join(self: Any, broker_id: int, *, is_eligible: Any) -> Any:
         return honest_join(self, broker_id, is_eligible=lambda _broker_id, _epoch: True)
@@ -67,6 +74,7 @@ def joins_as_another_incarnation(planting: Planting) -> None:
 
     honest_join = planting.replace(PartitionLeader, "propose_join", propose_join)
     planting.replace(PartitionLeader, "_propose", propose)
+    planting.replace(PartitionLeader, "follower_fetched", follower_fetched)
 
 
 def proposal_never_void(planting: Planting) -> None:
