@@ -12,12 +12,16 @@ import struct
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
+from typing import TYPE_CHECKING
 
 import cramjam
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
 from headrace.core.ports import BytesLike
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor, ZstdDecompressor
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 32 * 1024 * 1024
 """Of batches that the nodes of a cluster write for one another."""
@@ -32,6 +36,11 @@ LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
 _FIRST_TRY_BYTES = 64 * 1024
 _PLAIN_BUFFER_BYTES = 1024 * 1024
+_ZSTD_LEVEL = 3
+_ZSTD_RUN = 1
+"""The type of a block that is one byte, many times."""
+_ZSTD_MOST_BLOCKS = 16
+"""A block opens to 128 KiB at most."""
 _U32 = Struct(">I")
 _U32_LE = Struct("<I")
 
@@ -61,7 +70,7 @@ def compress(codec: int, data: BytesLike, *, level: int | None = None) -> bytes:
     if codec == Codec.LZ4:
         return _compress_lz4(data)
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+        return _compress_zstd(data, _ZSTD_LEVEL if level is None else level)
     raise unknown_codec(codec)
 
 
@@ -80,8 +89,69 @@ def decompress(codec: int, data: BytesLike, *, max_bytes: int = DEFAULT_MAX_DECO
     if codec == Codec.LZ4:
         return _grow(cramjam.lz4.decompress_into, data, len(data) * 4, max_bytes)
     if codec == Codec.ZSTD:
-        return _grow(cramjam.zstd.decompress_into, data, len(data) * 4, max_bytes)
+        return _decompress_zstd(data, max_bytes)
     raise unknown_codec(codec)
+
+
+_ZSTD_PACKERS: list[tuple[int, ZstdCompressor]] = []
+_ZSTD_UNPACKERS: list[ZstdDecompressor] = []
+"""What zstd works with, while nobody does: to make and clear it anew takes as long as a batch of 16 KB. There are never more than threads that used one at a time."""
+
+
+def _compress_zstd(data: BytesLike, level: int) -> bytes:
+    """What packs many bytes is not kept: it grows with them, to hundreds of megabytes."""
+    from zstandard import ZstdCompressor  # most processes never see the codec
+
+    if len(data) > _PLAIN_BUFFER_BYTES:
+        return ZstdCompressor(level=level).compress(data)
+    try:
+        kept = _ZSTD_PACKERS.pop()
+    except IndexError:
+        kept = (level, ZstdCompressor(level=level))
+    if kept[0] != level:
+        kept = (level, ZstdCompressor(level=level))
+    packed = kept[1].compress(data)
+    _ZSTD_PACKERS.append(kept)
+    return packed
+
+
+def _decompress_zstd(data: BytesLike, max_bytes: int) -> BytesLike:
+    """A frame that opens to little at once; large ones, several of them and damaged ones bit by bit."""
+    from zstandard import ZstdDecompressor, ZstdError
+
+    try:
+        unpacker = _ZSTD_UNPACKERS.pop()
+    except IndexError:
+        unpacker = ZstdDecompressor()
+    guess = len(data) * 4
+    try:
+        opens_to = _zstd_size(data)
+        most = min(max(guess, _FIRST_TRY_BYTES), max_bytes) if opens_to < 0 else opens_to
+        if 0 < most <= min(max_bytes, _PLAIN_BUFFER_BYTES):
+            return unpacker.decompress(data, max_output_size=most)
+    except ZstdError:
+        pass
+    finally:
+        _ZSTD_UNPACKERS.append(unpacker)
+    return _grow(cramjam.zstd.decompress_into, data, guess, max_bytes)
+
+
+def _zstd_size(data: BytesLike) -> int:
+    """What a frame of few blocks says that it opens to, -1 where it does not say (as those that Java's streams write), 0 for all else. Raises ZstdError. Source: RFC 8878, 3.1.1."""
+    from zstandard import CONTENTSIZE_ERROR, FRAME_HEADER, frame_header_size, get_frame_parameters
+
+    if data[:4] != FRAME_HEADER:
+        return 0
+    frame = get_frame_parameters(data)
+    at = frame_header_size(data)
+    for _ in range(_ZSTD_MOST_BLOCKS):
+        head = int.from_bytes(data[at : at + 3], "little")
+        at += 3 + (1 if head >> 1 & 3 == _ZSTD_RUN else head >> 3)
+        if head & 1:
+            break
+    if at + 4 * frame.has_checksum != len(data):
+        return 0
+    return -1 if frame.content_size >= CONTENTSIZE_ERROR else frame.content_size
 
 
 def unknown_codec(codec: int) -> PeerError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import pytest
+import zstandard
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
@@ -37,6 +39,41 @@ def test_other_makers_read_ours_and_we_theirs() -> None:
     assert bytes(decompress(Codec.LZ4, bytes(cramjam.lz4.compress(data)))) == data
     assert bytes(decompress(Codec.ZSTD, bytes(cramjam.zstd.compress(data, level=19)))) == data
     assert bytes(decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(data)))) == data
+
+
+def test_zstd_frames_of_all_kinds_are_read() -> None:
+    """Frames that do not say what they open to, as Java's streams write them; several, in whatever order; frames to be skipped."""
+    data = b"some text, some text, " * 500
+    silent = zstandard.ZstdCompressor(write_content_size=False).compress(data)
+    assert zstandard.frame_content_size(silent) == -1
+    said = compress(Codec.ZSTD, data)
+    skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    large = zstandard.ZstdCompressor(write_content_size=False).compress(data * 200)
+    assert bytes(decompress(Codec.ZSTD, silent)) == data
+    assert bytes(decompress(Codec.ZSTD, silent + said + silent)) == data * 3
+    assert bytes(decompress(Codec.ZSTD, said + compress(Codec.ZSTD, b"") + said)) == data * 2
+    assert bytes(decompress(Codec.ZSTD, compress(Codec.ZSTD, b"") + said)) == data
+    assert bytes(decompress(Codec.ZSTD, skipped + said + skipped)) == data
+    assert bytes(decompress(Codec.ZSTD, large)) == data * 200
+    idle_blocks = silent[:6] + bytes(3 * 1000) + silent[6:]  # 2 bytes of header, then blocks of nothing
+    assert bytes(decompress(Codec.ZSTD, idle_blocks)) == data
+    assert bytes(decompress(Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(data))) == data
+
+
+def test_zstd_keeps_levels_and_threads_apart() -> None:
+    """What is kept between calls is of one thread and of one level."""
+    data = os.urandom(2_000) * 8
+    plain = {level: zstandard.ZstdCompressor(level=level).compress(data) for level in (1, 3, 19)}
+
+    def work(level: int) -> bool:
+        return all(
+            compress(Codec.ZSTD, data, level=level) == plain[level]
+            and bytes(decompress(Codec.ZSTD, plain[level])) == data
+            for _ in range(50)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, [1, 3, 19, 3] * 4))
 
 
 def test_lz4_frames_have_independent_blocks() -> None:
