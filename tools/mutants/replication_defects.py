@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from headrace.replication import leader
 from headrace.replication.fetch_plan import FetchPlan
 from headrace.replication.follower import ReplicaFetcher
 from headrace.replication.leader import PartitionLeader
-from headrace.storage.stored_log import StoredLog
 from tools.mutants.planting import Defect, Planting
 
 if TYPE_CHECKING:
@@ -103,19 +101,6 @@ def not_looked_at_after_a_shrink(planting: Planting) -> None:
         return False
 
     planting.replace(PartitionLeader, "update", update)
-
-
-def producers_not_cut(planting: Planting) -> None:
-    """K35: a cut takes records from the log and leaves what they said of their producers."""
-    honest = vars(StoredLog)["truncate_to"]
-
-    def truncate_to(self: Any, offset: int) -> Any:
-        kept = [copy.copy(entry) for entry in self.producers]
-        done = honest(self, offset)
-        self._state.producers = ProducerStates(kept, end_offset=self.log_end_offset)
-        return done
-
-    planting.replace(StoredLog, "truncate_to", truncate_to)
 
 
 def one_batch_remembered(planting: Planting) -> None:
@@ -256,7 +241,6 @@ DEFECTS = (
     _defect("K21", "a proposal is never void", proposal_never_void, heals=True),
     _defect("K22", "not looked at after a shrink", not_looked_at_after_a_shrink),
     _defect("K34", "one batch is remembered", one_batch_remembered, copies=0),
-    _defect("K35", "producers are not cut with the log", producers_not_cut),
     _defect("K42", "answered while loading", answered_while_loading, copies=0, members=1),
     _defect("W1", "committed below the minimum", committed_below_the_minimum),
     _defect("W2", "acknowledged when appended", acknowledged_when_appended),
