@@ -40,7 +40,8 @@ _ZSTD_LEVEL = 3
 _ZSTD_RUN = 1
 """The type of a block that is one byte, many times."""
 _ZSTD_MOST_BLOCKS = 16
-"""A block opens to 128 KiB at most."""
+_ZSTD_BLOCK_BYTES = 128 * 1024
+"""A block opens to so many at most."""
 _U32 = Struct(">I")
 _U32_LE = Struct("<I")
 
@@ -125,8 +126,8 @@ def _decompress_zstd(data: BytesLike, max_bytes: int) -> BytesLike:
         unpacker = ZstdDecompressor()
     guess = len(data) * 4
     try:
-        opens_to = _zstd_size(data)
-        most = min(max(guess, _FIRST_TRY_BYTES), max_bytes) if opens_to < 0 else opens_to
+        most, is_told = _zstd_most(data)
+        most = most if is_told else min(most, max_bytes)
         if 0 < most <= min(max_bytes, _PLAIN_BUFFER_BYTES):
             return unpacker.decompress(data, max_output_size=most)
     except ZstdError:
@@ -136,22 +137,24 @@ def _decompress_zstd(data: BytesLike, max_bytes: int) -> BytesLike:
     return _grow(cramjam.zstd.decompress_into, data, guess, max_bytes)
 
 
-def _zstd_size(data: BytesLike) -> int:
-    """What a frame of few blocks says that it opens to, -1 where it does not say (as those that Java's streams write), 0 for all else. Raises ZstdError. Source: RFC 8878, 3.1.1."""
+def _zstd_most(data: BytesLike) -> tuple[int, bool]:
+    """What a frame of few blocks opens to at most, and whether it is what the frame says (those that Java's streams write do not); 0 for all else. Raises ZstdError. Source: RFC 8878, 3.1.1."""
     from zstandard import CONTENTSIZE_ERROR, FRAME_HEADER, frame_header_size, get_frame_parameters
 
     if data[:4] != FRAME_HEADER:
-        return 0
+        return 0, False
     frame = get_frame_parameters(data)
     at = frame_header_size(data)
-    for _ in range(_ZSTD_MOST_BLOCKS):
+    blocks = head = 0
+    while blocks < _ZSTD_MOST_BLOCKS and not head & 1:
         head = int.from_bytes(data[at : at + 3], "little")
         at += 3 + (1 if head >> 1 & 3 == _ZSTD_RUN else head >> 3)
-        if head & 1:
-            break
+        blocks += 1
     if at + 4 * frame.has_checksum != len(data):
-        return 0
-    return -1 if frame.content_size >= CONTENTSIZE_ERROR else frame.content_size
+        return 0, False
+    if frame.content_size < CONTENTSIZE_ERROR:
+        return frame.content_size, True
+    return blocks * min(frame.window_size, _ZSTD_BLOCK_BYTES), False
 
 
 def unknown_codec(codec: int) -> PeerError:

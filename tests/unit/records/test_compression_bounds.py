@@ -13,6 +13,7 @@ import zstandard
 
 from headrace.core.error_code import ErrorCode
 from headrace.core.errors import PeerError
+from headrace.records import compression
 from headrace.records.compression import LZ4_HEADER, XERIAL_MAGIC, Codec, compress, decompress
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -58,6 +59,18 @@ def test_zstd_frames_of_all_kinds_are_read() -> None:
     idle_blocks = silent[:6] + bytes(3 * 1000) + silent[6:]  # 2 bytes of header, then blocks of nothing
     assert bytes(decompress(Codec.ZSTD, idle_blocks)) == data
     assert bytes(decompress(Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(data))) == data
+
+
+@pytest.mark.parametrize("size", [60_000, 130_000, 900_000])
+def test_zstd_frames_of_streams_are_opened_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that does not say what it opens to was opened up to three times, each time a little further, where it opens to more than four times its size."""
+    data = b"some text, some text, " * (size // 22)
+    stream = zstandard.ZstdCompressor().compressobj()
+    packed = stream.compress(data) + stream.flush()
+    assert zstandard.frame_content_size(packed) == -1
+    assert len(data) > 4 * len(packed)
+    monkeypatch.setattr(compression, "_grow", lambda *_: pytest.fail("opened again"))
+    assert bytes(decompress(Codec.ZSTD, packed)) == data
 
 
 def test_zstd_keeps_levels_and_threads_apart() -> None:
