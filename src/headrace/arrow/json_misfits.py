@@ -56,7 +56,7 @@ def _check_of(kind: pa.DataType) -> _Check:
     if pa.types.is_list(kind):
         of_element = _check_of(kind.value_type)
         return lambda value: type(value) is not list or any(each is not None and of_element(each) for each in value)
-    if pa.types.is_integer(kind):
+    if pa.types.is_signed_integer(kind):
         low, high = -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1
         return lambda value: type(value) is not int or not low <= value <= high
     if pa.types.is_boolean(kind):

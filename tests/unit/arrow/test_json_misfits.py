@@ -53,6 +53,15 @@ def test_what_is_told_does_not_fit_alone(document: Any, tail: str, is_escaped: b
         assert decode_values(column, WIDE, value_format="json").is_bad[0].as_py()
 
 
+@pytest.mark.parametrize(("kind", "most"), [(pa.uint8(), 2**8 - 1), (pa.uint64(), 2**64 - 1)])
+def test_numbers_without_a_sign_fit_among_others_too(kind: pa.DataType, most: int) -> None:
+    """The largest of its type was told for a misfit, though only beside a value that is one."""
+    column = pa.array([b'{"n":%d}' % most, b"x"], pa.binary())
+    found = decode_values(column, pa.schema([("n", kind)]), value_format="json")
+    assert found.is_bad.to_pylist() == [False, True]
+    assert found.rows[0].as_py() == {"n": most}
+
+
 @given(st.lists(_documents, max_size=12))
 def test_values_among_others_are_what_they_are_alone(documents: list[Any]) -> None:
     """However often one comes, and whoever stands beside it."""
