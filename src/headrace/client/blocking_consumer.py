@@ -222,7 +222,6 @@ class BlockingConsumer:
     def _lost(self, plan: PlannedFetch, reason: str) -> None:
         self._client.drop(plan.address)
         self._take(plan, Lost(reason=reason))
-        sleep_ms(self._client.session.settings.retry_backoff_ms)
 
     def _receive(self, timeout_ms: int) -> list[Chunk]:
         """The data of the answers that are there, after waiting for the first."""
@@ -254,15 +253,17 @@ class BlockingConsumer:
         result = fetcher.settle(session, plan.address, outcome, plan.positions)
         if isinstance(result, dict):
             chunks = self._machine.take(plan.positions, result)
-            if not chunks and any(
+            is_whole = len(result) == len(plan.positions) and not any(
                 isinstance(part, PeerError) or part.preferred_replica >= 0 for part in result.values()
-            ):
+            )
+            if not chunks and not is_whole:
                 sleep_ms(session.settings.retry_backoff_ms)  # a node may send us elsewhere, or back, again and again
             return chunks
         if isinstance(result, PeerError) and not result.code.is_retriable:
             raise result
         for where in plan.positions:
             session.cluster.forget_leader(where)
+        sleep_ms(session.settings.retry_backoff_ms)
         return []
 
 

@@ -32,6 +32,7 @@ from headrace.wire.messages.metadata import (
 
 QUICK = {"default.api.timeout.ms": "400", "request.timeout.ms": "150", "retry.backoff.ms": "20"}
 Liar = Callable[[bytes], bytes]
+SPOILT = bytes(build_batch([NewRecord(None, b"some text", 1)]))[:-1] + b"!"
 
 
 def frame(request: bytes, body: bytes, *, tags: bytes = b"") -> bytes:
@@ -196,15 +197,16 @@ def test_b29_a_leader_whose_address_cannot_be_one_is_a_leader_that_is_gone(host:
             client.fetch_raw("t", 0, 0)
 
 
-def serving(part: Callable[[], PartitionData], address: Callable[[], str]) -> Liar:
-    """The node 7 at an address, which leads topic `t`, and what it answers to a fetch."""
+def serving(part: Callable[[], PartitionData | None], address: Callable[[], str]) -> Liar:
+    """The node 7 at an address, which leads topic `t`, and what it answers to a fetch (None: nothing of the partition)."""
 
     def answered(request: bytes) -> bytes:
         key, version = struct.unpack_from(">hh", request)
         if key == 22:
             return frame(request, codec.encode(InitProducerIdResponse(producer_id=-1), version), tags=b"\0")
         if key == 1:
-            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=(part(),)),))
+            parts = () if (told := part()) is None else (told,)
+            answer = FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=parts),))
             return frame(request, codec.encode(answer, version), tags=b"\0")
         broker = MetadataResponseBroker(node_id=7, host="127.0.0.1", port=int(address().rpartition(":")[2]))
         partition = MetadataResponsePartition(leader_id=7, replica_nodes=(7,), isr_nodes=(7,))
@@ -234,11 +236,14 @@ def test_b29_a_leader_that_repeats_old_batches_is_left_at_the_time_limit() -> No
     [
         PartitionData(partition_index=0, preferred_read_replica=7),
         PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        PartitionData(partition_index=0, records=memoryview(bytes(70))),
+        PartitionData(partition_index=0, records=memoryview(SPOILT)),
+        None,
     ],
-    ids=["to itself", "away"],
+    ids=["to itself", "away", "no batch", "a wrong checksum", "nothing"],
 )
-def test_b29_a_consumer_that_is_sent_about_rests_between(part: PartitionData) -> None:
-    """B29: a node that names itself as the nearer copy was asked 12,000 times a second."""
+def test_b29_a_consumer_that_is_sent_about_rests_between(part: PartitionData | None) -> None:
+    """B29: a node that names itself as the nearer copy, or gives damage, was asked thousands of times a second."""
     with (
         server(serving(lambda: part, lambda: address)) as (address, asked),
         BlockingClient(address, properties=QUICK) as client,
