@@ -32,6 +32,8 @@ _LAST_ID: Final = 2**31 - 1
 """Ids are positive numbers of 32 bits with a sign."""
 _MOST_MISSING: Final = 256
 """So many schemas that there are not are asked for, one request each: values of a few bytes may name another one each."""
+_ALWAYS_ASKED: Final = 8
+"""So many new ids of each batch are asked for even then: a flood in one batch must not spoil the values of a schema that comes later."""
 _UNFIT: Final = (ValueError, OverflowError, pa.ArrowException)
 Rows = npt.NDArray[np.int64]
 Decode = Callable[[pa.Array], pa.Array]
@@ -136,9 +138,11 @@ class RegisteredDecoder:
         """The rows of each schema, those of many values first. What has an id that no registry gives, or one of very many that there are not, is not asked for."""
         numbers, counts = np.unique(ids[ids >= 0], return_counts=True)
         unasked: list[int] = []
+        new = 0
         for schema_id in numbers[np.argsort(-counts, kind="stable")].tolist():
-            is_asked = schema_id in self._writers or (schema_id <= _LAST_ID and self._missing < _MOST_MISSING)
-            if is_asked:
+            is_known = schema_id in self._writers
+            if is_known or (schema_id <= _LAST_ID and (new < _ALWAYS_ASKED or self._missing < _MOST_MISSING)):
+                new += not is_known
                 yield schema_id, np.flatnonzero(ids == schema_id)
             else:
                 unasked.append(schema_id)

@@ -131,6 +131,19 @@ def test_values_that_name_very_many_schemas_have_the_registry_asked_for_some() -
     assert len(found.problems) == 5_000
 
 
+def test_a_flood_of_unknown_ids_spoils_no_schema_that_comes_later() -> None:
+    """What one batch names was counted for all batches of a task: values of a schema first met behind a flood were taken for bad."""
+    good, later = avro(("n", "int")), avro(("n", "int"), ("s", "string"))
+    known = Known(s1=good, s2=later)
+    reader = decoder(known, "avro", "n int")
+    reader.decode(pa.array([framed(number, b"") for number in range(10, 5_000)], pa.binary()))
+    strange = [framed(number, b"") for number in range(5_000, 6_000)]
+    fine = [*[avro_value(1, good, {"n": 5})] * 2, *[avro_value(2, later, {"n": 6, "s": "x"})] * 3]
+    found = reader.decode(pa.array([*strange, *fine], pa.binary()))
+    assert found.rows.to_pylist() == [None] * 1_000 + [{"n": 5}] * 2 + [{"n": 6}] * 3
+    assert len(known.asked) == 256 + 8, "and it costs few requests a batch"
+
+
 def test_nothing_but_bad_values_and_no_values() -> None:
     """The struct's type is there all the same."""
     reader = decoder(Known(), "avro", "n bigint")
