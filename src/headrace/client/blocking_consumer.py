@@ -33,6 +33,8 @@ from headrace.wire.messages.heartbeat import HeartbeatRequest
 
 LOOK_AGAIN_MS = 5_000
 """How often the topics that match a pattern are looked up."""
+MOST_NAMED = 1_000
+"""So many topics of other members are looked up by name; for more, which any member may say, all that there are."""
 
 
 class BlockingConsumer:
@@ -191,10 +193,19 @@ class BlockingConsumer:
             except PeerError:
                 member.lost()
                 raise
-            if member.answered(response, self._counts):
+            if member.answered(response, self._counts_of(member.shared_topics(response))):
                 self._machine.assign(member.assignment)
         if is_joining:
             self.rebalance_ms += now_ms() - began
+
+    def _counts_of(self, topics: frozenset[str]) -> Mapping[str, int]:
+        """How many partitions there are of the own topics and of these, which the leader shares out for members that subscribe to others."""
+        missing = topics - self._counts.keys()
+        if not missing:
+            return self._counts
+        found = self._client.run(routing.refresh, sorted(missing) if len(missing) <= MOST_NAMED else None)
+        others = {name: view for name, view in found.items() if name in missing and isinstance(view, TopicView)}
+        return {**self._counts, **{name: len(view.partitions) for name, view in others.items()}}
 
     def _place(self) -> None:
         if not self._machine.unplaced:

@@ -103,8 +103,14 @@ class Membership:
             self.topics = tuple(topics)
             self.phase = Phase.UNJOINED
 
+    def shared_topics(self, response: Any) -> frozenset[str]:
+        """What all members subscribed to, where this answer makes the member the leader; else nothing."""
+        if self.phase is not Phase.UNJOINED or response.error_code or response.leader != response.member_id:
+            return frozenset()
+        return frozenset(topic for each in response.members for topic in _subscribed(bytes(each.metadata)))
+
     def answered(self, response: Any, partitions: Mapping[str, int]) -> bool:
-        """Take an answer; True if the assignment is new. `partitions` are the counts of the topics. Raises PeerError when refused."""
+        """Take an answer; True if the assignment is new. `partitions` are the counts of `shared_topics`. Raises PeerError when refused."""
         code = ErrorCode.known(response.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.client import groups
+from headrace.client import groups, routing
+from headrace.client.blocking_consumer import BlockingConsumer
 from headrace.client.groups import read_assignment
 from headrace.client.membership import HEARTBEAT_MS, Membership, Phase, range_assignment
 from headrace.client.talk import Answered, Ask, Unsupported
@@ -22,7 +23,7 @@ from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 from headrace.wire.messages.leave_group import LeaveGroupRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from headrace.wire.protocols.consumer_protocol_subscription import ConsumerProtocolSubscription
-from tests.support.conversation import Cluster, knowing, message_of
+from tests.support.conversation import Cluster, knowing, message_of, view
 
 COUNTS = {"t": 3}
 
@@ -140,6 +141,46 @@ def test_range_gives_consecutive_blocks_the_first_members_one_more() -> None:
         "b": [TopicPartition("t", 2), TopicPartition("t", 3), TopicPartition("u", 0), TopicPartition("u", 1)],
         "c": [TopicPartition("t", 4)],
     }
+
+
+class Coordinator:
+    """Stands for the client of a consumer: it makes the consumer the leader of a group with one other member, and notes what is asked."""
+
+    def __init__(self, others: tuple[str, ...]) -> None:
+        self.session = knowing()
+        self.others = others
+        self.looked_up: list[Any] = []
+        self.shares: dict[str, Any] = {}
+
+    def run(self, talk: Any, *asked: Any, **_: Any) -> Any:
+        if talk is routing.refresh:
+            self.looked_up.append(asked[0])
+            return {name: view(name, (1, 1)) for name in asked[0] or ("t", "u")}
+        request = build(asked[1])
+        if isinstance(request, JoinGroupRequest):
+            other = JoinGroupResponseMember(member_id="other", metadata=subscription(*self.others))
+            answer = joined("me")
+            return JoinGroupResponse(generation_id=4, leader="me", member_id="me", members=(*answer.members, other))
+        if isinstance(request, SyncGroupRequest):
+            self.shares = {each.member_id: read_assignment(each.assignment) for each in request.assignments}
+            return SyncGroupResponse()
+        return HeartbeatResponse()
+
+
+@pytest.mark.parametrize(
+    ("others", "looked_up"),
+    [(("u",), ["u"]), (("u", "t"), ["u"]), (("u", *map(str, range(2_000))), None)],
+    ids=["another", "both", "very many"],
+)
+def test_a_leader_looks_up_the_topics_of_other_members(others: tuple[str, ...], looked_up: Any) -> None:
+    """As Kafka's consumers do: a member got nothing of a topic that the leader had not subscribed to, and nobody else did."""
+    client: Any = Coordinator(others)
+    consumer = BlockingConsumer(client, group_id="g", topics=["t"])
+    consumer._subscribe()
+    consumer._take_part()
+    assert client.looked_up == [("t",), looked_up]
+    assert set(client.shares["other"]) >= {TopicPartition("u", 0), TopicPartition("u", 1)}
+    assert TopicPartition("t", 0) in client.shares["me"]
 
 
 def test_b29_a_member_that_subscribes_to_very_many_topics_does_not_hold_up_the_leader() -> None:
