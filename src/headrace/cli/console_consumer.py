@@ -14,6 +14,7 @@ import click
 from headrace.cli.cluster_names import group_ids, topic_names
 from headrace.cli.console_producer import number
 from headrace.cli.formatter import FormatSettings, RecordFormatter
+from headrace.cli.output import visible
 from headrace.cli.shell import compiled, connect, connection_options, offered, pairs, read_properties
 from headrace.client import offsets
 from headrace.client.blocking import BlockingClient
@@ -304,7 +305,7 @@ class Printer:
                     last = time.monotonic()
                 self._commit(is_due=time.monotonic() - self._committed_at > self._commits.interval_ms / 1000)
         except PeerError as error:
-            print(f"Error processing message, terminating consumer process: {error}", file=sys.stderr)
+            print(visible(f"Error processing message, terminating consumer process: {error}"), file=sys.stderr)
             code = 1
         except BrokenPipeError:
             print("Unable to write to standard out, closing consumer.", file=sys.stderr)
@@ -353,7 +354,7 @@ class Printer:
 
     def _skip(self, error: PeerError) -> None:
         """What of a batch cannot be read is left out, and no other batch with it."""
-        print(f"Error processing message, skipping this message: {error}", file=sys.stderr)
+        print(visible(f"Error processing message, skipping this message: {error}"), file=sys.stderr)
 
     def _commit(self, *, is_due: bool) -> None:
         """Commit what was printed, and the positions of partitions that gave nothing yet."""
@@ -369,4 +370,4 @@ class Printer:
             self._commit(is_due=True)
             self._consumer.close()
         except (PeerError, OperatorError) as error:
-            print(f"Offsets could not be committed: {error}", file=sys.stderr)
+            print(visible(f"Offsets could not be committed: {error}"), file=sys.stderr)

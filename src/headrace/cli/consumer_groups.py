@@ -259,7 +259,7 @@ def _delete(client: BlockingClient, group_ids: list[str], *, as_json: bool) -> i
     else:
         print("\nError: Deletion of some consumer groups failed:", file=sys.stderr)
         for group_id, error in failed.items():
-            print(f"* Group '{group_id}' could not be deleted due to: {error}", file=sys.stderr)
+            print(visible(f"* Group '{group_id}' could not be deleted due to: {error}"), file=sys.stderr)
         if done:
             print(
                 f"\nThese consumer groups were deleted successfully: {', '.join(repr(group_id) for group_id in done)}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.cli.output import is_terminal, show_json, show_table
+from headrace.cli.output import is_terminal, show_json, show_table, visible
 from headrace.cli.text_files import read_text
 from headrace.client import groups, offsets
 from headrace.client.blocking import BlockingClient
@@ -106,7 +106,7 @@ def reset_offsets(client: BlockingClient, plan: ResetPlan, *, as_json: bool) -> 
         state = _state(client, group_id)
         if state not in ("Empty", "Dead"):
             print(
-                f"\nError: Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}.",
+                f"\nError: Assignments can only be reset if the group '{visible(group_id)}' is inactive, but the current state is {state}.",
                 file=sys.stderr,
             )
             code = 1

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.cli.output import is_terminal, show_json, show_table
+from headrace.cli.output import is_terminal, show_json, show_table, visible
 from headrace.client import groups, offsets
 from headrace.client.blocking import BlockingClient
 from headrace.client.groups import GroupDescription, GroupMember
@@ -29,7 +29,7 @@ def describe_groups(
             group = client.run(groups.describe_group, group_id)
             rows = {"offsets": _offset_rows, "members": _member_rows, "state": _state_rows}[what](client, group)
         except PeerError as error:
-            print(f"\nError: Executing consumer group command failed due to {error}", file=sys.stderr)
+            print(f"\nError: Executing consumer group command failed due to {visible(str(error))}", file=sys.stderr)
             code = 1
             continue
         if as_json:
@@ -49,9 +49,9 @@ def _tell_state(group: GroupDescription) -> bool:
     """Say on standard error that a group has no members or is rebalancing; False for a dead one."""
     sys.stdout.flush()
     if group.state == "Empty":
-        print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
+        print(f"\nConsumer group '{visible(group.group_id)}' has no active members.", file=sys.stderr)
     elif group.state in REBALANCING:
-        print(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", file=sys.stderr)
+        print(f"\nWarning: Consumer group '{visible(group.group_id)}' is rebalancing.", file=sys.stderr)
     return group.state != "Dead"
 
 

@@ -21,14 +21,11 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def visible(text: str, *, keeps_lines: bool = False) -> str:
+def visible(text: str) -> str:
     """A text for a person: what a terminal would take for an order of its own is escaped, for groups, members and nodes are called as others like."""
     if text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() or (keeps_lines and each == "\n") else each.encode("unicode_escape").decode()
-        for each in text
-    )
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def show_json(value: Any) -> None:
@@ -49,13 +46,16 @@ def console() -> Console:
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[int] = ()) -> None:
     """Print a table with `rich`; the columns in `right` hold numbers."""
+    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
     numbers = set(right)
-    table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title=escape(visible(title)) or None, title_justify="left", header_style="bold", box=None, pad_edge=False
+    )
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("-" if cell is None else visible(str(cell), keeps_lines=True)) for cell in row))
+        table.add_row(*(Text("-" if cell is None else visible(str(cell))) for cell in row))
     console().print(table)

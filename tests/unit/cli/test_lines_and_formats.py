@@ -229,11 +229,17 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row(
 
 def test_names_that_others_chose_give_a_terminal_no_orders(capsys: pytest.CaptureFixture[str]) -> None:
     """Any client may call its group, itself or its topics so that a terminal would recolour, move or forge lines; a node's words in an error, too."""
-    show_table("", ("group", "members"), [("a\x1b[2K\rb", "one\ntwo"), ("\u202eevil\x9b31m", "é")])
+    show_table(
+        "of \x1b[3mus [red]",
+        ("group", "members"),
+        [("a\x1b[2K\rb", "é"), ("\u202eevil\x9b31m", "é"), ("x\ny    9", "")],
+    )
     assert fail("refused by \x1b]0;x\x07") == 1
     out, err = capsys.readouterr()
     assert r"a\x1b[2K\rb" in out
     assert r"\u202eevil\x9b31m" in out
     assert "é" in out
+    assert r"of \x1b[3mus [red]" in out
+    assert r"x\ny    9" in out, "no row of its own"
     assert err == "refused by \\x1b]0;x\\x07\n"
     assert visible("a\nb") == r"a\nb"
