@@ -85,7 +85,11 @@ class LogAndTwin(RuleBasedStateMachine):
         mine = [batch for batch in self.batches if batch.stamp.producer_id == producer]
         if back < len(mine):
             old = mine[-1 - back]
+            is_recalled = self._may_be_recalled(old)
             done = self._send(old.records, 0, old.stamp)
+            if is_recalled:
+                self._relearn()
+                assert old in self.remembered[producer]
             known = self.remembered.get(producer, [])
             if not known or known[-1].stamp.producer_epoch != old.stamp.producer_epoch:
                 assert isinstance(done, AppendRefused)
@@ -170,6 +174,12 @@ class LogAndTwin(RuleBasedStateMachine):
         self._relearn()
 
     # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _may_be_recalled(self, old: Batch) -> bool:
+        """Whether it is one of the producer's last five, known from a snapshot, which tells the last one only: the log looks for those before it when one is sent again."""
+        entry = self.log.producers.get(old.stamp.producer_id)
+        is_among_the_last = old in remembered(self.batches)[old.stamp.producer_id]
+        return entry is not None and entry.is_shortened and is_among_the_last and old.first >= self.start
 
     def _relearn(self) -> None:
         """After a start the log may know more than the last batch: take over how many, after checking which."""
