@@ -124,25 +124,23 @@ def _decompress_zstd(data: BytesLike, max_bytes: int) -> BytesLike:
         unpacker = _ZSTD_UNPACKERS.pop()
     except IndexError:
         unpacker = ZstdDecompressor()
-    guess = len(data) * 4
     try:
-        most, is_told = _zstd_most(data)
-        most = most if is_told else min(most, max_bytes)
-        if 0 < most <= min(max_bytes, _PLAIN_BUFFER_BYTES):
-            return unpacker.decompress(data, max_output_size=most)
+        room = _zstd_room(data, max_bytes)
+        if room:
+            return unpacker.decompress(data, max_output_size=room)
     except ZstdError:
         pass
     finally:
         _ZSTD_UNPACKERS.append(unpacker)
-    return _grow(cramjam.zstd.decompress_into, data, guess, max_bytes)
+    return _grow(cramjam.zstd.decompress_into, data, len(data) * 4, max_bytes)
 
 
-def _zstd_most(data: BytesLike) -> tuple[int, bool]:
-    """What a frame of few blocks opens to at most, and whether it is what the frame says (those that Java's streams write do not); 0 for all else. Raises ZstdError. Source: RFC 8878, 3.1.1."""
+def _zstd_room(data: BytesLike, max_bytes: int) -> int:
+    """The room that a frame of few blocks needs to be opened at once: what it says that it opens to, or what its blocks do at most (Java's streams do not say it); 0 where it is not to be. Raises ZstdError. Source: RFC 8878, 3.1.1."""
     from zstandard import CONTENTSIZE_ERROR, FRAME_HEADER, frame_header_size, get_frame_parameters
 
     if data[:4] != FRAME_HEADER:
-        return 0, False
+        return 0
     frame = get_frame_parameters(data)
     at = frame_header_size(data)
     blocks = head = 0
@@ -151,10 +149,12 @@ def _zstd_most(data: BytesLike) -> tuple[int, bool]:
         at += 3 + (1 if head >> 1 & 3 == _ZSTD_RUN else head >> 3)
         blocks += 1
     if at + 4 * frame.has_checksum != len(data):
-        return 0, False
+        return 0
     if frame.content_size < CONTENTSIZE_ERROR:
-        return frame.content_size, True
-    return blocks * min(frame.window_size, _ZSTD_BLOCK_BYTES), False
+        room = frame.content_size if frame.content_size <= max_bytes else 0
+    else:
+        room = min(blocks * min(frame.window_size, _ZSTD_BLOCK_BYTES), max_bytes)
+    return room if room <= _PLAIN_BUFFER_BYTES else 0
 
 
 def unknown_codec(codec: int) -> PeerError:
