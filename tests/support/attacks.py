@@ -84,14 +84,14 @@ class Watch:
         """Forget what was, though the node may just be writing it again."""
         looks = self.read()[0]
         while looks:
-            FIGURES.pack_into(self._figures, 0, 0.0, 0.0, 0.0, 0.0, 1.0)
+            self._figures[:] = FIGURES.pack(0.0, 0.0, 0.0, 0.0, 1.0)
             time.sleep(0.001)
             if self.read()[0] < looks:
                 break
 
     def read(self) -> tuple[float, float, float, float, float]:
         """Looks taken, the longest turn in CPU seconds of the thread, of the process, and by the wall; how slow the node's core was at worst."""
-        looks, thread_s, process_s, wall_s, slow = FIGURES.unpack_from(self._figures)
+        looks, thread_s, process_s, wall_s, slow = FIGURES.unpack(self._figures[:])
         return looks, thread_s, process_s, wall_s, slow
 
 

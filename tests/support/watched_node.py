@@ -57,8 +57,9 @@ class Looking:
             probed = max(probed, self._slowness.probe())
             now = _clocks()
             self._probe_at = now[2] + PROBE_S
-        looks, *most, slow = FIGURES.unpack_from(self._figures)
-        FIGURES.pack_into(self._figures, 0, looks + 1, *map(max, most, turn), max(slow, probed))
+        looks, *most, slow = FIGURES.unpack(self._figures[:])
+        # In one piece: `pack_into` fills with zeros first and writes byte by byte, and the process that reads may see that.
+        self._figures[:] = FIGURES.pack(looks + 1, *map(max, most, turn), max(slow, probed))
         self._last = now
         self._loop.call_later(LOOK_S, self._look)
 
