@@ -17,17 +17,25 @@ from typing import Any, Final
 
 import psutil
 
-from headrace.spark.session import local_session, stop_session
+from headrace.spark.session import fork_server_pid, local_session, stop_session
 from tests.peers import spark_connector
 
 READS: Final = 10
 
 
+def python_processes(java_pid: int) -> list[psutil.Process]:
+    """All that Java has started, and the process that Python workers are forked of with all that it has forked."""
+    found: list[psutil.Process] = psutil.Process(java_pid).children(recursive=True)
+    server = fork_server_pid()
+    if server is not None:
+        found += [psutil.Process(server), *psutil.Process(server).children(recursive=True)]
+    return found
+
+
 def cpu_seconds(java_pid: int) -> float:
     """CPU used so far by Spark's Java process and its Python workers, those that have ended among them."""
-    java = psutil.Process(java_pid)
     total = 0.0
-    for process in (java, *java.children(recursive=True)):
+    for process in (psutil.Process(java_pid), *python_processes(java_pid)):
         with suppress(psutil.Error):  # it has just ended, and is among its parent's children from now on
             times = process.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
@@ -69,7 +77,7 @@ def measure(source: str, bootstrap: str, topic: str) -> dict[str, float]:
         took("first micro-batch", lambda: _stream(spark, source, options, scratch))
         for _ in range(READS):
             spark.read.format(source).options(**options).load().write.format("noop").mode("overwrite").save()
-        workers = [peak_mb(each.pid) for each in psutil.Process(java_pid).children(recursive=True)]
+        workers = [peak_mb(each.pid) for each in python_processes(java_pid)]
         figures["Java MB"] = peak_mb(java_pid)
         figures["largest Python worker MB"] = max(workers, default=0.0)
     finally:

@@ -30,7 +30,7 @@ def kill_worker(stage: Stage, rng: random.Random) -> None:
     workers = stage.spark.python_workers()
     assert workers
     chosen = rng.choice(workers)
-    stage.note(f"killed {chosen.pid} {' '.join(chosen.cmdline()[1:4])}")
+    stage.note(f"killed {chosen.pid} {chosen.name()}")
     try:
         chosen.send_signal(signal.SIGKILL)
     except psutil.NoSuchProcess:

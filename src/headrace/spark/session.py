@@ -6,19 +6,25 @@ Workers run this very interpreter (Spark would take the PATH's python3), and whe
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.errors import OperatorError
+from headrace.spark import worker_launch
+from headrace.spark.fork_server import ForkServer
 from headrace.spark.spark_home import compiled_spark_home
+from headrace.spark.worker_launch import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +40,15 @@ for argument do
 done
 exec '{java}' "$@"
 """
-_SET: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "JAVA_HOME", "SPARK_HOME")
-"""What `prepare_environment` sets."""
+_WORKER_LAUNCHER: Final = """#!/bin/sh
+# The parents of Python workers are forked off a process that has imported PySpark already; everything else is this Python's.
+case "$1 $2" in
+  "-m pyspark.daemon" | "-m headrace.spark.worker_daemon") exec {python} -IS {program} "$@" ;;
+esac
+exec {python} "$@"
+"""
+_SET: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "JAVA_HOME", "SPARK_HOME", SOCKET_VARIABLE)
+"""What `prepare_environment` and `_fork_workers` set."""
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -51,6 +64,9 @@ _LOCAL: Final = {
     "spark.python.daemon.module": "headrace.spark.worker_daemon",
 }
 """With the master `local` only: executors elsewhere get the package with the query, later than they start Python, and must reach the driver."""
+
+_fork_servers: Final[list[ForkServer]] = []
+"""The one of this process's Java, if there is one."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _TRUST_ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
@@ -78,6 +94,8 @@ def local_session(
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         from pyspark.sql import SparkSession
 
+        if is_local:
+            _fork_workers()
         builder = SparkSession.builder.master(master).appName(app_name)
         given = {**_QUIET, **(_LOCAL if is_local else {}), **(config or {})}
         options = f"{_TRUST_ARROW} {given.get(_JAVA_OPTIONS, '')}"
@@ -102,6 +120,7 @@ def stop_session(spark: SparkSession) -> None:
         process.stdin.close()
     process.wait(_STOP_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that another session can be made
+    _end_fork_server()
 
 
 @contextmanager
@@ -184,13 +203,48 @@ def bundled_java_home() -> Path:
     home = _cache() / "java-home"
     launcher = home / "bin" / "java"
     text = _LAUNCHER.format(java=JAVA)
-    if not launcher.is_file() or launcher.read_text(encoding="utf-8") != text:
-        _write_launcher(launcher, text)
+    _write_launcher(launcher, text)
     return home
 
 
+def _fork_workers() -> None:
+    """Have workers forked off a process that imports PySpark while Java starts, by a launcher in place of this Python. Where that cannot be, nothing is changed."""
+    from pyspark import SparkContext
+
+    if sys.platform != "linux":  # elsewhere a process that has imported numpy is not safely forked
+        return
+    with suppress(OSError):  # no place to write to, or too long a name for a socket
+        if SparkContext._gateway is None:  # noqa: SLF001 - Java, whose environment names the socket, is about to start
+            _end_fork_server()
+            _fork_servers.append(ForkServer())
+            atexit.register(_end_fork_server)
+        for server in _fork_servers:
+            os.environ[SOCKET_VARIABLE] = str(server.path)
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_worker_launcher())
+
+
+def _worker_launcher() -> Path:
+    """A script that Spark may take for this Python."""
+    python, program = shlex.quote(sys.executable), shlex.quote(worker_launch.__file__)
+    launcher = _cache() / f"python-{hashlib.sha256(f'{python} {program}'.encode()).hexdigest()[:12]}"
+    _write_launcher(launcher, _WORKER_LAUNCHER.format(python=python, program=program))
+    return launcher
+
+
+def _end_fork_server() -> None:
+    while _fork_servers:
+        _fork_servers.pop().stop()
+
+
+def fork_server_pid() -> int | None:
+    """The process of which Python workers are forked, if this process has such a one; Java is not their parent."""
+    return _fork_servers[0].pid if _fork_servers else None
+
+
 def _write_launcher(launcher: Path, text: str) -> None:
-    """Put the script there whole: another process may be about to run it."""
+    """Put the script there whole, unless it is there: another process may be about to run it."""
+    if launcher.is_file() and launcher.read_text(encoding="utf-8") == text:
+        return
     launcher.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=launcher.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -27,6 +27,11 @@ def without_hang_ups(work: Callable[..., int]) -> Callable[..., int]:
     return guarded
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """PySpark's daemon with such workers, until Spark ends it. Raises SystemExit."""
     daemon.worker = without_hang_ups(daemon.worker)
     daemon.manager()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,271 @@
+"""A process that has imported PySpark once, of which the parents of Spark's Python workers are forked.
+
+Spark starts a Python process for each kind of worker: to look for data sources, to create one, to plan a read, to run a stream, to read. Each imports PySpark
+(0.1 s) and what its kind needs (up to 0.2 s more), one after the other, before a first row is seen. The fork server imports all of it while Java starts. Where Spark
+would start an interpreter it starts `worker_launch`, which is handed a fork of the server: the same arguments, environment, directory and streams.
+
+A process that would not be the same is refused and started as usual: other paths, other settings of the interpreter or of numpy's threads. `ForkServer` is
+the side of the session that owns it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from headrace.spark.worker_launch import NUMBER, YES
+
+IMPORTED: Final = (
+    "pyspark.daemon",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.worker",
+    "headrace.spark.source",
+    "headrace.spark.batch_reader",
+    "headrace.spark.stream_reader",
+    "headrace.spark.row_reader",
+    "headrace.spark.worker_daemon",
+)
+"""What the workers of a query need; what another PySpark has not is left out. `data_source_pushdown_filters` is not here: `source` tells a query with filters by it."""
+_DAEMONS: Final = ("pyspark.daemon", "headrace.spark.worker_daemon")
+_OF_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENBLAS_", "MKL_", "ARROW_")
+"""How variables begin at which an interpreter or a library looks once, when it starts."""
+_OF_SPARK: Final = ("PYTHON_", "PYTHONPATH", "PYTHONUNBUFFERED")
+"""Among those, what workers look at later; the path is compared by itself."""
+_THREADS: Final = "OMP_NUM_THREADS"
+_HASH_SEED: Final = "PYTHONHASHSEED"
+_MOST_BYTES: Final = 4 << 20
+_PEER_S: Final = 5.0
+"""For a launcher that is silent: it has been killed, or stopped."""
+_LOOK_S: Final = 1.0
+
+
+# --- the session's side ---
+
+
+class ForkServer:
+    """The process, owned by the session that started it: it ends with `stop`, or when this process has ended."""
+
+    def __init__(self) -> None:
+        """Start it; it imports while the caller goes on. Raises OSError where a socket cannot be made."""
+        directory = Path(tempfile.mkdtemp(prefix="headrace-forks-"))
+        self.path = directory / "socket"
+        try:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(self.path))
+                listener.listen(64)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-u", "-m", __name__, str(listener.fileno()), str(os.getpid())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(listener.fileno(),),
+                    env={**os.environ, _THREADS: "1", _HASH_SEED: os.environ.get(_HASH_SEED, "0")},
+                    process_group=0,
+                )
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process id, the parent of those that are forked."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still answers."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        assert self._process.stdin is not None, "piped"
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+
+
+# --- the server ---
+
+
+class _Server:
+    """Takes orders one at a time; tells each launcher when its process has ended."""
+
+    def __init__(self, listener: socket.socket, owner: int) -> None:
+        self._listener = listener
+        self._launchers: dict[int, socket.socket] = {}
+        self._owner = owner
+        self._child_ended, told = socket.socketpair()
+        for each in (self._child_ended, told):
+            each.settimeout(0)
+        self._told = told
+        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        self._selector = selectors.DefaultSelector()
+        for file in (sys.stdin, listener, self._child_ended):
+            self._selector.register(file, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        """Until the session closes standard input, or its process has gone."""
+        while os.getppid() == self._owner:
+            ready = {key.fileobj for key, _ in self._selector.select(_LOOK_S)}
+            if sys.stdin in ready:
+                return
+            if self._child_ended in ready:
+                with suppress(BlockingIOError):
+                    self._child_ended.recv(4096)
+            self._reap()
+            if self._listener in ready:
+                self._serve_one()
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                launcher = self._launchers.pop(pid)
+                with launcher, suppress(OSError):
+                    launcher.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+
+    def _serve_one(self) -> None:
+        connection, _ = self._listener.accept()
+        connection.settimeout(_PEER_S)
+        streams: list[int] = []
+        try:
+            order, streams = _order(connection)
+            if order is not None and _would_be_the_same(order):
+                connection.sendall(YES)
+                if connection.recv(1) == YES:  # it still waits, and starts nothing itself any more
+                    self._fork(connection, order, streams)
+                    return
+        except (OSError, ValueError, LookupError):  # it has gone, or is no launcher
+            pass
+        finally:
+            for each in streams:
+                os.close(each)
+        connection.close()
+
+    def _fork(self, connection: socket.socket, order: dict[str, Any], streams: list[int]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become(connection, order, streams)
+        self._launchers[pid] = connection
+        with suppress(OSError):
+            connection.sendall(NUMBER.pack(pid))
+
+    def _become(self, connection: socket.socket, order: dict[str, Any], streams: list[int]) -> NoReturn:
+        """The new process: what an interpreter has that Spark started, and then its program."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._selector.close()
+            for each in (self._listener, self._child_ended, self._told, connection, *self._launchers.values()):
+                each.close()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            _take(order)
+            code = _ran()
+        finally:
+            os._exit(code)
+
+
+def _order(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """What a launcher asks for, and its three streams."""
+    head, streams, _, _ = socket.recv_fds(connection, NUMBER.size, 3)
+    size = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
+    if len(streams) != 3 or not 0 < size <= _MOST_BYTES:
+        return None, streams
+    text = bytearray()
+    while len(text) < size:
+        piece = connection.recv(size - len(text))
+        if not piece:
+            return None, streams
+        text += piece
+    return json.loads(bytes(text)), streams
+
+
+def _would_be_the_same(order: dict[str, Any]) -> bool:
+    """Whether a fork of this process is what a new interpreter would become."""
+    module, environment = order["arguments"][1], order["environment"]
+    return (
+        module in _DAEMONS
+        and order["directory"] == os.getcwd()
+        and _paths(environment) == _paths(os.environ)
+        and environment.get(_THREADS, "1") == "1"
+        and _looked_at_once(environment) == _looked_at_once(os.environ)
+    )
+
+
+def _paths(environment: Any) -> list[str]:
+    """What is there of PYTHONPATH, without Spark's own jar, which has no modules."""
+    named = environment.get("PYTHONPATH", "").split(os.pathsep)
+    return [each for each in dict.fromkeys(named) if each and Path(each).exists() and not each.endswith(".jar")]
+
+
+def _looked_at_once(environment: Any) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_OF_THE_INTERPRETER) and not name.startswith(_OF_SPARK)
+    }
+
+
+def _take(order: dict[str, Any]) -> None:
+    """Environment, arguments, and what no two processes may have alike."""
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    _, module, *arguments = order["arguments"]
+    sys.argv = [sys.modules[module].__file__ or module, *arguments]
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    with suppress(OSError, IndexError):
+        Path("/proc/self/comm").write_text(f"python {arguments[0].rpartition('.')[2]}")
+
+
+def _ran() -> int:
+    """The exit code of a worker's parent process."""
+    from headrace.spark import worker_daemon
+
+    try:
+        worker_daemon.run()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+def main() -> None:
+    """Import, then serve; the socket's directory goes with the server."""
+    for name in IMPORTED:
+        with suppress(ImportError):
+            import_module(name)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as Java does for what it starts
+    Path("/proc/self/comm").write_text("fork server")  # what `ps` and `top` show
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        try:
+            _Server(listener, int(sys.argv[2])).run()
+        finally:
+            shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

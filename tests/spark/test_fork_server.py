@@ -1,0 +1,205 @@
+"""Are the parents of Spark's Python workers forked off one process, and are they what Spark would have started?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from headrace.spark import worker_launch
+from headrace.spark.fork_server import ForkServer
+from headrace.spark.session import fork_server_pid
+from headrace.spark.worker_launch import NUMBER, SOCKET_VARIABLE
+from tests.support.metadata_load import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DAEMON = ("-m", "pyspark.daemon", "pyspark.worker")
+_SEED = "PYTHONHASHSEED"
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    """A server of its own for each test."""
+    running = ForkServer()
+    yield running
+    running.stop()
+    assert not running.path.parent.exists()
+
+
+@contextmanager
+def launched(
+    path: Path | str, changed: Mapping[str, str] | None = None, arguments: tuple[str, ...] = _DAEMON
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A launcher, started as Java does."""
+    environment = {**os.environ, _SEED: os.environ.get(_SEED, "0"), SOCKET_VARIABLE: str(path), **(changed or {})}
+    command = [sys.executable, "-IS", worker_launch.__file__, *arguments]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+
+
+def port_of(process: subprocess.Popen[bytes]) -> int:
+    """What a daemon of PySpark says first."""
+    assert process.stdout is not None
+    return int.from_bytes(process.stdout.read(4), "big")
+
+
+def children(pid: int) -> list[psutil.Process]:
+    """The processes that one has made."""
+    return list(psutil.Process(pid).children())
+
+
+def stands_for_a_fork(process: subprocess.Popen[bytes]) -> bool:
+    """It has not become the interpreter."""
+    return worker_launch.__file__ in psutil.Process(process.pid).cmdline()
+
+
+def test_a_daemon_is_a_fork_and_ends_when_spark_closes_its_input(server: ForkServer) -> None:
+    """It answers on the port that it says, through streams that are the launcher's, and makes workers."""
+    with launched(server.path) as process:
+        port = port_of(process)
+        assert stands_for_a_fork(process)
+        (daemon,) = children(server.pid)
+        assert daemon.name() == "python worker"
+        with socket.create_connection(("127.0.0.1", port)) as asked:
+            assert int.from_bytes(asked.recv(4), "big") == daemon.children()[0].pid
+    assert process.returncode is not None
+    wait_until(lambda: not children(server.pid))
+
+
+def test_signals_reach_the_daemon(server: ForkServer) -> None:
+    """Spark stops a daemon by SIGTERM. The exit code is the daemon's own, or tells the signal that ended it."""
+    with launched(server.path) as process:
+        with socket.create_connection(("127.0.0.1", port_of(process))) as asked:
+            assert asked.recv(4)  # it has its handlers
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 1  # as PySpark's daemon says
+    with launched(server.path) as process:
+        port_of(process)
+        children(server.pid)[0].kill()
+        assert process.wait(60) == 128 + signal.SIGKILL
+    assert not children(server.pid)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])},
+        {"PYTHONMALLOC": "malloc"},
+        {_SEED: "7"},
+        {"OMP_NUM_THREADS": "2"},
+        {"LC_ALL": "C"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_would_not_be_the_same_gets_an_interpreter(server: ForkServer, changed: dict[str, str]) -> None:
+    """A path, a setting of the interpreter, the seed of its hashes, the threads of numpy: at each an interpreter or a library looks when it starts."""
+    with launched(server.path, changed) as process:
+        assert port_of(process) > 0
+        assert psutil.Process(process.pid).cmdline()[1:] == [*_DAEMON]
+        assert not children(server.pid)
+
+
+def test_without_a_server_there_is_an_interpreter(tmp_path: Path) -> None:
+    """The socket's path leads nowhere."""
+    with launched(tmp_path / "none") as process:
+        assert port_of(process) > 0
+        assert not stands_for_a_fork(process)
+
+
+def test_a_daemon_outlives_a_server_that_is_killed(server: ForkServer) -> None:
+    """Whoever runs at that moment goes on; the next daemon is an interpreter."""
+    with launched(server.path) as process:
+        port = port_of(process)
+        (daemon,) = children(server.pid)
+        os.kill(server.pid, signal.SIGKILL)
+        wait_until(lambda: not server.is_running)
+        with socket.create_connection(("127.0.0.1", port)) as asked:
+            assert int.from_bytes(asked.recv(4), "big") > 0
+        assert process.poll() is None
+        with launched(server.path) as other:
+            assert port_of(other) > 0
+            assert not stands_for_a_fork(other)
+    wait_until(lambda: not daemon.is_running() or daemon.status() == psutil.STATUS_ZOMBIE)
+    server.path.unlink()
+    server.path.parent.rmdir()
+
+
+def test_a_peer_that_is_no_launcher_harms_nobody(server: ForkServer) -> None:
+    """Silence, noise, and an order without streams; afterwards it serves."""
+    for noise in (b"", b"\xff" * 64, NUMBER.pack(2) + b"{}", NUMBER.pack(-1)):
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(server.path))
+            peer.sendall(noise)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(server.path))
+        socket.send_fds(peer, [NUMBER.pack(4) + b"[1]x"], [0, 1, 2])
+        assert peer.recv(1) == b""
+    with launched(server.path) as process:
+        port_of(process)
+        assert stands_for_a_fork(process)
+
+
+def test_the_server_ends_with_the_process_that_owns_it() -> None:
+    """Killed, so that it could not say anything; with a child that holds its pipe open."""
+    program = """
+        import os, subprocess, sys, time
+        from headrace.spark.fork_server import ForkServer
+        server = ForkServer()
+        if os.fork() == 0:
+            time.sleep(600)
+        print(server.pid, server.path, flush=True)
+        time.sleep(600)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        pid, path = owner.stdout.readline().decode().split()
+        child = next(each for each in children(owner.pid) if each.pid != int(pid))
+        owner.kill()
+        wait_until(lambda: not Path(path).parent.exists())
+        child.kill()
+
+
+def test_nothing_that_is_imported_starts_a_thread_that_a_fork_would_lack(server: ForkServer) -> None:
+    """One of the allocator's own, which knows of forks, is let pass."""
+    with launched(server.path) as process:
+        port_of(process)  # it has imported all
+        tasks = Path(f"/proc/{server.pid}/task").iterdir()
+        names = {(each / "comm").read_text().strip() for each in tasks}
+    assert names <= {"fork server", "jemalloc_bg_thd"}
+
+
+@pytest.mark.spark
+def test_workers_of_a_session_are_forked(spark: SparkSession) -> None:
+    """Those of its tasks and those that plan; each has random numbers of its own."""
+    owner = fork_server_pid()
+    assert owner is not None
+
+    def drawn(_: object) -> tuple[float, int]:
+        import numpy
+        import psutil
+
+        ancestors = psutil.Process().parents()
+        return float(numpy.random.rand()), int(owner in [each.pid for each in ancestors])
+
+    found = spark.sparkContext.range(4, numSlices=4).map(drawn).collect()
+    assert [forked for _, forked in found] == [1] * 4
+    assert len({number for number, _ in found}) == 4
