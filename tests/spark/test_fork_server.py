@@ -40,12 +40,16 @@ def server() -> Iterator[ForkServer]:
 
 @contextmanager
 def launched(
-    path: Path | str, changed: Mapping[str, str] | None = None, arguments: tuple[str, ...] = _DAEMON
+    path: Path | str,
+    changed: Mapping[str, str] | None = None,
+    arguments: tuple[str, ...] = _DAEMON,
+    *,
+    stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A launcher, started as Java does."""
     environment = {**os.environ, _SEED: os.environ.get(_SEED, "0"), SOCKET_VARIABLE: str(path), **(changed or {})}
     command = [sys.executable, "-IS", worker_launch.__file__, *arguments]
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -83,6 +87,25 @@ def test_a_daemon_is_a_fork_and_ends_when_spark_closes_its_input(server: ForkSer
             assert int.from_bytes(asked.recv(4), "big") == daemon.children()[0].pid
     assert process.returncode is not None
     wait_until(lambda: not children(server.pid))
+
+
+def test_a_worker_without_a_parent_is_a_fork_too(server: ForkServer) -> None:
+    """A stream has such a one: it is started with no arguments, calls Spark, and its errors are on its standard error."""
+    environment = {"PYTHON_WORKER_FACTORY_PORT": "1", "PYTHON_WORKER_FACTORY_SECRET": "x"}
+    program = ("-m", "pyspark.sql.streaming.python_streaming_source_runner")
+    with launched(server.path, environment, program, stderr=subprocess.PIPE) as process:
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert told.startswith(b"Traceback")
+    assert b"CANNOT_OPEN_SOCKET" in told
+    with socket.create_server(("127.0.0.1", 0)) as spark:
+        environment["PYTHON_WORKER_FACTORY_PORT"] = str(spark.getsockname()[1])
+        with launched(server.path, environment, program) as process:
+            called, _ = spark.accept()
+            assert stands_for_a_fork(process)
+            with called:
+                assert called.recv(5) == (1).to_bytes(4, "big") + b"x"  # the secret, with its length
+            assert process.wait(60) == 1
 
 
 def test_signals_reach_the_daemon(server: ForkServer) -> None:

@@ -1,7 +1,7 @@
-"""A process that has imported PySpark once, of which the parents of Spark's Python workers are forked.
+"""A process that has imported PySpark once, of which Spark's Python processes are forked.
 
-Spark starts a Python process for each kind of worker: to look for data sources, to create one, to plan a read, to run a stream, to read. Each imports PySpark
-(0.1 s) and what its kind needs (up to 0.2 s more), one after the other, before a first row is seen. The fork server imports all of it while Java starts. Where Spark
+Spark starts a Python process for each kind of worker, their parent: to look for data sources, to create one, to plan a read, to read; and one for each stream. Each imports
+PySpark (0.1 s) and what its kind needs (up to 0.2 s more), one after the other, before a first row is seen. The fork server imports all of it while Java starts. Where Spark
 would start an interpreter it starts `worker_launch`, which is handed a fork of the server: the same arguments, environment, directory and streams.
 
 A process that would not be the same is refused and started as usual: other paths, other settings of the interpreter or of numpy's threads. `ForkServer` is
@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import resource
+import runpy
 import selectors
 import shutil
 import signal
@@ -21,10 +22,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from headrace.spark.worker_launch import NUMBER, YES
 
@@ -35,6 +38,7 @@ IMPORTED: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.worker",
     "headrace.spark.source",
@@ -45,6 +49,8 @@ IMPORTED: Final = (
 )
 """What the workers of a query need; what another PySpark has not is left out. `data_source_pushdown_filters` is not here: `source` tells a query with filters by it."""
 _DAEMONS: Final = ("pyspark.daemon", "headrace.spark.worker_daemon")
+_PROGRAMS: Final = (*_DAEMONS, *(each for each in IMPORTED if each.startswith("pyspark.")))
+"""What Spark starts: parents of workers, and single workers where a query has one of its own."""
 _OF_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENBLAS_", "MKL_", "ARROW_")
 """How variables begin at which an interpreter or a library looks once, when it starts."""
 _OF_SPARK: Final = ("PYTHON_", "PYTHONPATH", "PYTHONUNBUFFERED")
@@ -104,35 +110,62 @@ class ForkServer:
 # --- the server ---
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a launcher was started with, and its standard streams."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    directory: str
+    streams: list[int]
+
+    def would_be_the_same(self) -> bool:
+        """Whether a fork of this process is what a new interpreter would become."""
+        return (
+            len(self.arguments) > 1
+            and self.arguments[1] in _PROGRAMS
+            and self.arguments[1] in sys.modules
+            and self.directory == os.getcwd()
+            and _paths(self.environment) == _paths(os.environ)
+            and self.environment.get(_THREADS, "1") == "1"
+            and _looked_at_once(self.environment) == _looked_at_once(os.environ)
+        )
+
+    def close(self) -> None:
+        """Let go of the streams."""
+        for each in self.streams:
+            os.close(each)
+
+
 class _Server:
     """Takes orders one at a time; tells each launcher when its process has ended."""
 
     def __init__(self, listener: socket.socket, owner: int) -> None:
         self._listener = listener
-        self._launchers: dict[int, socket.socket] = {}
         self._owner = owner
-        self._child_ended, told = socket.socketpair()
-        for each in (self._child_ended, told):
+        self._launchers: dict[int, socket.socket] = {}
+        self._child_ended, self._told = socket.socketpair()
+        for each in (self._child_ended, self._told):
             each.settimeout(0)
-        self._told = told
-        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         self._selector = selectors.DefaultSelector()
         for file in (sys.stdin, listener, self._child_ended):
             self._selector.register(file, selectors.EVENT_READ)
 
-    def run(self) -> None:
-        """Until the session closes standard input, or its process has gone."""
+    def run(self) -> _Order | None:
+        """In a process that was forked for an order, that order; None in the server itself, when the session has closed its standard input or gone."""
         while os.getppid() == self._owner:
             ready = {key.fileobj for key, _ in self._selector.select(_LOOK_S)}
             if sys.stdin in ready:
-                return
+                break
             if self._child_ended in ready:
                 with suppress(BlockingIOError):
                     self._child_ended.recv(4096)
             self._reap()
-            if self._listener in ready:
-                self._serve_one()
+            if self._listener in ready and (order := self._serve_one()):
+                return order
+        return None
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
@@ -142,84 +175,67 @@ class _Server:
                 with launcher, suppress(OSError):
                     launcher.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
-    def _serve_one(self) -> None:
+    def _serve_one(self) -> _Order | None:
         connection, _ = self._listener.accept()
         connection.settimeout(_PEER_S)
-        streams: list[int] = []
         try:
-            order, streams = _order(connection)
-            if order is not None and _would_be_the_same(order):
+            order = _received(connection)
+        except (OSError, ValueError, TypeError):  # it has gone, or is no launcher
+            connection.close()
+            return None
+        is_kept = False
+        with suppress(OSError):
+            if order.would_be_the_same():
                 connection.sendall(YES)
                 if connection.recv(1) == YES:  # it still waits, and starts nothing itself any more
-                    self._fork(connection, order, streams)
-                    return
-        except (OSError, ValueError, LookupError):  # it has gone, or is no launcher
-            pass
-        finally:
-            for each in streams:
-                os.close(each)
-        connection.close()
+                    pid = os.fork()
+                    if pid == 0:
+                        self._leave(connection)
+                        return order
+                    self._launchers[pid] = connection
+                    is_kept = True
+                    connection.sendall(NUMBER.pack(pid))
+        if not is_kept:
+            connection.close()
+        order.close()
+        return None
 
-    def _fork(self, connection: socket.socket, order: dict[str, Any], streams: list[int]) -> None:
-        pid = os.fork()
-        if pid == 0:
-            self._become(connection, order, streams)
-        self._launchers[pid] = connection
-        with suppress(OSError):
-            connection.sendall(NUMBER.pack(pid))
-
-    def _become(self, connection: socket.socket, order: dict[str, Any], streams: list[int]) -> NoReturn:
-        """The new process: what an interpreter has that Spark started, and then its program."""
-        code = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._selector.close()
-            for each in (self._listener, self._child_ended, self._told, connection, *self._launchers.values()):
-                each.close()
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
-                os.close(stream)
-            _take(order)
-            code = _ran()
-        finally:
-            os._exit(code)
+    def _leave(self, connection: socket.socket) -> None:
+        """In a fork: nothing of the server's stays open."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._selector.close()
+        for each in (self._listener, self._child_ended, self._told, connection, *self._launchers.values()):
+            each.close()
 
 
-def _order(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """What a launcher asks for, and its three streams."""
+def _received(connection: socket.socket) -> _Order:
+    """Raises OSError, ValueError or TypeError where no launcher speaks."""
     head, streams, _, _ = socket.recv_fds(connection, NUMBER.size, 3)
-    size = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
-    if len(streams) != 3 or not 0 < size <= _MOST_BYTES:
-        return None, streams
-    text = bytearray()
-    while len(text) < size:
-        piece = connection.recv(size - len(text))
-        if not piece:
-            return None, streams
-        text += piece
-    return json.loads(bytes(text)), streams
+    try:
+        size = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
+        if len(streams) != 3 or not 0 < size <= _MOST_BYTES:
+            raise ValueError("an order begins with its length and three streams")
+        text = bytearray()
+        while len(text) < size:
+            piece = connection.recv(size - len(text))
+            if not piece:
+                raise ValueError("an order ends before its length")
+            text += piece
+        return _Order(streams=streams, **json.loads(bytes(text)))
+    except BaseException:
+        for each in streams:
+            os.close(each)
+        raise
 
 
-def _would_be_the_same(order: dict[str, Any]) -> bool:
-    """Whether a fork of this process is what a new interpreter would become."""
-    module, environment = order["arguments"][1], order["environment"]
-    return (
-        module in _DAEMONS
-        and order["directory"] == os.getcwd()
-        and _paths(environment) == _paths(os.environ)
-        and environment.get(_THREADS, "1") == "1"
-        and _looked_at_once(environment) == _looked_at_once(os.environ)
-    )
-
-
-def _paths(environment: Any) -> list[str]:
+def _paths(environment: Mapping[str, str]) -> list[str]:
     """What is there of PYTHONPATH, without Spark's own jar, which has no modules."""
     named = environment.get("PYTHONPATH", "").split(os.pathsep)
     return [each for each in dict.fromkeys(named) if each and Path(each).exists() and not each.endswith(".jar")]
 
 
-def _looked_at_once(environment: Any) -> dict[str, str]:
+def _looked_at_once(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
@@ -227,27 +243,26 @@ def _looked_at_once(environment: Any) -> dict[str, str]:
     }
 
 
-def _take(order: dict[str, Any]) -> None:
-    """Environment, arguments, and what no two processes may have alike."""
+def _become(order: _Order) -> None:
+    """What an interpreter has that Spark started, what no two processes may have alike, and then its program."""
+    for number, stream in enumerate(order.streams):
+        os.dup2(stream, number)
+    order.close()
     os.environ.clear()
-    os.environ.update(order["environment"])
-    _, module, *arguments = order["arguments"]
-    sys.argv = [sys.modules[module].__file__ or module, *arguments]
+    os.environ.update(order.environment)
+    _, module, *arguments = order.arguments
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
-    with suppress(OSError, IndexError):
-        Path("/proc/self/comm").write_text(f"python {arguments[0].rpartition('.')[2]}")
+    of = arguments[0] if arguments else module
+    Path("/proc/self/comm").write_text(f"python {of.rpartition('.')[2]}")  # what `ps` and `top` show
+    sys.argv = [str(sys.modules[module].__file__), *arguments]
+    if module in _DAEMONS:
+        from headrace.spark import worker_daemon
 
-
-def _ran() -> int:
-    """The exit code of a worker's parent process."""
-    from headrace.spark import worker_daemon
-
-    try:
         worker_daemon.run()
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
+    else:
+        del sys.modules[module]  # it is run anew, as a program
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def main() -> None:
@@ -257,14 +272,16 @@ def main() -> None:
             import_module(name)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as Java does for what it starts
-    Path("/proc/self/comm").write_text("fork server")  # what `ps` and `top` show
+    Path("/proc/self/comm").write_text("fork server")
     gc.collect()
     gc.freeze()
-    with socket.socket(fileno=int(sys.argv[1])) as listener:
-        try:
-            _Server(listener, int(sys.argv[2])).run()
-        finally:
-            shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    directory = Path(listener.getsockname()).parent
+    order = _Server(listener, int(sys.argv[2])).run()
+    if order is None:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        _become(order)
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ done
 exec '{java}' "$@"
 """
 _WORKER_LAUNCHER: Final = """#!/bin/sh
-# The parents of Python workers are forked off a process that has imported PySpark already; everything else is this Python's.
+# What Spark runs of PySpark is forked off a process that has imported it already; everything else is this Python's.
 case "$1 $2" in
-  "-m pyspark.daemon" | "-m headrace.spark.worker_daemon") exec {python} -IS {program} "$@" ;;
+  "-m pyspark."* | "-m headrace.spark.worker_daemon") exec {python} -IS {program} "$@" ;;
 esac
 exec {python} "$@"
 """

@@ -1,4 +1,4 @@
-"""What Spark starts in place of a Python worker's parent process: it has the fork server make that process, and stands for it until it ends. A program.
+"""What Spark starts in place of a Python process: it has the fork server make that process, and stands for it until it ends. A program.
 
     python -IS worker_launch.py -m pyspark.daemon pyspark.worker
 
