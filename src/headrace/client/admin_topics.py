@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.client.retry import error_of, of_each, only
+from headrace.client.retry import Attempts, error_of, of_each, only
 from headrace.client.routing import ask_any, ask_controller, refresh
 from headrace.client.session import Session
 from headrace.client.talk import Call, Conversation, bounded
@@ -25,7 +25,12 @@ from headrace.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, RequestCursor, TopicRequest
+from headrace.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponseTopic,
+    RequestCursor,
+    TopicRequest,
+)
 from headrace.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -191,33 +196,38 @@ def _from_view(view: Any) -> TopicDescription:
 def _describe_in_pages(
     session: Session, names: list[str], limit: int
 ) -> Conversation[dict[str, TopicDescription | PeerError]]:
-    found: dict[str, TopicDescription | PeerError] = {}
+    attempts = Attempts(session)
+    found: dict[str, PeerError | DescribeTopicPartitionsResponseTopic] = {}
+    parts: dict[str, dict[int, PartitionDescription]] = {}
     cursor: RequestCursor | None = None
     while names:
         request = DescribeTopicPartitionsRequest(
             topics=tuple(TopicRequest(name=name) for name in names), response_partition_limit=limit, cursor=cursor
         )
-        outcome = yield from ask_any(session, request)
+        outcome = yield from ask_any(session, request, attempts=attempts)
         for topic in outcome.response.topics:
-            error = error_of(topic.error_code)
-            if error is not None:
-                found[topic.name or ""] = error
-                continue
-            before = found.get(topic.name or "")
-            earlier = before.partitions if isinstance(before, TopicDescription) else ()
-            found[topic.name or ""] = TopicDescription(
-                name=topic.name or "",
-                topic_id=topic.topic_id,
-                is_internal=topic.is_internal,
-                partitions=earlier
-                + tuple(sorted((_described(part) for part in topic.partitions), key=lambda part: part.partition)),
-            )
+            name = topic.name or ""
+            found[name] = error_of(topic.error_code) or topic
+            parts.setdefault(name, {}).update((each.partition_index, _described(each)) for each in topic.partitions)
         following = outcome.response.next_cursor
         if following is None or (cursor is not None and _place(following) <= _place(cursor)):
-            return found
+            break
+        if not attempts.left_ms:
+            raise PeerError(ErrorCode.REQUEST_TIMED_OUT, "the node always names one more page of partitions")
         cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
         names = [name for name in names if name >= following.topic_name]
-    return found
+    return {
+        name: one if isinstance(one, PeerError) else _of_pages(one, parts[name].values()) for name, one in found.items()
+    }
+
+
+def _of_pages(topic: DescribeTopicPartitionsResponseTopic, parts: Iterable[PartitionDescription]) -> TopicDescription:
+    return TopicDescription(
+        name=topic.name or "",
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(sorted(parts, key=lambda part: part.partition)),
+    )
 
 
 def _place(cursor: Any) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -126,6 +127,28 @@ def test_b29_a_cursor_that_does_not_move_ends_the_paging() -> None:
     cluster = Cluster(known, lambda ask: Answered(response=same, version=0))
     cluster.hold(admin_topics.describe_topics(known, ["t"]))
     assert len(cluster.asked) == 2
+
+
+def test_b29_a_cursor_that_always_moves_ends_with_the_calls_time() -> None:
+    """B29: a page that tells a partition again replaces what was told, and a next page for ever is an error when the call's time is up."""
+    known = knowing()
+    numbers = count(1)
+
+    def answer(_: Ask) -> Answered:
+        known.now_ms += 5_000
+        cursor = ResponseCursor(topic_name="t", partition_index=next(numbers))
+        return Answered(
+            response=DescribeTopicPartitionsResponse(topics=(described(range(1)),), next_cursor=cursor), version=0
+        )
+
+    cluster = Cluster(known, answer)
+    with pytest.raises(PeerError, match="one more page"):
+        cluster.hold(admin_topics.describe_topics(known, ["t"]))
+    assert len(cluster.asked) == known.settings.default_api_timeout_ms / 5_000
+    twice = DescribeTopicPartitionsResponse(topics=(described(range(2)), described(range(1, 3))))
+    found = answers(known, twice).hold(admin_topics.describe_topics(known, ["t"]))["t"]
+    assert isinstance(found, TopicDescription)
+    assert [part.partition for part in found.partitions] == [0, 1, 2]
 
 
 def test_a_cluster_without_the_paging_api_is_asked_for_metadata() -> None:
