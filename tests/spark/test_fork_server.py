@@ -19,7 +19,7 @@ import pytest
 from headrace.spark import worker_launch
 from headrace.spark.fork_server import ForkServer
 from headrace.spark.session import fork_server_pid
-from headrace.spark.worker_launch import NUMBER, SOCKET_VARIABLE
+from headrace.spark.worker_launch import NUMBER, SOCKET_VARIABLE, YES
 from tests.support.metadata_load import wait_until
 
 if TYPE_CHECKING:
@@ -199,6 +199,55 @@ def test_the_server_ends_with_the_process_that_owns_it() -> None:
         owner.kill()
         wait_until(lambda: not Path(path).parent.exists())
         child.kill()
+
+
+def test_a_process_that_has_ended_at_once_is_told_of_all_the_same(tmp_path: Path) -> None:
+    """The server has reaped it before its launcher looks for it."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        server.listen()
+        with launched(tmp_path / "socket", stderr=subprocess.PIPE) as process:
+            launcher, _ = server.accept()
+            with launcher:
+                head, streams, _, _ = socket.recv_fds(launcher, NUMBER.size, 3)
+                for each in streams:
+                    os.close(each)
+                launcher.recv(NUMBER.unpack(head)[0], socket.MSG_WAITALL)
+                launcher.sendall(YES)
+                assert launcher.recv(1) == YES
+                launcher.sendall(NUMBER.pack(ended.pid) + NUMBER.pack(0))
+                _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "del os.pidfd_open",
+        "os.access = lambda *_: False",
+        "os.environ['XDG_CACHE_HOME'] = '/dev/null/cache'",
+        "os.environ['TMPDIR'] = os.environ['LONG']",
+    ],
+    ids=["an old kernel or Python", "a cache from which nothing may be run", "no cache", "too long a path"],
+)
+def test_where_workers_cannot_be_forked_nothing_is_changed(change: str, tmp_path: Path) -> None:
+    """No server is started, and Spark is told of this Python."""
+    program = f"""
+        import os
+        {change}
+        from headrace.spark import session
+        before = dict(os.environ)
+        session._fork_workers()
+        print(session.fork_server_pid(), os.environ == before)
+    """
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "LONG": str(long)}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
+    assert done.stdout.decode().split() == ["None", "True"]
 
 
 def test_nothing_that_is_imported_starts_a_thread_that_a_fork_would_lack(server: ForkServer) -> None:

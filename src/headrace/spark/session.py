@@ -213,21 +213,26 @@ def _fork_workers() -> None:
 
     if sys.platform != "linux":  # elsewhere a process that has imported numpy is not safely forked
         return
-    with suppress(OSError):  # no place to write to, or too long a name for a socket
+    if not worker_launch.can_stand_for():
+        return
+    with suppress(OSError):  # no place to write to or to run a script from, or too long a name for a socket
+        launcher = str(_worker_launcher())
         if SparkContext._gateway is None:  # noqa: SLF001 - Java, whose environment names the socket, is about to start
             _end_fork_server()
             _fork_servers.append(ForkServer())
             atexit.register(_end_fork_server)
         for server in _fork_servers:
             os.environ[SOCKET_VARIABLE] = str(server.path)
-            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_worker_launcher())
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = launcher
 
 
 def _worker_launcher() -> Path:
-    """A script that Spark may take for this Python."""
+    """A script that Spark may take for this Python. Raises OSError where it cannot be written or run."""
     python, program = shlex.quote(sys.executable), shlex.quote(worker_launch.__file__)
     launcher = _cache() / f"python-{hashlib.sha256(f'{python} {program}'.encode()).hexdigest()[:12]}"
     _write_launcher(launcher, _WORKER_LAUNCHER.format(python=python, program=program))
+    if not os.access(launcher, os.X_OK):
+        raise PermissionError(f"nothing below {launcher.parent} may be run")
     return launcher
 
 
@@ -243,7 +248,7 @@ def fork_server_pid() -> int | None:
 
 def _write_launcher(launcher: Path, text: str) -> None:
     """Put the script there whole, unless it is there: another process may be about to run it."""
-    if launcher.is_file() and launcher.read_text(encoding="utf-8") == text:
+    if os.access(launcher, os.X_OK) and launcher.is_file() and launcher.read_text(encoding="utf-8") == text:
         return
     launcher.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=launcher.parent)

@@ -26,6 +26,19 @@ _WAIT_S = 15.0
 """For a server that is still importing; Spark itself waits for as long as it takes."""
 
 
+def can_stand_for() -> bool:
+    """Whether a process can be told of one that is not its child: by Linux from 5.3 on, and a Python that was built for it."""
+    try:
+        own = os.pidfd_open(os.getpid())
+        try:
+            signal.pidfd_send_signal(own, 0)
+        finally:
+            os.close(own)
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
 def number_from(connection: socket.socket) -> int | None:
     """The next number; None at the end of the stream."""
     data = b""
@@ -63,7 +76,10 @@ def _stand_for(connection: socket.socket) -> int:
     pid = number_from(connection)
     if pid is None:
         return 1
-    process = os.pidfd_open(pid)
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:  # it has ended already
+        return _exit_code(number_from(connection))
 
     def pass_on(_number: int, _frame: object) -> None:
         with suppress(ProcessLookupError):
@@ -78,6 +94,12 @@ def _stand_for(connection: socket.socket) -> int:
         ended = select.poll()
         ended.register(process, select.POLLIN)
         ended.poll()
+    return _exit_code(code)
+
+
+def _exit_code(code: int | None) -> int:
+    """What to end with where the process ended so; where that is not known, it is an error."""
+    if code is None:
         return 1
     return code if code >= 0 else 128 - code  # ended by a signal: as shells say it
 
