@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy
 import psutil
 import pytest
 
 from headrace.spark import worker_launch
 from headrace.spark.fork_server import ForkServer
 from headrace.spark.session import fork_server_pid
+from headrace.spark.worker_daemon import without_hang_ups
 from headrace.spark.worker_launch import NUMBER, SOCKET_VARIABLE, YES
 from tests.support.metadata_load import wait_until
 
@@ -130,11 +132,15 @@ def test_signals_reach_the_daemon(server: ForkServer) -> None:
         {_SEED: "7"},
         {"OMP_NUM_THREADS": "2"},
         {"LC_ALL": "C"},
+        {"NPY_DISABLE_CPU_FEATURES": "AVX2"},
+        {"PYTHON_CPU_COUNT": "1"},
+        {"HOME": "/"},
+        {"PYSPARK_EXECUTOR_MEMORY_MB": "256"},
     ],
     ids=lambda changed: next(iter(changed)),
 )
 def test_what_would_not_be_the_same_gets_an_interpreter(server: ForkServer, changed: dict[str, str]) -> None:
-    """A path, a setting of the interpreter, the seed of its hashes, the threads of numpy: at each an interpreter or a library looks when it starts."""
+    """A path, a setting of the interpreter, the seed of its hashes, the threads of numpy: at each an interpreter or a library looks when it starts. A limit of memory counts imports."""
     with launched(server.path, changed) as process:
         assert port_of(process) > 0
         assert psutil.Process(process.pid).cmdline()[1:] == [*_DAEMON]
@@ -162,20 +168,27 @@ def test_a_daemon_outlives_a_server_that_is_killed(server: ForkServer) -> None:
             assert port_of(other) > 0
             assert not stands_for_a_fork(other)
     wait_until(lambda: not daemon.is_running() or daemon.status() == psutil.STATUS_ZOMBIE)
-    server.path.unlink()
-    server.path.parent.rmdir()
 
 
 def test_a_peer_that_is_no_launcher_harms_nobody(server: ForkServer) -> None:
-    """Silence, noise, and an order without streams; afterwards it serves."""
+    """Silence, noise, an order without streams, and what is no order; afterwards it serves."""
     for noise in (b"", b"\xff" * 64, NUMBER.pack(2) + b"{}", NUMBER.pack(-1)):
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(str(server.path))
             peer.sendall(noise)
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(server.path))
-        socket.send_fds(peer, [NUMBER.pack(4) + b"[1]x"], [0, 1, 2])
-        assert peer.recv(1) == b""
+    wrong = (
+        b"[1]x",
+        b'{"arguments":5,"environment":{},"directory":"/"}',
+        b'{"arguments":["-m","pyspark.daemon"],"environment":[],"directory":"/"}',
+        b'{"arguments":["-m",{}],"environment":{},"directory":"/"}',
+        b"[" * 1_000_000,
+    )
+    for text in wrong:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(server.path))
+            socket.send_fds(peer, [NUMBER.pack(len(text))], [0, 1, 2])
+            peer.sendall(text)
+            assert peer.recv(1) == b""
     with launched(server.path) as process:
         port_of(process)
         assert stands_for_a_fork(process)
@@ -201,6 +214,38 @@ def test_the_server_ends_with_the_process_that_owns_it() -> None:
         child.kill()
 
 
+def test_a_fork_of_the_owner_neither_ends_the_server_nor_holds_it() -> None:
+    """Such are the processes of `multiprocessing`: they have copies of all that is open, and may end as programs do."""
+    program = """
+        import os, signal, time
+        from headrace.spark.fork_server import ForkServer
+        server = ForkServer()
+        heard, told = os.pipe()
+        if (holder := os.fork()) == 0:
+            time.sleep(600)
+        if (ender := os.fork()) == 0:
+            server.stop()
+            os.write(told, b"x")
+            time.sleep(600)
+        os.read(heard, 1)
+        print(server.is_running)
+        server.stop()
+        os.kill(holder, signal.SIGKILL)
+        os.kill(ender, signal.SIGKILL)
+        print(server.is_running, server.path.parent.exists())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, timeout=60, check=True)
+    assert done.stdout.decode().splitlines() == ["True", "False False"]
+
+
+def test_a_server_that_does_not_answer_is_killed(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped by a signal, it cannot end by itself."""
+    monkeypatch.setattr("headrace.spark.fork_server._STOP_S", 0.1)
+    os.kill(server.pid, signal.SIGSTOP)
+    server.stop()
+    assert not server.is_running
+
+
 def test_a_process_that_has_ended_at_once_is_told_of_all_the_same(tmp_path: Path) -> None:
     """The server has reaped it before its launcher looks for it."""
     with subprocess.Popen(["true"]) as ended:
@@ -220,6 +265,22 @@ def test_a_process_that_has_ended_at_once_is_told_of_all_the_same(tmp_path: Path
                 launcher.sendall(NUMBER.pack(ended.pid) + NUMBER.pack(0))
                 _, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (0, b"")
+
+
+def test_the_server_says_nothing_where_it_forks() -> None:
+    """Python 3.12 warns of threads at a fork, on the terminal of whoever made the session."""
+    program = f"""
+        import os, subprocess, sys
+        from headrace.spark.fork_server import ForkServer
+        server = ForkServer()
+        environment = {{**os.environ, "{_SEED}": os.environ.get("{_SEED}", "0"), "{SOCKET_VARIABLE}": str(server.path)}}
+        command = [sys.executable, "-IS", {worker_launch.__file__!r}, *{_DAEMON!r}]
+        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.read(4)
+        server.stop()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, timeout=60, check=True)
+    assert done.stderr == b""
 
 
 @pytest.mark.parametrize(
@@ -250,6 +311,22 @@ def test_where_workers_cannot_be_forked_nothing_is_changed(change: str, tmp_path
     assert done.stdout.decode().split() == ["None", "True"]
 
 
+def test_a_worker_that_is_forked_draws_numbers_of_its_own() -> None:
+    """An older numpy has its random numbers with it, and a daemon's workers are forked after its import."""
+    before = numpy.random.get_state()
+    drawn: list[float] = []
+
+    def work() -> int:
+        drawn.append(numpy.random.rand())
+        return 0
+
+    for _ in range(2):
+        numpy.random.set_state(before)
+        without_hang_ups(work)()
+    numpy.random.set_state(before)
+    assert drawn[0] != drawn[1]
+
+
 def test_nothing_that_is_imported_starts_a_thread_that_a_fork_would_lack(server: ForkServer) -> None:
     """One of the allocator's own, which knows of forks, is let pass."""
     with launched(server.path) as process:
@@ -275,3 +352,21 @@ def test_workers_of_a_session_are_forked(spark: SparkSession) -> None:
     found = spark.sparkContext.range(4, numSlices=4).map(drawn).collect()
     assert [forked for _, forked in found] == [1] * 4
     assert len({number for number, _ in found}) == 4
+
+
+@pytest.mark.spark
+def test_workers_of_a_session_heed_their_time_zone(spark: SparkSession) -> None:
+    """`spark.executorEnv.TZ` sets it; the C library looks at it when it starts."""
+
+    def hour(_: object) -> tuple[str, int]:
+        import time
+
+        return Path("/proc/self/comm").read_text().strip(), time.localtime(0).tm_hour
+
+    environment = spark.sparkContext.environment
+    environment["TZ"] = "XYZ-9"
+    try:
+        found = spark.sparkContext.range(1).map(hour).collect()
+    finally:
+        del environment["TZ"]
+    assert found == [("python worker", 9)]

@@ -22,6 +22,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,41 +53,59 @@ IMPORTED: Final = (
 _DAEMONS: Final = ("pyspark.daemon", "headrace.spark.worker_daemon")
 _PROGRAMS: Final = (*_DAEMONS, *(each for each in IMPORTED if each.startswith("pyspark.")))
 """What Spark starts: parents of workers, and single workers where a query has one of its own."""
-_OF_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENBLAS_", "MKL_", "ARROW_")
+_OF_THE_INTERPRETER: Final = (
+    *("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENBLAS_", "MKL_", "ARROW_"),
+    *("OMP_", "GOTO_", "NPY_", "NUMPY_", "JE_", "OPENSSL_", "CRAMJAM_", "CRC32C_", "PY4J_"),
+)
 """How variables begin at which an interpreter or a library looks once, when it starts."""
-_OF_SPARK: Final = ("PYTHON_", "PYTHONPATH", "PYTHONUNBUFFERED")
-"""Among those, what workers look at later; the path is compared by itself."""
+_ALSO_ONCE: Final = frozenset(
+    (
+        *("PYTHON_GIL", "PYTHON_JIT", "PYTHON_CPU_COUNT", "PYTHON_PERF_JIT_SUPPORT", "PYTHON_TLBC"),
+        *("PYTHON_THREAD_INHERIT_CONTEXT", "PYTHON_CONTEXT_AWARE_WARNINGS"),
+        *("HOME", "SPARK_TESTING", "PYSPARK_ENABLE_NAMEDTUPLE_PATCH"),
+    )
+)
+"""Further ones, by their whole name: of Python from 3.13 on, of the user's site-packages, of PySpark."""
 _THREADS: Final = "OMP_NUM_THREADS"
+_OF_SPARK: Final = ("PYTHON_", "PYTHONPATH", "PYTHONUNBUFFERED", _THREADS)
+"""Among those that begin so, what workers look at later; the path and the threads are compared by themselves."""
+_MEMORY_LIMITS: Final = ("PYSPARK_EXECUTOR_MEMORY_MB", "PYSPARK_PLANNER_MEMORY_MB")
+"""With one of these a worker limits its address space; what is imported for others takes 0.25 GB of that."""
 _HASH_SEED: Final = "PYTHONHASHSEED"
 _MOST_BYTES: Final = 4 << 20
 _PEER_S: Final = 5.0
 """For a launcher that is silent: it has been killed, or stopped."""
 _LOOK_S: Final = 1.0
+_STOP_S: Final = 10.0
+"""A server that does not end by then has been stopped (SIGSTOP), and is killed."""
 
 
 # --- the session's side ---
 
 
 class ForkServer:
-    """The process, owned by the session that started it: it ends with `stop`, or when this process has ended."""
+    """The process, owned by the session that started it: it ends with `stop`, or when this process has ended. Forks of this process have no part in it."""
 
     def __init__(self) -> None:
         """Start it; it imports while the caller goes on. Raises OSError where a socket cannot be made."""
         directory = Path(tempfile.mkdtemp(prefix="headrace-forks-"))
         self.path = directory / "socket"
+        self._owner = os.getpid()
+        self._held, held_there = socket.socketpair()
         try:
-            with socket.socket(socket.AF_UNIX) as listener:
+            with held_there, socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(self.path))
                 listener.listen(64)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-u", "-m", __name__, str(listener.fileno()), str(os.getpid())],
-                    stdin=subprocess.PIPE,
+                    [sys.executable, "-u", "-m", __name__, str(listener.fileno()), str(self._owner)],
+                    stdin=held_there.fileno(),
                     stdout=subprocess.DEVNULL,
                     pass_fds=(listener.fileno(),),
                     env={**os.environ, _THREADS: "1", _HASH_SEED: os.environ.get(_HASH_SEED, "0")},
                     process_group=0,
                 )
         except OSError:
+            self._held.close()
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -100,11 +120,17 @@ class ForkServer:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End it, and wait until it has ended."""
-        assert self._process.stdin is not None, "piped"
-        with suppress(OSError):
-            self._process.stdin.close()
-        self._process.wait()
+        """End it, and wait until it has ended. In a fork of the process that started it, nothing happens."""
+        if os.getpid() != self._owner:
+            return
+        with self._held, suppress(OSError):
+            self._held.shutdown(socket.SHUT_RDWR)  # which ends it though a fork of this process holds a copy
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 # --- the server ---
@@ -129,6 +155,7 @@ class _Order:
             and _paths(self.environment) == _paths(os.environ)
             and self.environment.get(_THREADS, "1") == "1"
             and _looked_at_once(self.environment) == _looked_at_once(os.environ)
+            and not any(name in self.environment for name in _MEMORY_LIMITS)
         )
 
     def close(self) -> None:
@@ -154,7 +181,7 @@ class _Server:
             self._selector.register(file, selectors.EVENT_READ)
 
     def run(self) -> _Order | None:
-        """In a process that was forked for an order, that order; None in the server itself, when the session has closed its standard input or gone."""
+        """In a process that was forked for an order, that order; None in the server itself, when the session has ended its standard input or gone."""
         while os.getppid() == self._owner:
             ready = {key.fileobj for key, _ in self._selector.select(_LOOK_S)}
             if sys.stdin in ready:
@@ -180,7 +207,7 @@ class _Server:
         connection.settimeout(_PEER_S)
         try:
             order = _received(connection)
-        except (OSError, ValueError, TypeError):  # it has gone, or is no launcher
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # it has gone, or is no launcher
             connection.close()
             return None
         is_kept = False
@@ -188,7 +215,9 @@ class _Server:
             if order.would_be_the_same():
                 connection.sendall(YES)
                 if connection.recv(1) == YES:  # it still waits, and starts nothing itself any more
-                    pid = os.fork()
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the allocator's thread
+                        pid = os.fork()
                     if pid == 0:
                         self._leave(connection)
                         return order
@@ -210,7 +239,7 @@ class _Server:
 
 
 def _received(connection: socket.socket) -> _Order:
-    """Raises OSError, ValueError or TypeError where no launcher speaks."""
+    """Raises OSError, ValueError, TypeError, AttributeError or RecursionError where no launcher speaks."""
     head, streams, _, _ = socket.recv_fds(connection, NUMBER.size, 3)
     try:
         size = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
@@ -222,7 +251,11 @@ def _received(connection: socket.socket) -> _Order:
             if not piece:
                 raise ValueError("an order ends before its length")
             text += piece
-        return _Order(streams=streams, **json.loads(bytes(text)))
+        order = _Order(streams=streams, **json.loads(bytes(text)))
+        named = (*order.arguments, *order.environment, *order.environment.values(), order.directory)
+        if not all(isinstance(each, str) for each in named):
+            raise TypeError("an order is of strings")
+        return order
     except BaseException:
         for each in streams:
             os.close(each)
@@ -239,7 +272,7 @@ def _looked_at_once(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(_OF_THE_INTERPRETER) and not name.startswith(_OF_SPARK)
+        if name in _ALSO_ONCE or (name.startswith(_OF_THE_INTERPRETER) and not name.startswith(_OF_SPARK))
     }
 
 
@@ -250,19 +283,25 @@ def _become(order: _Order) -> None:
     order.close()
     os.environ.clear()
     os.environ.update(order.environment)
+    time.tzset()  # the C library looks at TZ when it starts
     _, module, *arguments = order.arguments
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
     of = arguments[0] if arguments else module
-    Path("/proc/self/comm").write_text(f"python {of.rpartition('.')[2]}")  # what `ps` and `top` show
+    _be_named(f"python {of.rpartition('.')[2]}")
     sys.argv = [str(sys.modules[module].__file__), *arguments]
-    if module in _DAEMONS:
-        from headrace.spark import worker_daemon
+    from headrace.spark import worker_daemon
 
+    if module in _DAEMONS:
         worker_daemon.run()
     else:
+        worker_daemon.draw_anew()
         del sys.modules[module]  # it is run anew, as a program
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _be_named(name: str) -> None:
+    """Change what `ps` and `top` show, where the system lets us."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
 
 
 def main() -> None:
@@ -272,7 +311,7 @@ def main() -> None:
             import_module(name)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as Java does for what it starts
-    Path("/proc/self/comm").write_text("fork server")
+    _be_named("fork server")
     gc.collect()
     gc.freeze()
     listener = socket.socket(fileno=int(sys.argv[1]))

@@ -7,6 +7,7 @@ went wrong. Spark starts the module that `spark.python.daemon.module` names as a
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pyspark import daemon
@@ -15,10 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def draw_anew() -> None:
+    """Seed numpy's random numbers in a process that was forked after their import, which would draw the same ones as its siblings; those of `random` are seeded by Python."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+
+
 def without_hang_ups(work: Callable[..., int]) -> Callable[..., int]:
-    """The same work of a worker, for which a peer that has gone is an end like others: the worker leaves."""
+    """The same work of a worker, for which a peer that has gone is an end like others: the worker leaves. It draws random numbers of its own."""
 
     def guarded(*arguments: Any) -> int:
+        draw_anew()
         try:
             return work(*arguments)
         except BrokenPipeError:
