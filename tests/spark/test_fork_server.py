@@ -370,3 +370,26 @@ def test_workers_of_a_session_heed_their_time_zone(spark: SparkSession) -> None:
     finally:
         del environment["TZ"]
     assert found == [("python worker", 9)]
+
+
+@pytest.mark.spark
+def test_a_session_ends_though_a_fork_of_its_process_lives() -> None:
+    """Such a one of `multiprocessing` holds what Java reads, and waits for the end of."""
+    program = """
+        import os, signal, time
+        from pyspark import SparkContext
+        from headrace.spark.session import fork_server_pid, local_session, stop_session
+        spark = local_session()
+        if (child := os.fork()) == 0:
+            time.sleep(600)
+        java = SparkContext._gateway.proc
+        try:
+            stop_session(spark)
+        finally:
+            os.kill(child, signal.SIGKILL)
+        print(java.poll() is None, fork_server_pid())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, timeout=200, check=True
+    )
+    assert done.stdout.decode().splitlines() == ["False None"]

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA: Final = 17
 _STOP_TIMEOUT_S: Final = 30
+_END_TIMEOUT_S: Final = 5
+"""After that Java is told by a signal: a fork of this process, as `multiprocessing` makes, holds its standard input open, whose end it waits for."""
 _RELEASE_LINE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _LAUNCHER: Final = """#!/bin/sh
 # Spark asks for a module that this Java runtime is built without; everything else is passed on.
@@ -118,7 +121,11 @@ def stop_session(spark: SparkSession) -> None:
     process = gateway.proc
     if process.stdin is not None:
         process.stdin.close()
-    process.wait(_STOP_TIMEOUT_S)
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait(_STOP_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that another session can be made
     _end_fork_server()
 
