@@ -10,6 +10,7 @@ the side of the session that owns it.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -108,6 +109,7 @@ class ForkServer:
             self._held.close()
             shutil.rmtree(directory, ignore_errors=True)
             raise
+        atexit.register(self.stop)
 
     @property
     def pid(self) -> int:
@@ -123,6 +125,7 @@ class ForkServer:
         """End it, and wait until it has ended. In a fork of the process that started it, nothing happens."""
         if os.getpid() != self._owner:
             return
+        atexit.unregister(self.stop)
         with self._held, suppress(OSError):
             self._held.shutdown(socket.SHUT_RDWR)  # which ends it though a fork of this process holds a copy
         try:

@@ -6,7 +6,6 @@ Workers run this very interpreter (Spark would take the PATH's python3), and whe
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import re
@@ -227,7 +226,6 @@ def _fork_workers() -> None:
         if SparkContext._gateway is None:  # noqa: SLF001 - Java, whose environment names the socket, is about to start
             _end_fork_server()
             _fork_servers.append(ForkServer())
-            atexit.register(_end_fork_server)
         for server in _fork_servers:
             os.environ[SOCKET_VARIABLE] = str(server.path)
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = launcher

@@ -32,7 +32,7 @@ SESSION_SETTINGS: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.streaming.statefulOperator.allowMultiple": "false",
     "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 }
 """Late rows are judged by the watermark of their own batch (Spark would take that of the batch before, for chains of aggregations). The Java
 options spare a run of a minute the compiler's second stage."""
