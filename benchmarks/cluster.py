@@ -317,7 +317,7 @@ def main(arguments: Sequence[str]) -> None:
     systems = options.only or list(SYSTEMS)
     figures: dict[str, dict[str, list[float]]] = {system: {} for system in systems}
     about = machine()
-    touch_memory()
+    touch_memory(Path("/dev/shm"))
     for number in range(options.rounds):
         for system in systems if number % 2 == 0 else systems[::-1]:
             sys.stderr.write(f"round {number + 1} of {options.rounds}: {system}\n")

@@ -169,9 +169,9 @@ def figure(answer: dict[str, object], name: str) -> float:
 
 
 def run_round(
-    systems: Sequence[System], cells: Sequence[Cell], number: int, load: Generator
+    systems: Sequence[System], cells: Sequence[Cell], number: int, load: Generator, place: Path
 ) -> dict[str, dict[str, float]]:
-    """Each load on each system in turn; the order of the systems changes from round to round. With ``<load> CPU us`` a load."""
+    """Each load on each system in turn, whose data is in `place`; the order of the systems changes from round to round. With ``<load> CPU us`` a load."""
     measured: dict[str, dict[str, float]] = {}
     answers: dict[tuple[str, tuple[str, str]], dict[str, object]] = {}
     for index, cell in enumerate(cells):
@@ -183,7 +183,7 @@ def run_round(
                 if cell.fill:
                     load.run(system, "produce", cell.fill, topic, seconds=0.7)
                 if cell.writes_much:
-                    touch_memory()
+                    touch_memory(place)
                 answers[key] = load.run(system, cell.mode, cell.options, topic)
                 system.delete_topic(topic)
             measured.setdefault(cell.name, {})[system.name] = figure(answers[key], cell.figure)
@@ -192,10 +192,10 @@ def run_round(
     return measured
 
 
-def touch_memory() -> float:
-    """Have the host give this machine the memory that a round may use; the seconds that it took."""
+def touch_memory(place: Path) -> float:
+    """Have the host give this machine the memory that files in `place` may use; the seconds that it took."""
     before = time.monotonic()
-    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+    with tempfile.TemporaryFile(dir=place) as file:
         block = bytes(16 << 20)
         for _ in range(min(_TOUCHED_BYTES, psutil.virtual_memory().available // 4) // len(block)):
             file.write(block)
@@ -239,14 +239,14 @@ def measure(
         systems.append(peers.start_kafka(directory / "kafka"))
         print(f"{medium}: a round that does not count", file=sys.stderr, flush=True)
         load = generator(options)
-        run_round(systems, cells, -1, replace(load, seconds=0.7))
+        run_round(systems, cells, -1, replace(load, seconds=0.7), base)
         for number in range(options.rounds):
             print(
                 f"{medium}: round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}",
                 file=sys.stderr,
                 flush=True,
             )
-            for name, each in run_round(systems, cells, number, load).items():
+            for name, each in run_round(systems, cells, number, load, base).items():
                 for name_of_system, value in each.items():
                     note(name, name_of_system, value)
         for system in systems:
@@ -311,7 +311,7 @@ def main(arguments: Sequence[str]) -> None:
     result: dict[str, object] = {"machine": machine(), "generator": Path(options.generator or "wire_load.py").name}
     console = Console(width=150)
     console.print(f"commit {machine()['commit']}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} before the run")
-    print(f"memory was touched for {touch_memory():.1f} s", file=sys.stderr, flush=True)
+    print(f"memory was touched for {touch_memory(places['tmpfs']):.1f} s", file=sys.stderr, flush=True)
     ready = [peers.ready_s(places["tmpfs"]) for _ in range(options.rounds)]
     result["headrace start to ready (s)"] = ready
     for medium in options.on or ["tmpfs", "disk"]:
