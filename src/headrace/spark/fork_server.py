@@ -32,7 +32,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from headrace.spark.worker_launch import NUMBER, YES
+from headrace.spark.worker_launch import NUMBER, YES, read
 
 IMPORTED: Final = (
     "pyspark.daemon",
@@ -248,13 +248,10 @@ def _received(connection: socket.socket) -> _Order:
         size = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
         if len(streams) != 3 or not 0 < size <= _MOST_BYTES:
             raise ValueError("an order begins with its length and three streams")
-        text = bytearray()
-        while len(text) < size:
-            piece = connection.recv(size - len(text))
-            if not piece:
-                raise ValueError("an order ends before its length")
-            text += piece
-        order = _Order(streams=streams, **json.loads(bytes(text)))
+        text = read(connection, size)
+        if len(text) < size:
+            raise ValueError("an order ends before its length")
+        order = _Order(streams=streams, **json.loads(text))
         named = (*order.arguments, *order.environment, *order.environment.values(), order.directory)
         if not all(isinstance(each, str) for each in named):
             raise TypeError("an order is of strings")

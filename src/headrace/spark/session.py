@@ -217,9 +217,9 @@ def _fork_workers() -> None:
     """Have workers forked off a process that imports PySpark while Java starts, by a launcher in place of this Python. Where that cannot be, nothing is changed."""
     from pyspark import SparkContext
 
-    if sys.platform != "linux":  # elsewhere a process that has imported numpy is not safely forked
-        return
-    if not worker_launch.can_stand_for():
+    if (
+        not worker_launch.can_stand_for()
+    ):  # on Linux only: elsewhere a process that has imported numpy is not safely forked
         return
     with suppress(OSError):  # no place to write to or to run a script from, or too long a name for a socket
         launcher = str(_worker_launcher())

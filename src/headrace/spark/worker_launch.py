@@ -27,7 +27,7 @@ _WAIT_S = 15.0
 
 
 def can_stand_for() -> bool:
-    """Whether a process can be told of one that is not its child: by Linux from 5.3 on, and a Python that was built for it."""
+    """Whether a process can be told of one that is not its child: by Linux from 5.3 on, no other system, and a Python that was built for it."""
     try:
         own = os.pidfd_open(os.getpid())
         try:
@@ -39,15 +39,18 @@ def can_stand_for() -> bool:
     return True
 
 
-def number_from(connection: socket.socket) -> int | None:
-    """The next number; None at the end of the stream."""
-    data = b""
-    while len(data) < NUMBER.size:
-        piece = connection.recv(NUMBER.size - len(data))
-        if not piece:
-            return None
+def read(connection: socket.socket, size: int) -> bytes:
+    """The next `size` bytes; fewer where the stream ends before."""
+    data = bytearray()
+    while len(data) < size and (piece := connection.recv(size - len(data))):
         data += piece
-    return int(NUMBER.unpack(data)[0])
+    return bytes(data)
+
+
+def _number(connection: socket.socket) -> int | None:
+    """The next number; None where the stream ends before."""
+    data = read(connection, NUMBER.size)
+    return int(NUMBER.unpack(data)[0]) if len(data) == NUMBER.size else None
 
 
 def _accepted(path: str, arguments: list[str]) -> socket.socket | None:
@@ -73,13 +76,13 @@ def _stand_for(connection: socket.socket) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until there is a process to pass it on to
     connection.settimeout(None)
     connection.sendall(YES)
-    pid = number_from(connection)
+    pid = _number(connection)
     if pid is None:
         return 1
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:  # it has ended already
-        return _exit_code(number_from(connection))
+        return _exit_code(_number(connection))
 
     def pass_on(_number: int, _frame: object) -> None:
         with suppress(ProcessLookupError):
@@ -89,7 +92,7 @@ def _stand_for(connection: socket.socket) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     for stream in (0, 1):  # they are the process's now; errors may still be told
         os.close(stream)
-    code = number_from(connection)
+    code = _number(connection)
     if code is None:  # the server has gone, but not what it made
         ended = select.poll()
         ended.register(process, select.POLLIN)
